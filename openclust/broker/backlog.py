@@ -1,0 +1,396 @@
+"""What a queue holds between a publish and a delivery, in the order in which it will be delivered.
+
+The kinds share one interface (`Backlog`). The caller counts bytes, marks redeliveries and decides what leaves; a
+backlog only keeps order. An empty one holds no container: most of a broker's queues are empty most of the time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush, merge
+from operator import attrgetter
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:
+    from openclust.broker.message import Message
+
+_by_seq = attrgetter("seq")
+
+
+class Entry(msgspec.Struct, gc=False):
+    """A message's place in one queue. `seq` ascends with every push and is never used twice in a queue.
+
+    `expires_ms` is 0 for never. `deliveries` above 0 means redelivered. `gone` is set by the backlog: the entry was
+    removed or superseded, and must not come back. A Struct, because it is built in 34 ns and a class with slots in 94.
+    """
+
+    message: Message
+    seq: int
+    expires_ms: int = 0
+    deliveries: int = 0
+    priority: int = 0
+    gone: bool = False
+
+
+class Backlog(Protocol):
+    """What a queue asks of any kind of backlog. `len()` counts what is ready, `iter()` goes in delivery order."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Entry]: ...
+    def push(self, entry: Entry, key: str | None = None) -> Entry | None:
+        """Add a new entry; one with the same key that it replaces comes back, for the caller's accounts."""
+
+    def put_back(self, entry: Entry) -> bool:
+        """Return a delivery to its old position. False: it is superseded, the caller discards it."""
+
+    def settle(self, entry: Entry) -> None:
+        """Say that a popped entry will never be put back (acknowledged, rejected, or delivered without ack).
+
+        Only `LastValueBacklog` minds: a hot path that knows its kind may leave it out.
+        """
+
+    def peek(self) -> Entry | None:
+        """The next entry to deliver, which stays."""
+
+    def pop(self) -> Entry | None:
+        """Take the next entry to deliver; later `put_back` or `settle` it."""
+
+    def drop_head(self) -> Entry | None:
+        """Take the victim of a length limit, for good."""
+
+    def remove(self, entry: Entry) -> None:
+        """Take `entry`, which must be ready, out of the middle, for good."""
+
+    def pop_expired(self, now_ms: int, limit: int = 1_000) -> list[Entry]:
+        """Take up to `limit` entries that expired at a head, for good. A full list: call again."""
+
+    def next_expiry_ms(self) -> int:
+        """When the first head expires; 0 if none does. What stands behind a head waits for it, as in RabbitMQ."""
+
+    def heads(self) -> list[Entry]:
+        """The entries that could expire first."""
+
+    def clear(self) -> list[Entry]:
+        """Take everything that is ready, for good, in delivery order."""
+
+
+class FifoBacklog:
+    """First in, first out. Returned deliveries take their old place in O(log n), usually O(1)."""
+
+    # Kept true: a container is None when it is empty, and its head is never `gone`.
+    __slots__ = ("_live", "_ready", "_returned", "_tombstones")
+
+    def __init__(self) -> None:
+        self._live = 0
+        self._tombstones = 0
+        self._ready: deque[Entry] | None = None
+        self._returned: list[tuple[int, Entry]] | None = None
+
+    def __len__(self) -> int:
+        return self._live
+
+    def __iter__(self) -> Iterator[Entry]:
+        returned = [entry for _, entry in sorted(self._returned or ())]
+        return (entry for entry in merge(returned, self._ready or (), key=_by_seq) if not entry.gone)
+
+    def push(self, entry: Entry, key: str | None = None) -> Entry | None:
+        if self._ready is None:
+            self._ready = deque((entry,))
+        else:
+            self._ready.append(entry)
+        self._live += 1
+        return None
+
+    def put_back(self, entry: Entry) -> bool:
+        if entry.gone:
+            return False
+        ready = self._ready
+        if ready is None:
+            self._ready = deque((entry,))
+        elif entry.seq < ready[0].seq:
+            ready.appendleft(entry)
+        elif self._returned is None:
+            self._returned = [(entry.seq, entry)]
+        else:
+            heappush(self._returned, (entry.seq, entry))
+        self._live += 1
+        return True
+
+    def settle(self, entry: Entry) -> None:
+        return None
+
+    def peek(self) -> Entry | None:
+        ready, returned = self._ready, self._returned
+        if returned is None:
+            return ready[0] if ready is not None else None
+        if ready is None or returned[0][0] < ready[0].seq:
+            return returned[0][1]
+        return ready[0]
+
+    def pop(self) -> Entry | None:
+        ready = self._ready
+        if ready is None or self._returned is not None:
+            return self._pop_merged()
+        entry = ready.popleft()
+        self._live -= 1
+        if self._tombstones:
+            self._trim()
+        elif not ready:
+            self._ready = None
+        return entry
+
+    def drop_head(self) -> Entry | None:
+        entry = self.pop()
+        if entry is not None:
+            entry.gone = True
+            self.settle(entry)
+        return entry
+
+    def remove(self, entry: Entry) -> None:
+        assert not entry.gone, "removed twice"
+        if entry is self.peek():
+            self.drop_head()
+            return
+        entry.gone = True
+        self.settle(entry)
+        self._live -= 1
+        self._tombstones += 1
+        # One pass over both containers pays for at least as many removals.
+        if self._tombstones > 32 and self._tombstones > self._live:
+            self._compact()
+        else:
+            self._trim()
+
+    def pop_expired(self, now_ms: int, limit: int = 1_000) -> list[Entry]:
+        expired: list[Entry] = []
+        while len(expired) < limit:
+            head = self.peek()
+            if head is None or not 0 < head.expires_ms <= now_ms:
+                break
+            expired.append(head)
+            self.drop_head()
+        return expired
+
+    def next_expiry_ms(self) -> int:
+        head = self.peek()
+        return head.expires_ms if head is not None else 0
+
+    def heads(self) -> list[Entry]:
+        head = self.peek()
+        return [head] if head is not None else []
+
+    def clear(self) -> list[Entry]:
+        cleared = list(self)
+        self._live = self._tombstones = 0
+        self._ready = self._returned = None
+        for entry in cleared:
+            entry.gone = True
+            self.settle(entry)
+        return cleared
+
+    def _pop_merged(self) -> Entry | None:
+        entry = self.peek()
+        if entry is None:
+            return None
+        returned, ready = self._returned, self._ready
+        if returned is not None and returned[0][1] is entry:
+            heappop(returned)
+        else:
+            assert ready is not None
+            ready.popleft()
+        self._live -= 1
+        self._trim()
+        return entry
+
+    def _trim(self) -> None:
+        """Take tombstones off both heads, and drop a container that became empty."""
+        ready, returned = self._ready, self._returned
+        if ready is not None:
+            while ready and ready[0].gone:
+                ready.popleft()
+                self._tombstones -= 1
+            if not ready:
+                self._ready = None
+        if returned is not None:
+            while returned and returned[0][1].gone:
+                heappop(returned)
+                self._tombstones -= 1
+            if not returned:
+                self._returned = None
+
+    def _compact(self) -> None:
+        self._ready = deque(entry for entry in self._ready or () if not entry.gone) or None
+        self._returned = [pair for pair in self._returned or () if not pair[1].gone] or None
+        if self._returned is not None:
+            heapify(self._returned)
+        self._tombstones = 0
+
+
+class LastValueBacklog(FifoBacklog):
+    """Of each key only the newest entry counts; it stands at its own place, not at that of the one it replaced.
+
+    A delivery that is out when a newer value arrives is superseded: it can be acknowledged, but not put back.
+    The caller must `settle` what it popped, or the last entry of every key stays in memory.
+    """
+
+    __slots__ = ("_key_by_seq", "_newest", "_out")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._newest: dict[str, Entry] | None = None
+        self._key_by_seq: dict[int, str] = {}
+        self._out: set[int] = set()
+
+    def push(self, entry: Entry, key: str | None = None) -> Entry | None:
+        if key is None:
+            return super().push(entry)
+        if self._newest is None:
+            self._newest, self._key_by_seq, self._out = {}, {}, set()
+        older, replaced = self._newest.get(key), None
+        # The new one first: the tables stay while it is in them.
+        self._newest[key] = entry
+        self._key_by_seq[entry.seq] = key
+        super().push(entry)
+        if older is not None and older.seq in self._out:
+            self._forget(older)
+            older.gone = True
+        elif older is not None:
+            replaced = older
+            self.remove(older)
+        return replaced
+
+    def put_back(self, entry: Entry) -> bool:
+        self._out.discard(entry.seq)
+        return super().put_back(entry)
+
+    def settle(self, entry: Entry) -> None:
+        self._forget(entry)
+
+    def pop(self) -> Entry | None:
+        entry = super().pop()
+        if entry is not None and entry.seq in self._key_by_seq:
+            self._out.add(entry.seq)
+        return entry
+
+    def _forget(self, entry: Entry) -> None:
+        key = self._key_by_seq.pop(entry.seq, None)
+        if key is None or self._newest is None:
+            return
+        self._out.discard(entry.seq)
+        if self._newest[key] is entry:
+            del self._newest[key]
+            if not self._newest:
+                self._newest = None
+
+
+class PriorityBacklog:
+    """A FIFO for each priority in use, the highest first. Priorities above `max_priority` count as `max_priority`."""
+
+    __slots__ = ("_levels", "_live", "_max_priority", "_used")
+
+    def __init__(self, max_priority: int) -> None:
+        assert 0 <= max_priority <= 255
+        self._max_priority = max_priority
+        self._live = 0
+        self._levels: dict[int, FifoBacklog] | None = None
+        # Bit n is set while level n has entries: the highest and the lowest are found without a search.
+        self._used = 0
+
+    def __len__(self) -> int:
+        return self._live
+
+    def __iter__(self) -> Iterator[Entry]:
+        return (entry for fifo in self._in_order() for entry in fifo)
+
+    def push(self, entry: Entry, key: str | None = None) -> Entry | None:
+        self._level_for(entry).push(entry)
+        self._live += 1
+        return None
+
+    def put_back(self, entry: Entry) -> bool:
+        if entry.gone:
+            return False
+        self._level_for(entry).put_back(entry)
+        self._live += 1
+        return True
+
+    def settle(self, entry: Entry) -> None:
+        return None
+
+    def peek(self) -> Entry | None:
+        if not self._used or self._levels is None:
+            return None
+        return self._levels[self._used.bit_length() - 1].peek()
+
+    def pop(self) -> Entry | None:
+        if not self._used or self._levels is None:
+            return None
+        level = self._used.bit_length() - 1
+        fifo = self._levels[level]
+        entry = fifo.pop()
+        self._live -= 1
+        if not fifo:
+            self._drop_level(level)
+        return entry
+
+    def drop_head(self) -> Entry | None:
+        # As RabbitMQ: the head in delivery order goes, so a high priority makes way for a low one.
+        entry = self.pop()
+        if entry is not None:
+            entry.gone = True
+        return entry
+
+    def remove(self, entry: Entry) -> None:
+        level = min(entry.priority, self._max_priority)
+        fifo = (self._levels or {})[level]
+        fifo.remove(entry)
+        self._live -= 1
+        if not fifo:
+            self._drop_level(level)
+
+    def pop_expired(self, now_ms: int, limit: int = 1_000) -> list[Entry]:
+        expired: list[Entry] = []
+        for fifo in self._in_order():
+            while len(expired) < limit:
+                head = fifo.peek()
+                if head is None or not 0 < head.expires_ms <= now_ms:
+                    break
+                expired.append(head)
+                self.remove(head)
+        return expired
+
+    def next_expiry_ms(self) -> int:
+        return min((head.expires_ms for head in self.heads() if head.expires_ms), default=0)
+
+    def heads(self) -> list[Entry]:
+        return [head for fifo in self._in_order() if (head := fifo.peek()) is not None]
+
+    def clear(self) -> list[Entry]:
+        cleared = [entry for fifo in self._in_order() for entry in fifo.clear()]
+        self._live = self._used = 0
+        self._levels = None
+        return cleared
+
+    def _in_order(self) -> list[FifoBacklog]:
+        levels = self._levels or {}
+        return [levels[level] for level in sorted(levels, reverse=True)]
+
+    def _level_for(self, entry: Entry) -> FifoBacklog:
+        level = min(entry.priority, self._max_priority)
+        if self._levels is None:
+            self._levels = {}
+        fifo = self._levels.get(level)
+        if fifo is None:
+            fifo = self._levels[level] = FifoBacklog()
+            self._used |= 1 << level
+        return fifo
+
+    def _drop_level(self, level: int) -> None:
+        assert self._levels is not None
+        del self._levels[level]
+        self._used &= ~(1 << level)
+        if not self._levels:
+            self._levels = None
