@@ -1,0 +1,94 @@
+"""The configuration of one broker: every section and key, with its default, as frozen structs.
+
+Names here are the names in the TOML file: `Config.listen.port` is `port` in `[listen]`. `config_file.load` fills these
+from the file, the environment and the command line; `config_check` says what values are allowed.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from openclust.broker.limits import Limits
+
+Mechanism = Literal["PLAIN", "AMQPLAIN", "EXTERNAL"]
+PeerVerification = Literal["none", "optional", "required"]
+TlsVersion = Literal["1.2", "1.3"]
+LoginFrom = Literal["cn", "dn", "san"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["text", "json"]
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used. `problems` are whole lines for people, all that were found at once."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class Listen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The plain AMQP listener; the TLS listener shares its host and backlog. Port 0: the system picks one."""
+
+    host: str = "127.0.0.1"
+    port: int = 5672
+    backlog: int = 4_096
+
+
+class Tls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The AMQPS listener: off while `port` is None.
+
+    `login_from` is the part of a client's certificate that names the user (for EXTERNAL).
+    """
+
+    port: int | None = None
+    cert: str | None = None
+    key: str | None = None
+    ca: str | None = None
+    verify: PeerVerification = "none"
+    min_version: TlsVersion = "1.2"
+    login_from: LoginFrom = "cn"
+
+
+class Http(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The management API."""
+
+    enabled: bool = True
+    host: str = "127.0.0.1"
+    port: int = 15_672
+
+
+class Auth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who may log in and how. Without a users file there is one user, `guest` with password `guest`."""
+
+    users_file: str | None = None
+    mechanisms: tuple[Mechanism, ...] = ("PLAIN", "AMQPLAIN", "EXTERNAL")
+    guest_from_loopback_only: bool = True
+
+
+class Definitions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file of RabbitMQ's JSON definitions that is imported at start."""
+
+    file: str | None = None
+
+
+class Log(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What goes to stderr."""
+
+    level: LogLevel = "info"
+    format: LogFormat = "text"
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole of it. Paths are absolute or relative to the working directory, whatever file they came from."""
+
+    cluster_key: str
+    name: str = ""
+    listen: Listen = Listen()
+    tls: Tls = Tls()
+    http: Http = Http()
+    auth: Auth = Auth()
+    limits: Limits = Limits()
+    definitions: Definitions = Definitions()
+    log: Log = Log()

@@ -1,0 +1,272 @@
+"""Loads the configuration: defaults, then the TOML file, then the environment, then flags; each overrides the former.
+
+Whatever is wrong is told in one ConfigError that names the key, the place it was written (file and line, variable,
+flag) and what would be right.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from openclust.shell.config import Config, ConfigError
+from openclust.shell.config_check import check_files, check_values
+from openclust.shell.config_keys import (
+    ENV_PREFIX,
+    KEYS,
+    PATHS,
+    SECTIONS,
+    Key,
+    WrongType,
+    convert,
+    convert_text,
+    did_you_mean,
+    nearest,
+)
+
+FILE_BYTES_MAX = 1_048_576
+
+# Read by the command line and by the test suite, no keys of the configuration.
+OTHER_VARIABLES = frozenset({"OPENCLUST_CONFIG", "OPENCLUST_TEST_URL"})
+
+# Kubernetes sets these in every container for a service named openclust or openclust-something.
+_KUBERNETES = re.compile(r"OPENCLUST_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)")
+
+
+class Given(msgspec.Struct, frozen=True):
+    """A value and the place it was written. `is_text`: it came as text and takes the type of its key."""
+
+    value: Any
+    place: str
+    is_text: bool = False
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A configuration, and for each key that is not at its default the place that set it."""
+
+    config: Config
+    given: dict[str, Given]
+
+    def told(self, key: str) -> str:
+        return _told(key, self.given)
+
+
+def load(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Given] | None = None,
+    cluster_key_required: bool = True,
+    files_required: bool = True,
+) -> Loaded:
+    """Put the configuration together, or raise ConfigError with every problem found.
+
+    `flags` are by dotted key (`listen.port`). With `files_required` the files it names must be readable.
+    """
+    problems: list[str] = []
+    given: dict[str, Given] = {}
+    if path is not None:
+        given.update(_from_file(Path(path), problems))
+    given.update(_from_environment(environ, problems))
+    given.update(_known(flags or {}, problems))
+
+    values: dict[str, dict[str, Any]] = {section: {} for section in ("", *SECTIONS)}
+    for dotted, one in given.items():
+        key = KEYS[dotted]
+        try:
+            values[key.section][key.name] = (convert_text if one.is_text else convert)(key, one.value)
+        except WrongType as wrong:
+            problems.append(f"{_told(dotted, given)}: {wrong}")
+    config = _build(values)
+    problems += check_values(
+        config, lambda key: _told(key, given), cluster_key_required=cluster_key_required and "cluster_key" not in given
+    )
+    if "cluster_key" in given and config.cluster_key == "":
+        problems.append(f"{_told('cluster_key', given)}: must not be empty")
+    if files_required:
+        problems += check_files(config, lambda key: _told(key, given))
+    if problems:
+        raise ConfigError(*dict.fromkeys(problems))
+    return Loaded(config, given)
+
+
+def parse_setting(text: str) -> tuple[str, Given]:
+    """Read the argument of a `--set section.key=value` flag, or raise ConfigError."""
+    dotted, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError(f"--set {text}: wanted SECTION.KEY=VALUE, such as listen.port=5673")
+    return dotted.strip(), Given(value.strip(), "--set", is_text=True)
+
+
+def _build(values: dict[str, dict[str, Any]]) -> Config:
+    sections = {
+        field.name: field.type(**values[field.name])
+        for field in msgspec.structs.fields(Config)
+        if field.name in SECTIONS
+    }
+    config = Config(**{"cluster_key": "", **values[""], **sections})
+    if config.name:
+        return config
+    return msgspec.structs.replace(config, name=f"{os.uname().nodename}-{config.listen.port}")
+
+
+def _told(key: str, given: Mapping[str, Given]) -> str:
+    one = given.get(key)
+    if one is None:
+        return key
+    value = one.value
+    if isinstance(value, bool):
+        shown = str(value).lower()
+    elif isinstance(value, int) and abs(value) >= 2**64:
+        shown = "(a huge number)"  # may have more digits than str() will print
+    else:
+        shown = str(value) if one.is_text and str(value).isprintable() else repr(value)
+    return f"{one.place}: {key} = {shown}"
+
+
+def _from_file(path: Path, problems: list[str]) -> dict[str, Given]:
+    text = _read(path)
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(_syntax(path, text, str(error))) from None
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deeply") from None
+    except ValueError as error:  # a number with thousands of digits
+        raise ConfigError(f"{path}: {error}") from None
+    lines = _lines(text)
+    given: dict[str, Given] = {}
+
+    def take(section: str, name: str, value: Any) -> None:
+        dotted = f"{section}.{name}" if section else name
+        line = lines.get((section, name))
+        place = f"{path} line {line}" if line else str(path)
+        if dotted in KEYS:
+            if dotted in PATHS and isinstance(value, str) and value:
+                value = str(path.parent / os.path.expanduser(value))
+            given[dotted] = Given(value, place)
+        else:
+            problems.append(f"{place}: {_unknown(section, name)}")
+
+    for name, value in document.items():
+        if name not in SECTIONS and not isinstance(value, dict):
+            take("", name, value)
+        elif name not in SECTIONS:
+            line = lines.get((name, ""))
+            place = f"{path} line {line}" if line else str(path)
+            problems.append(f"{place}: unknown section [{name}]{did_you_mean(name, SECTIONS)}")
+        elif not isinstance(value, dict):
+            line = lines.get(("", name)) or lines.get((name, ""))
+            place = f"{path} line {line}" if line else str(path)
+            problems.append(f"{place}: {name} is a section; write [{name}] above its keys")
+        else:
+            for inner, inner_value in value.items():
+                take(name, inner, inner_value)
+    return given
+
+
+def _from_environment(environ: Mapping[str, str], problems: list[str]) -> dict[str, Given]:
+    by_variable = {key.variable: key for key in KEYS.values()}
+    given: dict[str, Given] = {}
+    for variable in sorted(v for v in environ if v.startswith(ENV_PREFIX)):
+        key = by_variable.get(variable)
+        if key is not None:
+            given[key.dotted] = Given(_at_home(key, environ[variable]), variable, is_text=True)
+        elif variable not in OTHER_VARIABLES and not _is_of_kubernetes(variable, environ[variable]):
+            problems.append(f"unknown environment variable {variable}{_variable_hint(variable, by_variable)}")
+    return given
+
+
+def _known(flags: Mapping[str, Given], problems: list[str]) -> dict[str, Given]:
+    known: dict[str, Given] = {}
+    for dotted, one in flags.items():
+        key = KEYS.get(dotted)
+        if key is None:
+            section, _, name = dotted.rpartition(".")
+            if section and section not in SECTIONS:
+                problems.append(f"{one.place} {dotted}: unknown section {section!r}{did_you_mean(section, SECTIONS)}")
+            else:
+                problems.append(f"{one.place} {dotted}: {_unknown(section, name)}")
+        else:
+            known[dotted] = Given(_at_home(key, one.value), one.place, one.is_text)
+    return known
+
+
+def _at_home(key: Key, value: Any) -> Any:
+    return os.path.expanduser(value) if key.dotted in PATHS and isinstance(value, str) else value
+
+
+def _variable_hint(variable: str, known: Mapping[str, Key]) -> str:
+    name = variable.removeprefix(ENV_PREFIX).lower()
+    meant = [v for v, key in sorted(known.items()) if key.name == name]  # the section was forgotten
+    closest = nearest(variable, known)
+    meant = meant or ([closest] if closest else [])
+    return f"; did you mean {' or '.join(meant)}?" if meant else "; unset it"
+
+
+def _is_of_kubernetes(variable: str, value: str) -> bool:
+    if variable == "OPENCLUST_PORT":  # a person might write this one and mean the listener's
+        return value.startswith(("tcp://", "udp://", "sctp://"))
+    return _KUBERNETES.fullmatch(variable) is not None
+
+
+def _unknown(section: str, name: str) -> str:
+    """Why a key is none of ours, and which one was meant."""
+    where = f"in section [{section}]" if section else "at the top level"
+    here = [key.name for key in KEYS.values() if key.section == section]
+    elsewhere = sorted(key.section for key in KEYS.values() if key.name == name and key.section)
+    hint = did_you_mean(name, here)
+    if not hint and elsewhere:
+        hint = "; it belongs in " + " or ".join(f"[{s}]" for s in elsewhere)
+    if not hint and not section and name not in here:
+        hint = did_you_mean(name, SECTIONS)
+    return f"unknown key {name!r} {where}{hint or '; its keys are ' + ', '.join(here)}"
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(FILE_BYTES_MAX + 1)
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such configuration file") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{path}: the configuration file cannot be read: {reason}") from None
+    if len(data) > FILE_BYTES_MAX:
+        raise ConfigError(f"{path}: a configuration file has at most {FILE_BYTES_MAX} bytes")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path} line {line}: not UTF-8 text") from None
+
+
+def _syntax(path: Path, text: str, message: str) -> str:
+    """tomllib tells the place in its message only: `Invalid value (at line 3, column 8)`."""
+    match = re.fullmatch(r"(?s)(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", message)
+    if match is None:
+        return f"{path}: {message}"
+    reason, line, column = match.groups()
+    if line is None:
+        line, column = str(text.count("\n") + 1), str(len(text) - text.rfind("\n"))
+    return f"{path} line {line}, column {column}: {reason[:1].lower()}{reason[1:]}"
+
+
+def _lines(text: str) -> dict[tuple[str, str], int]:
+    """The line of each key, and of each section as (section, ""). tomllib keeps none: in odd layouts it is a guess."""
+    found: dict[tuple[str, str], int] = {}
+    section = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if match := re.match(r"\s*\[\s*\"?([\w-]+)\"?\s*\]", line):
+            section = match[1]
+            found.setdefault((section, ""), number)
+        elif match := re.match(r"\s*\"?([\w-]+)\"?\s*(?:\.\s*\"?([\w-]+)\"?\s*)?=", line):
+            first, second = match.groups()
+            found.setdefault((first, second) if second and not section else (section, first), number)
+    return found
