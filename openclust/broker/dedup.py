@@ -1,0 +1,51 @@
+"""Which message ids a queue has seen lately."""
+
+from __future__ import annotations
+
+from collections import deque
+
+
+class DedupWindow:
+    """The newest `size` keys of the last `ttl_ms` milliseconds (0: of any age). Bounded by `size`; O(1) a message.
+
+    A key counts from when it was first seen: a publisher that repeats itself does not keep its key alive for ever.
+    """
+
+    __slots__ = ("_order", "_seen", "_size", "_ttl_ms")
+
+    def __init__(self, size: int, ttl_ms: int = 0) -> None:
+        assert size > 0 and ttl_ms >= 0
+        self._size = size
+        self._ttl_ms = ttl_ms
+        # When each key was first seen, and the order in which they leave.
+        self._seen: dict[str, int] | None = None
+        self._order: deque[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self._seen) if self._seen is not None else 0
+
+    def __contains__(self, key: str) -> bool:
+        return self._seen is not None and key in self._seen
+
+    def seen(self, key: str, now_ms: int) -> bool:
+        """Record `key`; True if it was in the window already, and the message is a repetition."""
+        if self._seen is None or self._order is None:
+            self._seen, self._order = {}, deque()
+        seen, order = self._seen, self._order
+        if self._ttl_ms:
+            oldest_ms = now_ms - self._ttl_ms
+            while order and seen[order[0]] <= oldest_ms:
+                del seen[order.popleft()]
+        if key in seen:
+            return True
+        if len(order) >= self._size:
+            del seen[order.popleft()]
+        seen[key] = now_ms
+        order.append(key)
+        return False
+
+    def forget(self, key: str) -> None:
+        """Take back the newest record, made for a message that was then refused: it may be tried again."""
+        if self._seen is not None and self._order and self._order[-1] == key:
+            self._order.pop()
+            del self._seen[key]
