@@ -1,0 +1,165 @@
+"""Bytes from a peer, cut into frames and, on the hot path, into whole messages.
+
+A publish whose method, header and body frames are all in the buffer is parsed at once and handed over in one call;
+everything else goes frame by frame. A sink that answers False has not taken what it was given: the reader keeps it, and
+offers it again at the next `read`.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Protocol
+
+from openclust.wire.errors import FRAME_ERROR, SYNTAX_ERROR, ConnectionError
+from openclust.wire.frames import (
+    ENVELOPE,
+    FRAME_BODY,
+    FRAME_HEADER,
+    FRAME_HEARTBEAT,
+    FRAME_METHOD,
+    FRAME_OVERHEAD,
+)
+
+_PUBLISH = b"\x00\x3c\x00\x28"
+_ACK = b"\x00\x3c\x00\x50"
+_ACK_FRAME = Struct(">BHII QB B")
+_ACK_SIZE = 21
+_CONTENT = Struct(">BHIHHQ")
+"""A header frame's envelope, then class, weight and body size."""
+
+
+class Sink(Protocol):
+    """Who takes the frames. Each method answers whether it took them; errors it raises pass through `read`."""
+
+    def on_publish(self, channel: int, arguments: bytes, header: bytes, body: bytes) -> bool: ...
+    def on_ack(self, channel: int, delivery_tag: int, multiple: bool) -> bool: ...
+    def on_method(self, channel: int, payload: bytes) -> bool: ...
+    def on_header(self, channel: int, payload: bytes) -> bool: ...
+    def on_body(self, channel: int, payload: bytes) -> bool: ...
+
+
+class FrameReader:
+    """Cuts one peer's stream into frames. `frame_max` bounds a frame, and with it what is kept between reads."""
+
+    __slots__ = ("frame_max", "rest", "sink")
+
+    def __init__(self, sink: Sink, frame_max: int) -> None:
+        self.sink = sink
+        self.frame_max = frame_max
+        self.rest = b""
+
+    def read(self, data: bytes) -> None:
+        """Hand all complete frames in `data` to the sink; what is incomplete or not taken waits for the next call."""
+        if self.rest:
+            data = self.rest + data
+        at = 0
+        end = len(data)
+        sink = self.sink
+        on_publish = sink.on_publish
+        on_ack = sink.on_ack
+        try:
+            while end - at >= FRAME_OVERHEAD:
+                if data[at] == FRAME_METHOD:
+                    operation = data[at + 7 : at + 11]
+                    if operation == _PUBLISH:
+                        whole = self._whole_publish(data, at, end)
+                        if whole:
+                            after, channel, arguments, header, body = whole
+                            if not on_publish(channel, arguments, header, body):
+                                return
+                            at = after
+                            continue
+                    elif operation == _ACK and end - at >= _ACK_SIZE:
+                        _, channel, size, _, tag, bits, mark = _ACK_FRAME.unpack_from(data, at)
+                        if size == 13 and mark == 0xCE:
+                            if not on_ack(channel, tag, bits & 1 == 1):
+                                return
+                            at += _ACK_SIZE
+                            continue
+                after_frame = self._frame(data, at, end)
+                if not after_frame:
+                    return
+                at = after_frame
+        except BaseException:
+            # What raised is consumed: after its error only the peer's farewell counts.
+            at = self._skip(data, at, end)
+            raise
+        finally:
+            self.rest = data[at:] if at < end else b""
+
+    def _whole_publish(self, data: bytes, at: int, end: int) -> tuple[int, int, bytes, bytes, bytes] | None:
+        """A publish whose body is one frame: its end, channel, arguments, header, body. None: go frame by frame."""
+        _, channel, size = ENVELOPE.unpack_from(data, at)
+        method_end = at + 7 + size
+        header_at = method_end + 1
+        if end - header_at < 22 or data[method_end] != 0xCE:
+            return None
+        kind, header_channel, header_size, class_id, _, body_size = _CONTENT.unpack_from(data, header_at)
+        header_end = header_at + 7 + header_size
+        if (
+            kind != FRAME_HEADER
+            or header_channel != channel
+            or class_id != 60
+            or header_size < 14
+            or header_end >= end
+            or data[header_end] != 0xCE
+        ):
+            return None
+        if not body_size:
+            if header_end - at > self.frame_max:
+                return None
+            return header_end + 1, channel, data[at + 11 : method_end], data[header_at + 7 : header_end], b""
+        body_at = header_end + 8
+        body_end = body_at + body_size
+        if body_end >= end or data[body_end] != 0xCE:
+            return None
+        kind, body_channel, frame_size = ENVELOPE.unpack_from(data, header_end + 1)
+        if (
+            kind != FRAME_BODY
+            or body_channel != channel
+            or frame_size != body_size
+            or body_end - at > self.frame_max  # perhaps a frame over the bound: the slow way tells
+        ):
+            return None
+        return (
+            body_end + 1,
+            channel,
+            data[at + 11 : method_end],
+            data[header_at + 7 : header_end],
+            data[body_at:body_end],
+        )
+
+    def _frame(self, data: bytes, at: int, end: int) -> int:
+        """Hand over the one frame at `at`. Where the next begins, 0 if this one is incomplete or not taken."""
+        kind, channel, size = ENVELOPE.unpack_from(data, at)
+        if size + FRAME_OVERHEAD > self.frame_max:
+            raise ConnectionError(
+                FRAME_ERROR, f"a frame of {size + FRAME_OVERHEAD} bytes where at most {self.frame_max} were agreed"
+            )
+        stop = at + 7 + size
+        if stop >= end:
+            return 0
+        if data[stop] != 0xCE:
+            raise ConnectionError(FRAME_ERROR, f"a frame ends with octet {data[stop]}, not 206")
+        payload = data[at + 7 : stop]
+        if kind == FRAME_METHOD:
+            taken = self.sink.on_method(channel, payload)
+        elif kind == FRAME_BODY:
+            taken = self.sink.on_body(channel, payload)
+        elif kind == FRAME_HEADER:
+            taken = self.sink.on_header(channel, payload)
+        elif kind == FRAME_HEARTBEAT:
+            if channel or size:
+                raise ConnectionError(FRAME_ERROR if size == 0 else SYNTAX_ERROR, "malformed heartbeat")
+            taken = True
+        else:
+            raise ConnectionError(FRAME_ERROR, f"unknown frame type {kind}")
+        return stop + 1 if taken else 0
+
+    def _skip(self, data: bytes, at: int, end: int) -> int:
+        """Where the stream goes on after the frame at `at` was refused; the end, where that cannot be known."""
+        size: int = ENVELOPE.unpack_from(data, at)[2]
+        stop = at + 7 + size
+        if stop < end and data[stop] == 0xCE and data[at] in (1, 2, 3, 8):
+            return stop + 1
+        return end
