@@ -146,7 +146,7 @@ def _port_clashes(config: Config, told: Told) -> list[str]:
     for i, (key, host, port) in enumerate(listeners):
         for other_key, other_host, other_port in listeners[:i]:
             if port == other_port != 0 and _overlap(host, other_host):
-                problems.append(f"{told(key)}: {other_key} has the same port; choose another for one of them")
+                problems.append(f"{told(key)}: is the same port as {told(other_key)}")
     return problems
 
 

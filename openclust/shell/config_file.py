@@ -119,7 +119,7 @@ def _build(values: dict[str, dict[str, Any]]) -> Config:
 def _told(key: str, given: Mapping[str, Given]) -> str:
     one = given.get(key)
     if one is None:
-        return key
+        return f"{key} = {KEYS[key].default!r} (default)"
     value = one.value
     if isinstance(value, bool):
         shown = str(value).lower()

@@ -1,0 +1,149 @@
+"""The `openclust` command: finds the subcommand, and turns whatever goes wrong into one line and an exit code.
+
+Exit codes: 0 done, 1 the answer is no, 2 bad usage or input, 130 interrupted. A command returns its code (None is 0)
+or raises a click exception, a ConfigError or an OSError; it never needs to catch them for their text.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from openclust import __version__
+
+# name: (where it is, what `openclust --help` says). Nothing of a command is imported before it is called.
+COMMANDS = {
+    "start": ("openclust.cli.start:start", "Run a broker until SIGTERM or Ctrl-C."),
+    "users": ("openclust.cli.users:users", "Add, list, change and remove users of a users file."),
+    "definitions": ("openclust.cli.definitions:definitions", "Export or import exchanges, queues, bindings, policies."),
+    "bench": ("openclust.cli.bench:bench", "Measure this broker, or any other AMQP broker."),
+}
+
+DONE = 0
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+
+class CommandLine(click.Group):
+    """A group that imports its commands late and reports errors in one way."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        try:
+            command: click.Command = getattr(importlib.import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            if error.name == module:
+                raise click.UsageError(f"this version has no command {cmd_name!r}", ctx) from None
+            raise click.UsageError(
+                f"the command {cmd_name!r} needs the Python package {error.name!r}; install it with pip", ctx
+            ) from None
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(f"no such command {args[0]!r}{_nearest(args[0])}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run, and with `standalone_mode` end the process with the exit code."""
+        if standalone_mode:
+            sys.exit(self._exit_code(args, prog_name, complete_var, **extra))
+        return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+
+    def _exit_code(
+        self, args: Sequence[str] | None, prog_name: str | None, complete_var: str | None, **extra: Any
+    ) -> int:
+        from openclust.shell.config import ConfigError  # small, but `--help` does without it
+
+        try:
+            result = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+            sys.stdout.flush()
+            return result if isinstance(result, int) else DONE
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message(), err=True)
+            return BAD_INPUT
+        except click.UsageError as error:
+            where = error.ctx.command_path if error.ctx is not None else "openclust"
+            return _fail(f"{_sentence(error)} (see: {where} --help)")
+        except click.ClickException as error:
+            return _fail(_sentence(error))
+        except click.Abort as error:
+            return _aborted(error)
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        except ConfigError as error:
+            return _fail(*error.problems)
+        except BrokenPipeError:
+            return _reader_gone()
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            return _fail(f"{place}{error.strerror or error}")
+        except Exception as error:
+            from openclust.shell.log import one_line
+
+            return _fail(f"this is a mistake in openclust {__version__}, please report it: {one_line(error)}")
+
+
+@click.command(cls=CommandLine, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="openclust", message="%(prog)s %(version)s")
+def openclust() -> None:
+    """An AMQP 0-9-1 broker: `openclust start --cluster-key KEY` serves on 127.0.0.1:5672."""
+
+
+def main() -> None:
+    """The entry point of the installed script."""
+    openclust.main(prog_name="openclust")
+
+
+def _fail(*problems: str) -> int:
+    for problem in problems:
+        click.echo(f"openclust: error: {problem}", err=True)
+    return BAD_INPUT
+
+
+def _sentence(error: click.ClickException) -> str:
+    """click's messages begin large and end with a full stop; ours do neither."""
+    text = " ".join(error.format_message().split()).removesuffix(".")
+    return text[:1].lower() + text[1:]
+
+
+def _aborted(error: click.Abort) -> int:
+    if isinstance(error.__cause__ or error.__context__, EOFError):
+        return _fail("the input ended before the question was answered")
+    return INTERRUPTED
+
+
+def _reader_gone() -> int:
+    """`openclust users list | head -1` is no error; keep the interpreter from flushing into the closed pipe at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return DONE
+
+
+def _nearest(word: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(word.lower(), COMMANDS, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(COMMANDS)}"

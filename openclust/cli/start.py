@@ -1,0 +1,172 @@
+"""`openclust start`: put the configuration together, check it, and run the broker."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import socket
+from typing import Any
+
+import click
+
+from openclust.shell.config import Config, ConfigError
+from openclust.shell.config_file import Given, Loaded, load, parse_setting
+
+# what each flag sets; every other key is reached with --set
+FLAGS = {
+    "cluster_key": ("--cluster-key", "cluster_key"),
+    "name": ("--name", "name"),
+    "host": ("--host", "listen.host"),
+    "port": ("--port", "listen.port"),
+    "tls_port": ("--tls-port", "tls.port"),
+    "tls_cert": ("--tls-cert", "tls.cert"),
+    "tls_key": ("--tls-key", "tls.key"),
+    "tls_ca": ("--tls-ca", "tls.ca"),
+    "tls_verify": ("--tls-verify", "tls.verify"),
+    "http_host": ("--http-host", "http.host"),
+    "http_port": ("--http-port", "http.port"),
+    "users_file": ("--users-file", "auth.users_file"),
+    "definitions_file": ("--definitions", "definitions.file"),
+    "log_level": ("--log-level", "log.level"),
+    "log_format": ("--log-format", "log.format"),
+}
+
+
+@click.command()
+@click.option("--cluster-key", metavar="KEY", help="The name of the cluster this broker belongs to (needed).")
+@click.option("--config", "path", metavar="FILE", envvar="OPENCLUST_CONFIG", help="TOML file; flags override it.")
+@click.option("--name", metavar="NAME", help="This broker's name [hostname-port].")
+@click.option("--host", metavar="HOST", help="Address to serve AMQP on [127.0.0.1].")
+@click.option("--port", metavar="PORT", help="Port to serve AMQP on [5672].")
+@click.option("--tls-port", metavar="PORT", help="Port to serve AMQPS on [off].")
+@click.option("--tls-cert", metavar="FILE", help="PEM certificate chain of the broker.")
+@click.option("--tls-key", metavar="FILE", help="PEM key of the certificate.")
+@click.option("--tls-ca", metavar="FILE", help="PEM certificates that sign the clients' certificates.")
+@click.option("--tls-verify", metavar="HOW", help="Client certificates: none, optional or required [none].")
+@click.option("--http-host", metavar="HOST", help="Address of the HTTP API [127.0.0.1].")
+@click.option("--http-port", metavar="PORT", help="Port of the HTTP API [15672].")
+@click.option("--no-http", is_flag=True, help="No HTTP API.")
+@click.option("--users-file", metavar="FILE", help="Users and permissions (openclust users) [only guest].")
+@click.option("--definitions", "definitions_file", metavar="FILE", help="RabbitMQ definitions to import at start.")
+@click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error [info].")
+@click.option("--log-format", metavar="FORMAT", help="text or json [text].")
+@click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Set any other key; repeatable.")
+@click.option("--check-config", is_flag=True, help="Check the configuration and every file it names, then exit.")
+def start(path: str | None, no_http: bool, settings: tuple[str, ...], check_config: bool, **flags: Any) -> int:
+    """Run a broker until SIGTERM or Ctrl-C.
+
+    Every key of docs/configuration.md can be set in the file, as OPENCLUST_SECTION_KEY in the environment, or with a
+    flag; flags win over the environment, the environment over the file.
+    """
+    loaded = load(path or None, environ=os.environ, flags=_given(flags, no_http, settings))
+    check_contents(loaded)
+    config = loaded.config
+    if check_config:
+        for line in summary(config, path):
+            click.echo(line)
+        return 0
+
+    from openclust.shell.log import configure
+    from openclust.shell.server import serve
+
+    configure(config.log.level, config.log.format)
+    try:
+        exit_code: int = serve(config)
+        return exit_code
+    except OSError as error:
+        raise ConfigError(listen_problem(error, config)) from None
+
+
+def check_contents(loaded: Loaded) -> None:
+    """Read every file the configuration names, or raise ConfigError with what is wrong in any of them."""
+    config = loaded.config
+    problems: list[str] = []
+    if config.tls.port is not None:
+        from openclust.shell.tls_context import server_context
+
+        try:
+            server_context(config.tls)
+        except ConfigError as error:
+            problems += error.problems
+    if config.auth.users_file is not None:
+        from openclust.shell.users_file import load_users
+
+        try:
+            load_users(config.auth.users_file)
+        except ConfigError as error:
+            problems += error.problems
+    if config.definitions.file is not None:
+        problems += _definitions_problems(config.definitions.file, loaded)
+    if problems:
+        raise ConfigError(*problems)
+
+
+def summary(config: Config, path: str | None) -> list[str]:
+    """What a broker of this configuration would do, in a few lines."""
+    host, tls, http, auth = config.listen.host, config.tls, config.http, config.auth
+    tls_address = "off" if tls.port is None else f"{_address(host, tls.port)} from TLS {tls.min_version}"
+    verify = "" if tls.verify == "none" else f", client certificates {tls.verify}"
+    return [
+        f"The configuration is right{f' ({path})' if path else ''}.",
+        f"  broker       {config.name} of cluster {config.cluster_key}",
+        f"  AMQP         {_address(host, config.listen.port)}",
+        f"  AMQPS        {tls_address}{verify}",
+        f"  HTTP API     {f'http://{_address(http.host, http.port)}' if http.enabled else 'off'}",
+        f"  users        {auth.users_file or 'guest only'} ({', '.join(auth.mechanisms)})",
+        f"  definitions  {config.definitions.file or 'none'}",
+    ]
+
+
+def listen_problem(error: OSError, config: Config) -> str:
+    """Why a listener could not be opened, and the way out."""
+    text = error.strerror or str(error)
+    match = re.search(r"bind on address \('([^']*)', (\d+)", text)
+    host, port = (match[1], int(match[2])) if match else (None, None)
+    flags = {config.tls.port: "--tls-port", config.http.port: "--http-port", config.listen.port: "--port"}
+    flag = flags[port] if port is not None and port in flags else "--port, --tls-port or --http-port"
+    where = _address(host, port) if host is not None and port is not None else "the configured address"
+    if error.errno == errno.EADDRINUSE:
+        return f"cannot listen on {where}: another process has this port; stop it, or choose another with {flag}"
+    if error.errno == errno.EACCES:
+        return f"cannot listen on {where}: ports below 1024 need a privilege; choose a higher one with {flag}"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"cannot listen on {where}: this machine has no such address; use --host 127.0.0.1 or 0.0.0.0"
+    if isinstance(error, socket.gaierror):
+        return f"cannot listen on {config.listen.host!r}: {text}; give an address of this machine with --host"
+    return f"cannot run the broker: {text}{f': {error.filename}' if error.filename else ''}"
+
+
+def _given(flags: dict[str, Any], no_http: bool, settings: tuple[str, ...]) -> dict[str, Given]:
+    given: dict[str, Given] = {}
+    for setting in settings:
+        key, one = parse_setting(setting)
+        given[key] = one
+    for parameter, (flag, key) in FLAGS.items():
+        if flags[parameter] is not None:
+            if key in given:
+                raise ConfigError(f"{key} is given twice, with {flag} and with --set")
+            given[key] = Given(flags[parameter], flag, is_text=True)
+    if no_http:
+        given["http.enabled"] = Given(False, "--no-http")
+    return given
+
+
+def _definitions_problems(path: str, loaded: Loaded) -> list[str]:
+    import json
+
+    told = loaded.told("definitions.file")
+    try:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+    except json.JSONDecodeError as error:
+        return [f"{told}: line {error.lineno}, column {error.colno}: {error.msg}"]
+    except (UnicodeDecodeError, RecursionError):
+        return [f"{told}: not JSON in UTF-8"]
+    except OSError as error:
+        return [f"{told}: cannot be read: {error.strerror}"]
+    return [] if isinstance(document, dict) else [f"{told}: wanted a JSON object of definitions"]
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

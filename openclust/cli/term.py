@@ -1,0 +1,43 @@
+"""What the commands show: tables for people (rich on a terminal, plain columns in a pipe) and JSON for programs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from openclust.shell.log import escape
+
+
+def show_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print rows in columns. Cells may hold anything a peer or a file said: control characters come out escaped."""
+    cells = [[escape(str(cell)) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        _show_rich(headers, cells)
+        return
+    widths = [max(len(row[i]) for row in (headers, *cells)) for i in range(len(headers))]
+    for row in (headers, *cells):
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def show_json(value: Any) -> None:
+    """Print one JSON document."""
+    import json
+
+    click.echo(json.dumps(value, indent=2))
+
+
+def _show_rich(headers: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for header in headers:
+        table.add_column(header, overflow="fold")
+    for row in cells:
+        table.add_row(*(Text(cell) for cell in row))  # Text: no markup out of names
+    Console().print(table)
