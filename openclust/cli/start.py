@@ -19,6 +19,7 @@ FLAGS = {
     "name": ("--name", "name"),
     "host": ("--host", "listen.host"),
     "port": ("--port", "listen.port"),
+    "tls_host": ("--tls-host", "tls.host"),
     "tls_port": ("--tls-port", "tls.port"),
     "tls_cert": ("--tls-cert", "tls.cert"),
     "tls_key": ("--tls-key", "tls.key"),
@@ -39,6 +40,7 @@ FLAGS = {
 @click.option("--name", metavar="NAME", help="This broker's name [hostname-port].")
 @click.option("--host", metavar="HOST", help="Address to serve AMQP on [127.0.0.1].")
 @click.option("--port", metavar="PORT", help="Port to serve AMQP on [5672].")
+@click.option("--tls-host", metavar="HOST", help="Address to serve AMQPS on [that of --host].")
 @click.option("--tls-port", metavar="PORT", help="Port to serve AMQPS on [off].")
 @click.option("--tls-cert", metavar="FILE", help="PEM certificate chain of the broker.")
 @click.option("--tls-key", metavar="FILE", help="PEM key of the certificate.")
@@ -105,7 +107,7 @@ def check_contents(loaded: Loaded) -> None:
 def summary(config: Config, path: str | None) -> list[str]:
     """What a broker of this configuration would do, in a few lines."""
     host, tls, http, auth = config.listen.host, config.tls, config.http, config.auth
-    tls_address = "off" if tls.port is None else f"{_address(host, tls.port)} from TLS {tls.min_version}"
+    tls_address = "off" if tls.port is None else f"{_address(tls.host or host, tls.port)} from TLS {tls.min_version}"
     verify = "" if tls.verify == "none" else f", client certificates {tls.verify}"
     return [
         f"The configuration is right{f' ({path})' if path else ''}.",

@@ -29,7 +29,7 @@ class ConfigError(Exception):
 
 
 class Listen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The plain AMQP listener; the TLS listener shares its host and backlog. Port 0: the system picks one."""
+    """The plain AMQP listener. Port 0: the system picks one. The backlog is that of the TLS listener too."""
 
     host: str = "127.0.0.1"
     port: int = 5672
@@ -39,9 +39,10 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Tls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The AMQPS listener: off while `port` is None.
 
-    `login_from` is the part of a client's certificate that names the user (for EXTERNAL).
+    Without a `host` it is that of the plain listener. `login_from` is the part of a client's certificate that names the user (for EXTERNAL).
     """
 
+    host: str | None = None
     port: int | None = None
     cert: str | None = None
     key: str | None = None

@@ -60,8 +60,10 @@ def check_values(config: Config, told: Told, *, cluster_key_required: bool = Tru
     problems += _name(config.name, "name", told) if config.name else []
     if not config.auth.mechanisms or len(set(config.auth.mechanisms)) < len(config.auth.mechanisms):
         problems.append(f"{told('auth.mechanisms')}: wanted at least one mechanism, each once")
-    for key in ("listen.host", "http.host"):
+    for key in ("listen.host", "tls.host", "http.host"):
         host = value_of(config, key)
+        if host is None:
+            continue
         if not host or not host.isprintable() or " " in host:
             problems.append(f"{told(key)}: wanted a host name or an address (0.0.0.0 for every IPv4 one, :: for all)")
     if config.limits.frame_max_before_login > config.limits.frame_max:
@@ -139,7 +141,7 @@ def _tls(config: Config, told: Told) -> list[str]:
 def _port_clashes(config: Config, told: Told) -> list[str]:
     listeners = [("listen.port", config.listen.host, config.listen.port)]
     if config.tls.port is not None:
-        listeners.append(("tls.port", config.listen.host, config.tls.port))
+        listeners.append(("tls.port", config.tls.host or config.listen.host, config.tls.port))
     if config.http.enabled:
         listeners.append(("http.port", config.http.host, config.http.port))
     problems = []
