@@ -287,7 +287,10 @@ class LastValueBacklog(FifoBacklog):
 
 
 class PriorityBacklog:
-    """A FIFO for each priority in use, the highest first. Priorities above `max_priority` count as `max_priority`."""
+    """A FIFO for each priority in use, the highest first. Priorities above `max_priority` count as `max_priority`.
+
+    Each priority has a head that can expire; in RabbitMQ an expired entry waits behind any of a higher priority.
+    """
 
     __slots__ = ("_levels", "_live", "_max_priority", "_used")
 

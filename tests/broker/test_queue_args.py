@@ -153,7 +153,7 @@ def test_a_refusal_stays_one_short_line_whatever_the_value() -> None:
     assert len(text) < 300 and text.isprintable() and text.encode()
 
 
-VALUES = st.one_of(
+VALUES: st.SearchStrategy[Any] = st.one_of(
     st.none(), st.booleans(), st.integers(-5, 300), st.sampled_from(["", "none", "quorum", "drop-head"]), st.just([])
 )
 KEYS = st.sampled_from(["x-message-ttl", "x-max-priority", "x-overflow", "x-queue-type", "x-replicate", "x-other"])
