@@ -1,0 +1,224 @@
+"""Logging in, negotiating, being blocked, and saying goodbye, with pika."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pika
+import psutil
+import pytest
+from pika.exceptions import (
+    AMQPConnectionError,
+    ChannelClosedByBroker,
+    ProbableAuthenticationError,
+)
+
+from .broker_process import Broker, running_broker
+from .deadline import eventually
+from .pika_client import (
+    Client,
+    bodies,
+    connection_closed,
+    consume,
+    drain,
+    get,
+    publish,
+    pump,
+    temporary_queue,
+    unique,
+)
+
+pytestmark = pytest.mark.sockets
+
+
+def test_the_capabilities_are_announced(client: Client) -> None:
+    properties = client.connect()._impl.server_properties
+    assert {"product", "version", "platform", "copyright", "information"} <= set(properties)
+    expected = {
+        "publisher_confirms": True,
+        "exchange_exchange_bindings": True,
+        "basic.nack": True,
+        "consumer_cancel_notify": True,
+        "connection.blocked": True,
+        "consumer_priorities": True,
+        "authentication_failure_close": True,
+        "per_consumer_qos": True,
+        "direct_reply_to": True,
+    }
+    assert expected.items() <= properties["capabilities"].items()
+
+
+def test_a_wrong_password_is_refused_with_a_reason(client: Client) -> None:
+    # pika announces authentication_failure_close, so a close with 403 comes instead of a dropped socket.
+    with pytest.raises(ProbableAuthenticationError) as error:
+        client.connect(credentials=pika.PlainCredentials("guest", "wrong"))
+    assert "403" in str(error.value) and "ACCESS_REFUSED" in str(error.value)
+
+
+def test_an_unknown_virtual_host_is_not_allowed(client: Client) -> None:
+    with pytest.raises(AMQPConnectionError) as error:
+        client.connect(virtual_host="missing")
+    assert "530" in str(error.value) and "missing" in str(error.value)
+
+
+def test_many_channels_work_side_by_side(client: Client) -> None:
+    connection = client.connect()
+    channels = [connection.channel() for _ in range(200)]
+    queue = temporary_queue(channels[0])
+    for number, channel in enumerate(channels):
+        publish(channel, queue, str(number))
+    assert len({get(channels[-1], queue).body for _ in channels}) == 200
+
+
+def test_a_channel_number_is_used_again_after_close(client: Client) -> None:
+    connection = client.connect()
+    for _ in range(5):
+        channel = connection.channel(7)
+        queue = temporary_queue(channel)
+        publish(channel, queue, b"x")
+        assert get(channel, queue).body == b"x"
+        channel.close()
+
+
+def test_a_channel_number_is_used_again_after_an_error(client: Client) -> None:
+    connection = client.connect()
+    for _ in range(5):
+        channel = connection.channel(7)
+        with pytest.raises(ChannelClosedByBroker):
+            channel.queue_declare("missing", passive=True)
+        assert channel.is_closed
+    assert temporary_queue(connection.channel(7))
+
+
+def test_other_channels_outlive_a_channels_error(client: Client) -> None:
+    connection = client.connect()
+    good, bad = connection.channel(), connection.channel()
+    with pytest.raises(ChannelClosedByBroker):
+        bad.queue_declare("missing", passive=True)
+    assert temporary_queue(good)
+
+
+def test_the_agreed_channel_max_is_the_smaller_one(client: Client) -> None:
+    connection = client.connect(channel_max=5)
+    assert connection._impl.params.channel_max == 5
+    assert len([connection.channel() for _ in range(5)]) == 5
+
+
+def test_a_secret_can_be_replaced(client: Client) -> None:
+    connection = client.connect()
+    connection.update_secret("another password", "it was time")
+    assert temporary_queue(connection.channel())
+
+
+def test_heartbeats_keep_an_idle_connection_alive(client: Client) -> None:
+    connection = client.connect(heartbeat=1)
+    end = time.monotonic() + 3.5
+    while time.monotonic() < end:  # pika closes by itself when two beats of the broker are missing
+        connection.process_data_events(0.1)
+    assert temporary_queue(connection.channel())
+
+
+# Being blocked
+
+
+def test_the_memory_mark_blocks_publishers_and_never_consumers(own_process: None, tmp_path: Path) -> None:
+    with running_broker(tmp_path, "[limits]\nmemory_high_watermark = 0.00001\n") as broker:
+        client = Client(broker)
+        consumer, publisher = client.channel(), client.channel()
+        blocked: list[Any] = []
+        publisher.connection.add_on_connection_blocked_callback(lambda _, frame: blocked.append(frame.method.reason))
+        queue = temporary_queue(consumer)
+        inbox = consume(consumer, queue)
+        publish(publisher, queue, b"x")
+        pump(publisher, lambda: blocked)
+        assert "memory" in blocked[0].lower()
+        assert consumer.queue_declare(queue, passive=True).method.consumer_count == 1
+        assert bodies(inbox) in ([], [b"x"])  # the one publish may pass or wait, as RabbitMQ's does
+        client.close()
+
+
+def test_publishers_go_on_when_the_memory_is_free_again(own_process: None, broker: Broker, tmp_path: Path) -> None:
+    assert broker.process is not None
+    idle = psutil.Process(broker.process.pid).memory_info().rss
+    watermark = (idle + 60_000_000) / psutil.virtual_memory().total
+    with running_broker(tmp_path, f"[limits]\nmemory_high_watermark = {watermark:.8f}\n") as small:
+        client = Client(small)
+        consumer, publisher = client.channel(), client.channel()
+        events: list[str] = []
+        publisher.connection.add_on_connection_blocked_callback(lambda *_: events.append("blocked"))
+        publisher.connection.add_on_connection_unblocked_callback(lambda *_: events.append("unblocked"))
+        queue = temporary_queue(consumer)
+        for _ in range(150):
+            publish(publisher, queue, bytes(1_000_000))
+            publisher.connection.process_data_events(0)
+            if events:
+                break
+        pump(publisher, lambda: events == ["blocked"])
+        consumer.queue_purge(queue)
+        pump(publisher, lambda: events == ["blocked", "unblocked"], within_s=10)
+        publisher.connection.process_data_events(0.1)
+        consumer.queue_purge(queue)
+        publish(publisher, queue, b"after")
+        assert drain(consumer, queue)[-1:] == [b"after"] or get(consumer, queue).body == b"after"
+        client.close()
+
+
+# Saying goodbye
+
+
+def test_sigterm_closes_connections_with_320_and_ends_with_0(own_process: None, tmp_path: Path) -> None:
+    with running_broker(tmp_path) as broker:
+        client = Client(broker)
+        idle, consumer = client.connect(), client.channel()
+        consume(consumer, temporary_queue(consumer))
+        assert broker.process is not None
+        broker.process.send_signal(signal.SIGTERM)
+        with connection_closed(320):
+            pump(consumer, lambda: False)
+        with connection_closed(320):
+            idle.process_data_events(5)
+        assert broker.process.wait(5) == 0
+        assert "Traceback" not in broker.log_text()
+
+
+def test_ctrl_c_ends_like_sigterm(own_process: None, tmp_path: Path) -> None:
+    with running_broker(tmp_path) as broker:
+        connection = Client(broker).connect()
+        assert broker.process is not None
+        broker.process.send_signal(signal.SIGINT)
+        with connection_closed(320):
+            connection.process_data_events(5)
+        assert broker.process.wait(5) == 0
+        assert "Traceback" not in broker.log_text()
+
+
+def test_a_second_broker_on_the_port_says_so_in_one_line(own_process: None, broker: Broker, tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "openclust", "start", "--cluster-key", "test", "--port", str(broker.port)]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=20, env=os.environ)
+    assert ended.returncode != 0
+    assert str(broker.port) in ended.stderr and "Traceback" not in ended.stderr
+
+
+def test_a_vanished_client_is_forgotten(client: Client) -> None:
+    watcher = client.channel()
+    queue = unique("vanished")
+    watcher.queue_declare(queue, auto_delete=True)
+    vanishing = client.channel()
+    consume(vanishing, queue)
+    vanishing.connection._impl._transport._sock.close()
+
+    def gone() -> bool:
+        try:
+            watcher.queue_declare(queue, passive=True)
+        except ChannelClosedByBroker as error:
+            return bool(error.reply_code == 404)
+        return False
+
+    eventually(gone)
