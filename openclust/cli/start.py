@@ -144,14 +144,16 @@ def _given(flags: dict[str, Any], no_http: bool, settings: tuple[str, ...]) -> d
     for setting in settings:
         key, one = parse_setting(setting)
         given[key] = one
-    for parameter, (flag, key) in FLAGS.items():
-        if flags[parameter] is not None:
-            if key in given:
-                raise ConfigError(f"{key} is given twice, with {flag} and with --set")
-            given[key] = Given(flags[parameter], flag, is_text=True)
+    by_flag = {
+        key: Given(flags[parameter], flag, is_text=True)
+        for parameter, (flag, key) in FLAGS.items()
+        if flags[parameter] is not None
+    }
     if no_http:
-        given["http.enabled"] = Given(False, "--no-http")
-    return given
+        by_flag["http.enabled"] = Given(False, "--no-http")
+    for key in by_flag.keys() & given.keys():
+        raise ConfigError(f"{key} is given twice, with {by_flag[key].place} and with --set")
+    return given | by_flag
 
 
 def _definitions_problems(path: str, loaded: Loaded) -> list[str]:

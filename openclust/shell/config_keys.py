@@ -12,6 +12,7 @@ import msgspec
 from openclust.shell.config import Config
 
 ENV_PREFIX = "OPENCLUST_"
+INTEGER_MAX = 2**63 - 1  # what TOML promises to keep
 
 # What a key that holds a path is made relative to depends on where it was written, so the loader must know them.
 PATHS = frozenset({"tls.cert", "tls.key", "tls.ca", "auth.users_file", "definitions.file"})
@@ -70,6 +71,8 @@ def convert(key: Key, value: Any) -> Any:
     """Bring a value from a TOML file to the key's type, or raise WrongType. Empty text unsets an optional key."""
     if value == "" and _is_optional(key.type):
         return None
+    if isinstance(value, int) and abs(value) > INTEGER_MAX:
+        raise WrongType("wanted a number of at most 64 bits")
     try:
         return msgspec.convert(value, key.type, strict=True)
     except msgspec.ValidationError:
@@ -87,7 +90,7 @@ def convert_text(key: Key, text: str) -> Any:
             return msgspec.convert([part for part in parts if part], bare)
         if bare is bool:
             return msgspec.convert(text.strip().lower(), bool, strict=False)
-        if bare is int:
+        if bare is int and len(text) <= 20:
             return int(text)  # also takes 1_000, as TOML does
         return msgspec.convert(text, bare, strict=False)
     except (msgspec.ValidationError, ValueError):

@@ -1,0 +1,211 @@
+"""`openclust start` up to the moment it would serve."""
+
+from __future__ import annotations
+
+import errno
+import json
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from click.testing import CliRunner, Result
+
+from openclust.cli import start as start_module
+from openclust.cli.main import openclust
+from openclust.cli.start import FLAGS, listen_problem
+from openclust.shell.config import Config, Listen
+from openclust.shell.config_keys import KEYS
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in KEYS.values():
+        monkeypatch.delenv(key.variable, raising=False)
+    monkeypatch.delenv("OPENCLUST_CONFIG", raising=False)
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
+    """The configurations that brokers were run with."""
+    configs: list[Config] = []
+
+    def serve(config: Config) -> int:
+        configs.append(config)
+        return 0
+
+    run_broker_as(monkeypatch, serve)
+    return configs
+
+
+def run_broker_as(monkeypatch: pytest.MonkeyPatch, serve: Callable[[Config], int]) -> None:
+    module = ModuleType("openclust.shell.server")
+    module.serve = serve  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "openclust.shell.server", module)
+    monkeypatch.setattr("openclust.shell.log.configure", lambda *_: None)
+
+
+def start(*arguments: str) -> Result:
+    return CliRunner().invoke(openclust, ["start", *arguments], prog_name="openclust")
+
+
+def test_a_cluster_key_is_enough(served: list[Config]) -> None:
+    result = start("--cluster-key", "k")
+    assert result.exit_code == 0, result.output
+    assert [config.cluster_key for config in served] == ["k"]
+
+
+def test_no_cluster_key_is_an_error_with_the_ways_to_give_one(served: list[Config]) -> None:
+    result = start()
+    assert result.exit_code == 2
+    assert result.stderr.startswith("openclust: error: no cluster key: give --cluster-key KEY")
+    assert served == []
+
+
+def test_every_flag_sets_its_key(served: list[Config], tmp_path: Path) -> None:
+    for name in ("d", "u", "c", "k", "a"):
+        (tmp_path / name).write_text('{"users": []}')
+    flags = {
+        "cluster_key": "k",
+        "name": "n",
+        "listen.host": "127.0.0.3",
+        "listen.port": "1",
+        "tls.host": "127.0.0.4",
+        "tls.verify": "optional",
+        "http.host": "127.0.0.5",
+        "http.port": "3",
+        "auth.users_file": str(tmp_path / "u"),
+        "definitions.file": str(tmp_path / "d"),
+        "log.level": "debug",
+        "log.format": "json",
+        "tls.ca": str(tmp_path / "a"),
+    }
+    needing_certificates = {"tls.port", "tls.cert", "tls.key"}
+    assert set(flags) | needing_certificates == {key for _, key in FLAGS.values()}
+    flag_of = {key: flag for flag, key in FLAGS.values()}
+    result = start(*[text for key, value in flags.items() for text in (flag_of[key], value)])
+    assert result.exit_code == 0, result.output
+    for key, value in flags.items():
+        section, _, name = key.rpartition(".")
+        assert str(getattr(getattr(served[0], section) if section else served[0], name)) == value
+
+
+def test_any_key_can_be_set(served: list[Config]) -> None:
+    result = start("--cluster-key", "k", "--set", "limits.channel_max=9", "--set", "listen.backlog=5", "--no-http")
+    assert result.exit_code == 0, result.output
+    assert (served[0].limits.channel_max, served[0].listen.backlog, served[0].http.enabled) == (9, 5, False)
+
+
+def test_a_key_given_by_flag_and_by_set_is_an_error(served: list[Config]) -> None:
+    result = start("--cluster-key", "k", "--port", "1", "--set", "listen.port=2")
+    assert result.stderr == "openclust: error: listen.port is given twice, with --port and with --set\n"
+    result = start("--cluster-key", "k", "--no-http", "--set", "http.enabled=true")
+    assert result.stderr == "openclust: error: http.enabled is given twice, with --no-http and with --set\n"
+
+
+def test_a_wrong_flag_is_named(served: list[Config]) -> None:
+    result = start("--cluster-key", "k", "--port", "many", "--log-level", "verbose")
+    assert result.exit_code == 2
+    assert "openclust: error: --port: listen.port = many: wanted a whole number\n" in result.stderr
+    assert "--log-level: log.level = verbose: wanted one of" in result.stderr
+
+
+def test_the_file_comes_from_the_flag_or_the_environment(
+    served: list[Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).write_text(f'cluster_key = "{name}"\n')
+    monkeypatch.setenv("OPENCLUST_CONFIG", str(tmp_path / "one"))
+    start()
+    start("--config", str(tmp_path / "two"))
+    assert [config.cluster_key for config in served] == ["one", "two"]
+
+
+def test_check_config_says_what_would_run_and_runs_nothing(served: list[Config]) -> None:
+    result = start("--cluster-key", "k", "--name", "b1", "--host", "::1", "--no-http", "--check-config")
+    assert result.exit_code == 0, result.output
+    assert "b1 of cluster k" in result.stdout
+    assert "[::1]:5672" in result.stdout
+    assert served == []
+
+
+@pytest.mark.parametrize("check", [["--check-config"], []])
+def test_files_are_read_before_anything_is_served(served: list[Config], tmp_path: Path, check: list[str]) -> None:
+    for name in ("users", "definitions", "cert", "key"):
+        (tmp_path / name).write_text("{\n")
+    files = {name: str(tmp_path / name) for name in ("users", "definitions", "cert", "key")}
+    result = start(
+        *("--cluster-key", "k", "--users-file", files["users"], "--definitions", files["definitions"]),
+        *("--tls-port", "5671", "--tls-cert", files["cert"], "--tls-key", files["key"], *check),
+    )
+    assert result.exit_code == 2
+    certificate, users, definitions = result.stderr.splitlines()
+    assert "no PEM certificate and key" in certificate
+    assert f"{files['users']}: line 2, column 1" in users
+    assert f"--definitions: definitions.file = {files['definitions']}: line 2, column 1" in definitions
+    assert served == []
+
+
+@pytest.mark.parametrize(("content", "said"), [(b"[]", "wanted a JSON object"), (b"\xff", "not JSON in UTF-8")])
+def test_definitions_must_be_a_json_object(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "definitions.json"
+    path.write_bytes(content)
+    assert said in start("--cluster-key", "k", "--definitions", str(path), "--check-config").stderr
+    path.write_text(json.dumps({"queues": []}))
+    assert start("--cluster-key", "k", "--definitions", str(path), "--check-config").exit_code == 0
+
+
+def test_the_exit_code_is_that_of_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_broker_as(monkeypatch, lambda _: 1)
+    assert start("--cluster-key", "k").exit_code == 1
+
+
+def test_a_port_in_use_is_one_line_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "error while attempting to bind on address ('127.0.0.1', 5672): address already in use"
+
+    def fail(_: Config) -> int:
+        raise OSError(errno.EADDRINUSE, text)
+
+    run_broker_as(monkeypatch, fail)
+    result = start("--cluster-key", "k")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "openclust: error: cannot listen on 127.0.0.1:5672: another process has this port; "
+        "stop it, or choose another with --port\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.EADDRINUSE, "attempting to bind on address ('::1', 15672, 0, 0): x"), "with --http-port"),
+        (OSError(errno.EADDRINUSE, "in use"), "with --port, --tls-port or --http-port"),
+        (OSError(errno.EACCES, "bind on address ('127.0.0.1', 80): x"), "ports below 1024 need a privilege"),
+        (OSError(errno.EADDRNOTAVAIL, "x"), "this machine has no such address"),
+        (socket.gaierror(-2, "Name or service not known"), "cannot listen on 'web': Name or service not known"),
+        (OSError(errno.ENOSPC, "No space left", "/x"), "cannot run the broker: No space left: /x"),
+    ],
+)
+def test_why_a_listener_could_not_be_opened(error: OSError, said: str) -> None:
+    assert said in listen_problem(error, Config(cluster_key="k", listen=Listen(host="web")))
+
+
+def test_the_log_is_configured_before_the_broker_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+
+    def serve(_: Config) -> int:
+        calls.append("serve")
+        return 0
+
+    run_broker_as(monkeypatch, serve)
+    monkeypatch.setattr("openclust.shell.log.configure", lambda *arguments: calls.append(arguments))
+    start("--cluster-key", "k", "--log-level", "warning", "--log-format", "json")
+    assert calls == [("warning", "json"), "serve"]
+
+
+def test_flags_in_the_table_are_flags_of_the_command() -> None:
+    options = {option for parameter in start_module.start.params for option in parameter.opts}
+    assert {flag for flag, _ in FLAGS.values()} <= options
+    assert {key for _, key in FLAGS.values()} <= set(KEYS)
