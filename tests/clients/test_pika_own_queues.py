@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import NackError
 
 from .pika_client import (
     Client,
@@ -89,3 +90,72 @@ def test_a_ring_forgets_the_oldest(client: Client, channel: BlockingChannel) -> 
     for number in range(10):
         publish(channel, queue, str(number))
     assert drain(channel, queue) == [b"7", b"8", b"9"]
+
+
+# Deduplication
+
+
+def test_a_repeated_message_id_is_taken_once_and_confirmed_twice(channel: BlockingChannel) -> None:
+    queue = temporary_queue(channel, x_message_deduplication=True)
+    channel.confirm_delivery()
+    for message_id in ("a", "b", "a", "a"):
+        publish(channel, queue, message_id, message_id=message_id)
+    assert drain(channel, queue) == [b"a", b"b"]
+
+
+def test_a_consumed_message_is_still_remembered(channel: BlockingChannel) -> None:
+    queue = temporary_queue(channel, x_message_deduplication=True)
+    publish(channel, queue, b"x", message_id="a")
+    get(channel, queue)
+    publish(channel, queue, b"x", message_id="a")
+    assert depth(channel, queue) == 0
+
+
+def test_messages_without_an_id_are_never_duplicates(channel: BlockingChannel) -> None:
+    queue = temporary_queue(channel, x_message_deduplication=True)
+    publish(channel, queue, b"x")
+    publish(channel, queue, b"x")
+    assert len(drain(channel, queue)) == 2
+
+
+def test_a_header_can_be_the_id(channel: BlockingChannel) -> None:
+    queue = temporary_queue(channel, x_message_deduplication=True, x_deduplication_header="order")
+    for order in (7, 8, 7):
+        publish(channel, queue, str(order), headers={"order": order}, message_id="the same")
+    assert drain(channel, queue) == [b"7", b"8"]
+
+
+def test_the_window_forgets_the_oldest_id_when_it_is_full(channel: BlockingChannel) -> None:
+    queue = temporary_queue(channel, x_message_deduplication=True, x_deduplication_size=2)
+    for message_id in ("a", "b", "c", "a", "c"):
+        publish(channel, queue, message_id, message_id=message_id)
+    assert drain(channel, queue) == [b"a", b"b", b"c", b"a"]
+
+
+def test_the_window_forgets_an_id_after_its_time(channel: BlockingChannel) -> None:
+    queue = temporary_queue(channel, x_message_deduplication=True, x_deduplication_ttl=150)
+    for _ in range(2):
+        publish(channel, queue, b"x", message_id="a")
+    assert len(drain(channel, queue)) == 1
+    channel.connection.sleep(0.25)
+    publish(channel, queue, b"x", message_id="a")
+    assert len(drain(channel, queue)) == 1
+
+
+def test_a_refused_message_may_be_tried_again(channel: BlockingChannel) -> None:
+    arguments = {"x_max_length": 1, "x_overflow": "reject-publish"}
+    queue = temporary_queue(channel, x_message_deduplication=True, **arguments)
+    channel.confirm_delivery()
+    publish(channel, queue, b"1", message_id="a")
+    with pytest.raises(NackError):
+        publish(channel, queue, b"2", message_id="b")
+    get(channel, queue)
+    publish(channel, queue, b"2", message_id="b")
+    assert drain(channel, queue) == [b"2"]
+
+
+def test_a_queue_that_does_not_ask_for_it_takes_repetitions(channel: BlockingChannel) -> None:
+    queue = temporary_queue(channel)
+    for _ in range(2):
+        publish(channel, queue, b"x", message_id="a")
+    assert len(drain(channel, queue)) == 2
