@@ -1,0 +1,11 @@
+"""What goes wrong in a bench and is not our mistake."""
+
+from __future__ import annotations
+
+
+class BenchError(Exception):
+    """One line for the user: the thing, the place and the way out. The command prints it and exits with 2."""
+
+
+class Stopped(Exception):
+    """The command that started this load generator is gone: clean up and leave."""

@@ -1,0 +1,48 @@
+"""What a load generator and the command that started it say to each other: one JSON object a line."""
+
+from __future__ import annotations
+
+import msgspec
+
+from openclust.bench.url import BrokerUrl
+from openclust.bench.work import Figures, Work
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True, tag="order"):
+    """Comes first: connect to this broker and get ready for this work. Answered by `Ready`."""
+
+    url: BrokerUrl
+    work: Work
+    broker_pid: int | None = None
+
+
+class RunRound(msgspec.Struct, frozen=True, kw_only=True, tag="run"):
+    """Run a round, with `seconds` or else `count` of the work. Answered by `Done`."""
+
+    seconds: float | None = None
+
+
+class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
+    product: str
+    version: str
+
+
+class Progressed(msgspec.Struct, frozen=True, kw_only=True, tag="progressed"):
+    """Comes a few times a second: how many of what is being done."""
+
+    doing: str
+    number: int
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
+    figures: Figures
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
+    """Comes last, instead of an answer."""
+
+    why: str
+
+
+Command = Order | RunRound
+Answer = Ready | Progressed | Done | Failed

@@ -1,0 +1,119 @@
+"""One load generator at one broker: what it declares, attaches and runs there, and cleans up in the end."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import time
+from collections.abc import Callable
+
+from openclust.bench import frames
+from openclust.bench.acknowledger import Acknowledger
+from openclust.bench.broker_process import BrokerProcess
+from openclust.bench.connection import Connection
+from openclust.bench.errors import BenchError
+from openclust.bench.publisher import Publisher
+from openclust.bench.subscribers import Subscription, attach, detach
+from openclust.bench.traffic import Traffic
+from openclust.bench.url import BrokerUrl
+from openclust.bench.work import Figures, Work
+
+Tell = Callable[[str, int], None]
+
+
+class Session:
+    """Close it in any case: it deletes what it declared."""
+
+    def __init__(self, url: BrokerUrl, work: Work, broker_pid: int | None, stop_fd: int | None, tell: Tell) -> None:
+        self.work = work
+        self._broker = BrokerProcess(broker_pid) if broker_pid is not None else None
+        self._stop_fd, self._tell = stop_fd, tell
+        name = f"bench.{secrets.token_hex(4)}"
+        self._names = [f"{name}.{number}" for number in range(work.subscribers)]
+        self._exchange = "" if work.acknowledged or work.pattern == "p2p" else name
+        self._sockets: list[socket.socket] = []
+        self._traffic: Traffic | None = None
+        self.connection = Connection(url)
+        try:
+            if work.pattern != "connections":
+                self._attach()
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, seconds: float | None) -> Figures:
+        """One round, of so many seconds where they are given, else as the work says."""
+        if self.work.pattern == "connections":
+            return self._run_connections()
+        assert self._traffic is not None
+        count = self.work.count if seconds is None else None
+        seconds = self.work.seconds if seconds is None else seconds
+        return self._traffic.run(seconds, count, self._broker, lambda done: self._tell("deliveries", done))
+
+    def close(self) -> None:
+        """Take the subscribers away, delete what was declared, and hang up."""
+        self._detach()
+        leftovers = []
+        if self._exchange:
+            leftovers.append((frames.exchange_delete(1, self._exchange), frames.EXCHANGE_DELETE_OK))
+        if self.work.pattern == "durable":
+            leftovers += [(frames.queue_delete(1, queue), frames.QUEUE_DELETE_OK) for queue in self._names]
+        try:
+            for request, answer in leftovers:
+                self.connection.call(request, answer)
+        except BenchError:
+            pass  # the connection is gone, and with it all that was exclusive or auto-delete
+        self.connection.close()
+
+    def _attach(self) -> None:
+        work = self.work
+        if self._exchange:
+            kind = "topic" if work.pattern == "topic" else "fanout"
+            self.connection.call(frames.exchange_declare(1, self._exchange, kind), frames.EXCHANGE_DECLARE_OK)
+        wanted = [
+            Subscription(
+                queue=queue,
+                exchange=self._exchange,
+                binding_keys=work.binding_keys(number),
+                prefetch=work.prefetch if work.acknowledged else None,
+                durable=work.pattern == "durable",
+            )
+            for number, queue in enumerate(self._names)
+        ]
+        self._sockets = attach(self.connection, wanted, work.attach_window, lambda n: self._tell("attached", n))
+        if work.acknowledged:
+            self.connection.call(frames.confirm_select(1), frames.CONFIRM_SELECT_OK)
+        publisher = Publisher(self.connection, work, self._exchange, self._names[0])
+        acknowledger = Acknowledger(self._sockets[0], self._names[0]) if work.acknowledged else None
+        self._traffic = Traffic(work, publisher, self._sockets, acknowledger, self._stop_fd)
+        if work.pattern != "connections":
+            self._traffic.calibrate()
+
+    def _detach(self) -> None:
+        detach(self._sockets)
+        self._sockets = []
+
+    def _run_connections(self) -> Figures:
+        """Attach all and time it, weigh the broker while they idle, send a little to each, and weigh it again."""
+        broker = self._broker
+        rss_before = broker.rss() if broker else None
+        cpu, started = broker.cpu_s() if broker else 0.0, time.perf_counter()
+        self._attach()
+        attach_s = time.perf_counter() - started
+        attach_cpu_s = broker.cpu_s() - cpu if broker else None
+        assert self._traffic is not None
+        self._settle()
+        rss_idle = broker.rss() if broker else None
+        self._traffic.calibrate()
+        figures = self._traffic.run(0.0, self.work.count or 20, broker, lambda done: self._tell("deliveries", done))
+        self._settle()
+        figures.attached, figures.attach_s, figures.attach_cpu_s = len(self._sockets), attach_s, attach_cpu_s
+        figures.rss_before, figures.rss_idle = rss_before, rss_idle
+        figures.rss_after_traffic = broker.rss() if broker else None
+        self._detach()
+        return figures
+
+    def _settle(self) -> None:
+        if self._broker:
+            self._tell("waiting for the broker to be idle", 0)
+            self._broker.settle()
