@@ -12,7 +12,7 @@ UserType = Literal["normal", "console", "cluster"]
 
 
 class Permission(msgspec.Struct, frozen=True):
-    """Three patterns over resource names, with RabbitMQ's meaning: an empty pattern grants nothing but the empty name."""
+    """Three patterns over resource names, with RabbitMQ's meaning; the default matches nothing but the empty name."""
 
     configure: str = "^$"
     write: str = "^$"

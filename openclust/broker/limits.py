@@ -20,6 +20,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     bindings_max: int = 2_000_000
     consumers_per_channel_max: int = 10_000
     message_size_max: int = 134_217_728
+    transaction_bytes_max: int = 134_217_728
+    turn_bytes_max: int = 67_108_864
     unacked_per_channel_max: int = 1_000_000
     outbox_bytes_max: int = 1_048_576
     route_cache_max: int = 20_000

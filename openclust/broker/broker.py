@@ -1,0 +1,252 @@
+"""One AMQP server: its virtual hosts, users and connections, and what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+from openclust.broker.access import Permission, User
+from openclust.broker.books import Books
+from openclust.broker.changes import Change
+from openclust.broker.channel import Channel
+from openclust.broker.cluster_port import ClusterPort, Done, Standalone
+from openclust.broker.connection import Connection
+from openclust.broker.deadletter import redirect_dead
+from openclust.broker.deadlines import Deadlines
+from openclust.broker.effects import Effect, Note
+from openclust.broker.limits import Limits
+from openclust.broker.message import Message
+from openclust.broker.policy import Policy, PolicyTable
+from openclust.broker.queue import Queue
+from openclust.broker.reply import ReplyQueue
+from openclust.broker.vhost import VirtualHost
+from openclust.wire.errors import NOT_FOUND, PRECONDITION_FAILED, AmqpError, ChannelError
+from openclust.wire.handshake import State
+from openclust.wire.properties import Properties
+from openclust.wire.sasl import MECHANISMS
+from openclust.wire.table import Table, encode_table
+
+_SHARED_PROPERTIES_MAX = 1_000
+
+
+class Broker:
+    """Set `now_ms` before every call that may act on time. After any call: `settle`, perform `effects`, flush `dirty`.
+
+    `random_name` gives names that nobody can guess; chance is the shell's.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        *,
+        random_name: Callable[[], str],
+        memory_high_bytes: int = 2**62,
+        cluster_name: str = "openclust",
+        mechanisms: tuple[str, ...] = MECHANISMS,
+        guest_from_loopback_only: bool = True,
+    ) -> None:
+        self.limits = limits
+        self.cluster_name = cluster_name
+        self.mechanisms = mechanisms
+        self.guest_from_loopback_only = guest_from_loopback_only
+        self.now_ms = 0
+        self.wall_clock_s = 0
+        self.books = Books(memory_high_bytes)
+        self.deadlines = Deadlines()
+        self.policies = PolicyTable()
+        self.cluster: ClusterPort = Standalone(self)
+        self.vhosts: dict[str, VirtualHost] = {}
+        self.users: dict[str, User] = {}
+        self.connections: dict[Connection, None] = {}
+        self.replies: dict[str, ReplyQueue] = {}
+        self.properties: dict[bytes, Properties] = {}
+        self.queue_count = 0
+        self.binding_count = 0
+        # What one turn leaves to do, in the order in which it is done.
+        self.dead_letters: list[tuple[Queue, Message, str]] = []
+        self.confirming: list[Channel] = []
+        self.closing: list[Connection] = []
+        self.effects: list[Effect] = []
+        self.dirty: list[Connection] = []
+        self.turn_bytes = 0
+        self.turn_waiters: list[Connection] = []
+        self._random_name = random_name
+        self._open_count = 0
+        self._shared_properties: dict[bytes, Table] = {}
+        self.put_vhost("/")
+
+    # -- turns
+
+    def settle(self) -> None:
+        """Finish what the calls since the last turn began; then effects and outboxes are complete."""
+        while self.dead_letters:
+            letters, self.dead_letters = self.dead_letters, []
+            for queue, message, reason in letters:
+                redirect_dead(self, queue, message, reason)
+        if self.confirming:
+            channels, self.confirming = self.confirming, []
+            for channel in channels:
+                channel.send_confirms()
+        if self.books.alarm_changed():
+            self._tell_alarm()
+
+    def turn_done(self) -> None:
+        """All outboxes of this turn are written: who waited for that goes on."""
+        self.turn_bytes = 0
+        waiters, self.turn_waiters = self.turn_waiters, []
+        for connection in waiters:
+            if connection.hold == "turn":
+                connection.release()
+
+    def tick(self, now_ms: int) -> None:
+        """Time has passed."""
+        self.now_ms = now_ms
+        self.deadlines.run(now_ms)
+
+    def _tell_alarm(self) -> None:
+        alarm = self.books.alarm
+        text = "memory high watermark passed: publishers wait" if alarm else "memory is low again: publishers go on"
+        self.note("warning", text, held_bytes=self.books.held_bytes, outbox_bytes=self.books.outbox_bytes)
+        for connection in list(self.connections):
+            if alarm:
+                if connection.published:
+                    connection.tell_blocked(True)
+                continue
+            connection.tell_blocked(False)
+            if connection.hold == "memory":
+                connection.release()
+
+    def note(
+        self,
+        level: Literal["debug", "info", "warning", "error"],
+        event: str,
+        connection: Connection | None = None,
+        **fields: Any,
+    ) -> None:
+        self.effects.append(Note(level, event, connection, fields))
+
+    # -- names
+
+    def name_queue(self) -> str:
+        return f"amq.gen-{self._random_name()}"
+
+    def name_consumer(self) -> str:
+        return f"amq.ctag-{self._random_name()}"
+
+    def name_reply(self) -> str:
+        return self._random_name()
+
+    # -- connections
+
+    def logged_in(self, connection: Connection) -> None:
+        self._open_count += 1
+        self.note("info", "connection opened", connection, user=connection.user.name, vhost=connection.vhost.name)
+        if self.books.alarm:
+            connection.told_blocked = False
+
+    def open_count(self) -> int:
+        """How many connections are open."""
+        return self._open_count
+
+    def share_properties(self, properties: Table) -> Table:
+        """The same properties as one object: thousands of clients say the same of themselves."""
+        key = encode_table(properties)
+        known = self._shared_properties.get(key)
+        if known is None:
+            if len(self._shared_properties) >= _SHARED_PROPERTIES_MAX:
+                self._shared_properties.clear()
+            self._shared_properties[key] = known = properties
+        return known
+
+    def connection_lost(self, connection: Connection) -> None:
+        """A connection's transport is gone."""
+        was_open = hasattr(connection, "vhost")
+        connection.lost()
+        if was_open:
+            self._open_count -= 1
+
+    def close_all(self, code: int, text: str) -> None:
+        """Say goodbye to everybody."""
+        for connection in list(self.connections):
+            if connection.state is State.OPEN:
+                connection.close(code, text)
+            elif connection.state is not State.CLOSING:
+                connection.end()
+
+    # -- definitions
+
+    def define(self, change: Change, done: Done | None = None) -> None:
+        """Make a change that the whole cluster shares; without `done`, a refusal is only logged."""
+        self.cluster.define(change, done or self._log_refusal)
+
+    def _log_refusal(self, result: Any) -> None:
+        if isinstance(result, AmqpError):
+            self.note("warning", "a change was refused", text=result.reply_text)
+
+    def vhost(self, name: str) -> VirtualHost:
+        vhost = self.vhosts.get(name)
+        if vhost is None:
+            raise ChannelError(NOT_FOUND, f"no vhost '{name}'")
+        return vhost
+
+    def put_vhost(self, name: str) -> VirtualHost:
+        vhost = self.vhosts.get(name)
+        if vhost is None:
+            vhost = self.vhosts[name] = VirtualHost(self, name)
+        return vhost
+
+    def delete_vhost(self, name: str) -> None:
+        """Its connections are closed, its queues and messages go."""
+        vhost = self.vhost(name)
+        for connection in list(self.connections):
+            if getattr(connection, "vhost", None) is vhost and connection.state is State.OPEN:
+                connection.close(320, f"CONNECTION_FORCED - vhost '{name}' is deleted")
+        for queue in list(vhost.queues):
+            vhost.delete_queue(queue)
+        self.binding_count -= sum(len(each.bindings) for each in vhost.exchanges.values())
+        del self.vhosts[name]
+        self.policies.delete_vhost(name)
+        for user in self.users.values():
+            user.permissions.pop(name, None)
+
+    def put_user(self, user: User) -> None:
+        """Add or change a user; routes known under other permissions are forgotten."""
+        self.users[user.name] = user
+        self._permissions_changed()
+
+    def delete_user(self, name: str) -> None:
+        if self.users.pop(name, None) is None:
+            raise ChannelError(NOT_FOUND, f"no user '{name}'")
+        self._permissions_changed()
+
+    def put_permission(self, user: str, vhost: str, permission: Permission) -> None:
+        if user not in self.users:
+            raise ChannelError(NOT_FOUND, f"no user '{user}'")
+        self.users[user].permissions[self.vhost(vhost).name] = permission
+        self._permissions_changed()
+
+    def replace_users(self, users: Iterable[User]) -> None:
+        """These are all users, from now on."""
+        self.users = {user.name: user for user in users}
+        self._permissions_changed()
+
+    def _permissions_changed(self) -> None:
+        for connection in self.connections:
+            user = self.users.get(getattr(connection, "user", User(name="")).name)
+            if user is not None:
+                connection.user = user
+        for vhost in self.vhosts.values():
+            vhost.topology_changed()
+
+    def put_policy(self, policy: Policy, *, operator: bool = False) -> None:
+        vhost = self.vhost(policy.vhost)
+        try:
+            self.policies.set(policy, operator=operator)
+        except ValueError as error:
+            raise ChannelError(PRECONDITION_FAILED, str(error)) from error
+        vhost.follow_policies()
+
+    def delete_policy(self, vhost: str, name: str, *, operator: bool = False) -> None:
+        if not self.policies.delete(vhost, name, operator=operator):
+            raise ChannelError(NOT_FOUND, f"no policy '{name}' in vhost '{vhost}'")
+        self.vhost(vhost).follow_policies()

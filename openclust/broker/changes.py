@@ -1,0 +1,146 @@
+"""Changes to what all brokers of a cluster share: each a tagged struct, so that it can be logged and sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
+
+import msgspec
+
+from openclust.broker.access import Permission, User
+from openclust.broker.policy import Policy
+from openclust.wire.table import Table
+
+if TYPE_CHECKING:
+    from openclust.broker.broker import Broker
+
+
+class _Change(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A change in one virtual host."""
+
+    vhost: str
+
+
+class PutVhost(_Change, frozen=True, kw_only=True):
+    pass
+
+
+class DeleteVhost(_Change, frozen=True, kw_only=True):
+    pass
+
+
+class DeclareExchange(_Change, frozen=True, kw_only=True):
+    name: str
+    type: str
+    durable: bool = True
+    auto_delete: bool = False
+    internal: bool = False
+    arguments: Table = {}
+
+
+class DeleteExchange(_Change, frozen=True, kw_only=True):
+    name: str
+    if_unused: bool = False
+
+
+class DeclareQueue(_Change, frozen=True, kw_only=True):
+    name: str
+    durable: bool = True
+    auto_delete: bool = False
+    arguments: Table = {}
+
+
+class DeleteQueue(_Change, frozen=True, kw_only=True):
+    name: str
+    if_unused: bool = False
+    if_empty: bool = False
+
+
+class Bind(_Change, frozen=True, kw_only=True):
+    source: str
+    destination: str
+    to_exchange: bool = False
+    routing_key: str = ""
+    arguments: Table = {}
+
+
+class Unbind(_Change, frozen=True, kw_only=True):
+    source: str
+    destination: str
+    to_exchange: bool = False
+    routing_key: str = ""
+    arguments: Table = {}
+
+
+class PutPolicy(_Change, frozen=True, kw_only=True):
+    policy: Policy
+    operator: bool = False
+
+
+class DeletePolicy(_Change, frozen=True, kw_only=True):
+    name: str
+    operator: bool = False
+
+
+class PutUser(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    user: User
+
+
+class DeleteUser(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    name: str
+
+
+class PutPermission(_Change, frozen=True, kw_only=True):
+    user: str
+    permission: Permission
+
+
+Change: TypeAlias = (
+    PutVhost
+    | DeleteVhost
+    | DeclareExchange
+    | DeleteExchange
+    | DeclareQueue
+    | DeleteQueue
+    | Bind
+    | Unbind
+    | PutPolicy
+    | DeletePolicy
+    | PutUser
+    | DeleteUser
+    | PutPermission
+)
+
+
+def perform(broker: Broker, change: Change) -> Any:
+    """Make the change here and now; raises ChannelError where it cannot be made."""
+    match change:
+        case PutVhost():
+            return broker.put_vhost(change.vhost)
+        case DeleteVhost():
+            return broker.delete_vhost(change.vhost)
+        case PutUser():
+            return broker.put_user(change.user)
+        case DeleteUser():
+            return broker.delete_user(change.name)
+        case PutPermission():
+            return broker.put_permission(change.user, change.vhost, change.permission)
+        case PutPolicy():
+            return broker.put_policy(change.policy, operator=change.operator)
+        case DeletePolicy():
+            return broker.delete_policy(change.vhost, change.name, operator=change.operator)
+    vhost = broker.vhost(change.vhost)
+    match change:
+        case DeclareExchange():
+            return vhost.declare_exchange(change)
+        case DeleteExchange():
+            return vhost.delete_exchange(change.name, if_unused=change.if_unused)
+        case DeclareQueue():
+            return vhost.declare_queue(change, None)
+        case DeleteQueue():
+            return vhost.delete_queue(change.name, if_unused=change.if_unused, if_empty=change.if_empty)
+        case Bind():
+            return vhost.bind(change)
+        case Unbind():
+            return vhost.unbind(change)
+        case _:
+            assert_never(change)

@@ -1,0 +1,402 @@
+"""A client's connection: bytes in, frames out, and the channels between.
+
+How it begins is in `login.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from openclust.broker import consuming, content, declaring, login, publishing
+from openclust.broker.access import User
+from openclust.broker.channel import OPEN, Channel
+from openclust.broker.effects import CloseTransport, Resume
+from openclust.broker.routing import Route
+from openclust.wire.codec import decode_method, method_frame, method_id, name_of
+from openclust.wire.errors import (
+    ACCESS_REFUSED,
+    CHANNEL_ERROR,
+    COMMAND_INVALID,
+    CONNECTION_FORCED,
+    NOT_ALLOWED,
+    UNEXPECTED_FRAME,
+    ChannelError,
+    ConnectionError,
+)
+from openclust.wire.frames import FRAME_MIN
+from openclust.wire.handshake import State, step
+from openclust.wire.methods import (
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpen,
+    ChannelOpenOk,
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionUnblocked,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
+    Method,
+)
+from openclust.wire.reader import FrameReader
+from openclust.wire.table import Table
+
+if TYPE_CHECKING:
+    from openclust.broker.broker import Broker
+    from openclust.broker.queue import Queue
+    from openclust.broker.vhost import VirtualHost
+
+assert consuming and declaring, "imported for the methods they register"
+
+Hold = Literal["", "login", "memory", "turn"]
+"""Why a connection's input waits."""
+
+_PUBLISH = publishing.PUBLISH_PREFIX
+_NO_PROPERTIES: Table = {}
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """Who is at the other end, as the transport knows it."""
+
+    host: str
+    port: int
+    is_loopback: bool
+    certificate_name: str = ""
+    is_tls: bool = False
+
+
+class Connection:
+    """Feed it with `receive`; write what is in `out` when it is in `broker.dirty`, then call `flushed`."""
+
+    __slots__ = (
+        "broker",
+        "channel_max",
+        "channels",
+        "client_properties",
+        "frame_max",
+        "heartbeat_s",
+        "hold",
+        "mechanism",
+        "name",
+        "out",
+        "out_bytes",
+        "owned",
+        "paused",
+        "peer",
+        "pending_bytes",
+        "published",
+        "reader",
+        "routes",
+        "state",
+        "told_blocked",
+        "transport",
+        "user",
+        "vhost",
+    )
+
+    user: User
+    vhost: VirtualHost
+
+    def __init__(self, broker: Broker, peer: Peer, transport: object = None) -> None:
+        self.broker = broker
+        self.peer = peer
+        self.transport = transport
+        self.state = State.GREETING
+        self.reader = FrameReader(self, broker.limits.frame_max_before_login)
+        self.channels: dict[int, Channel] = {}
+        self.channel_max = 0
+        self.frame_max = FRAME_MIN
+        self.heartbeat_s = 0
+        self.client_properties = _NO_PROPERTIES
+        self.mechanism = ""
+        self.routes: dict[bytes, Route] = {}
+        self.out: list[bytes] = []
+        self.out_bytes = 0
+        self.pending_bytes = 0
+        self.paused = False
+        self.hold: Hold = ""
+        self.owned: dict[str, Queue] | None = None
+        self.published = False
+        self.told_blocked = False
+        broker.connections[self] = None
+
+    # -- bytes in
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes from the peer. `broker.now_ms` must be up to date."""
+        state = self.state
+        if state is State.GREETING:
+            login.greet(self, data)
+            return
+        if state is State.CLOSED:
+            return
+        if self.hold:
+            self.reader.rest += data
+            return
+        try:
+            self.reader.read(data)
+        except ConnectionError as error:
+            self.fail(error, 0, 0)
+        except ChannelError as error:
+            # Only where no channel was there to close.
+            self.fail(ConnectionError(error.code, error.text), 0, 0)
+
+    def on_publish(self, number: int, arguments: bytes, header: bytes, body: bytes) -> bool:
+        channel = self.channels.get(number)
+        if channel is None or channel.state != OPEN or channel.incoming is not None:
+            self._misplaced_publish(number, channel)
+            return True
+        if self.must_wait():
+            return False
+        try:
+            publishing.publish(channel, arguments, header, body)
+        except ConnectionError as error:
+            self.fail(error, 60, 40)
+        return True
+
+    def _misplaced_publish(self, number: int, channel: Channel | None) -> None:
+        if self.state is not State.OPEN:
+            if self.state is not State.CLOSING:
+                raise ConnectionError(COMMAND_INVALID, f"basic.publish while {self.state.value}")
+            return
+        if channel is None:
+            self.fail(_no_channel(number), 60, 40)
+        elif channel.state == OPEN:
+            self.fail(ConnectionError(UNEXPECTED_FRAME, "basic.publish where content was to come"), 60, 40)
+
+    def on_ack(self, number: int, delivery_tag: int, multiple: bool) -> bool:
+        channel = self.channels.get(number)
+        if channel is None or channel.state != OPEN or channel.incoming is not None:
+            return self.on_method(number, b"\0\x3c\0\x50" + delivery_tag.to_bytes(8, "big") + bytes((multiple,)))
+        try:
+            channel.ack(delivery_tag, multiple)
+        except ChannelError as error:
+            channel.fail(error, 60, 80)
+        return True
+
+    def on_method(self, number: int, payload: bytes) -> bool:
+        if self.hold:
+            return False
+        if self.state is State.CLOSED:
+            return True
+        try:
+            if not number:
+                self._on_connection_method(decode_method(payload))
+            elif self.state is not State.CLOSING:
+                return self._on_channel_method(number, payload)
+        except ConnectionError as error:
+            self.fail(error, *method_id(payload))
+        return True
+
+    def _on_channel_method(self, number: int, payload: bytes) -> bool:
+        if self.state is not State.OPEN:
+            raise ConnectionError(COMMAND_INVALID, f"a method on channel {number} while {self.state.value}")
+        channel = self.channels.get(number)
+        if payload[:4] == _PUBLISH and channel is not None:
+            if channel.state == OPEN:
+                if self.must_wait():
+                    return False
+                content.start_content(channel, payload[4:])
+            return True
+        method = decode_method(payload)
+        if channel is not None:
+            channel.on_method(method)
+        elif isinstance(method, ChannelOpen):
+            self._open_channel(number)
+        elif isinstance(method, ChannelClose):
+            # A close may cross ours: the answer is owed all the same.
+            self.send(method_frame(number, ChannelCloseOk()))
+        elif not isinstance(method, ChannelCloseOk):
+            raise _no_channel(number)
+        return True
+
+    def _open_channel(self, number: int) -> None:
+        if number > self.channel_max:
+            text = f"channel {number} is past the negotiated channel_max ({self.channel_max})"
+            raise ConnectionError(NOT_ALLOWED, text)
+        self.channels[number] = Channel(self, number)
+        self.send(method_frame(number, ChannelOpenOk()))
+
+    def on_header(self, number: int, payload: bytes) -> bool:
+        channel = self._for_content(number)
+        if channel is not None:
+            content.take_header(channel, payload)
+        return True
+
+    def on_body(self, number: int, payload: bytes) -> bool:
+        channel = self._for_content(number)
+        if channel is not None:
+            content.take_body(channel, payload)
+        return True
+
+    def _for_content(self, number: int) -> Channel | None:
+        if self.state is State.CLOSING or self.state is State.CLOSED:
+            return None
+        if self.state is not State.OPEN or not number:
+            raise ConnectionError(UNEXPECTED_FRAME, f"a content frame on channel {number} while {self.state.value}")
+        channel = self.channels.get(number)
+        if channel is None:
+            raise _no_channel(number)
+        return channel
+
+    def _on_connection_method(self, method: Method) -> None:
+        kind = type(method)
+        if self.state is State.CLOSING and not isinstance(method, ConnectionClose | ConnectionCloseOk):
+            return
+        if method.ID[0] != 10:
+            raise ConnectionError(COMMAND_INVALID, f"{name_of(kind)} on channel 0")
+        after = step(self.state, kind)
+        if isinstance(method, ConnectionClose):
+            self.send(method_frame(0, ConnectionCloseOk()))
+            self.end()
+        elif isinstance(method, ConnectionCloseOk):
+            self.end()
+        elif isinstance(method, ConnectionUpdateSecret):
+            # Passwords do not expire here: there is nothing to renew.
+            self.send(method_frame(0, ConnectionUpdateSecretOk()))
+        else:
+            login.proceed(self, method, after)
+
+    # -- waiting
+
+    def must_wait(self) -> bool:
+        """Whether a publish must wait: for memory, or for the turn's outboxes to be written."""
+        self.published = True
+        broker = self.broker
+        if broker.books.alarm:
+            self.hold = "memory"
+            self.tell_blocked(True)
+            return True
+        if broker.turn_bytes > broker.limits.turn_bytes_max:
+            self.hold = "turn"
+            broker.turn_waiters.append(self)
+            return True
+        return False
+
+    def release(self) -> None:
+        """What the connection was held for is over."""
+        if self.hold:
+            self.hold = ""
+            self.broker.effects.append(Resume(self))
+
+    def tell_blocked(self, blocked: bool) -> None:
+        if blocked is self.told_blocked or not self.can("connection.blocked"):
+            return
+        self.told_blocked = blocked
+        self.send(method_frame(0, ConnectionBlocked(reason="low on memory") if blocked else ConnectionUnblocked()))
+
+    # -- bytes out
+
+    def send(self, data: bytes) -> None:
+        if self.state is State.CLOSED:
+            return
+        if not self.out:
+            self.broker.dirty.append(self)
+        self.out.append(data)
+
+    def count_out(self, size: int) -> None:
+        """Say that `size` bytes of deliveries went to the outbox: past its mark, deliveries pause."""
+        self.out_bytes += size
+        if self.out_bytes > self.broker.limits.outbox_bytes_max and not self.paused:
+            self.pause()
+
+    def flushed(self, pending_bytes: int) -> None:
+        """The outbox was handed to the socket, which still holds back so many bytes."""
+        self.broker.books.outbox_bytes += pending_bytes - self.pending_bytes
+        self.pending_bytes = self.out_bytes = pending_bytes
+        limit = self.broker.limits.outbox_bytes_max
+        if not self.paused:
+            if pending_bytes > limit:
+                self.pause()
+        elif pending_bytes <= limit // 2:
+            self.paused = False
+            for channel in list(self.channels.values()):
+                channel.wake_consumers()
+
+    def pause(self) -> None:
+        self.paused = True
+        for channel in self.channels.values():
+            channel.rest_consumers()
+
+    # -- permissions
+
+    def demand(self, action: Literal["configure", "write", "read"], resource: str) -> None:
+        """Raise 403 where the user may not do `action` to the exchange or queue `resource`."""
+        if not self.user.may(action, self.vhost.name, resource):
+            name = resource or "amq.default"
+            text = f"{action} access to '{name}' in vhost '{self.vhost.name}' refused for user '{self.user.name}'"
+            raise ChannelError(ACCESS_REFUSED, text)
+
+    def can(self, capability: str) -> bool:
+        """Whether the client announced a capability."""
+        capabilities = self.client_properties.get("capabilities")
+        return isinstance(capabilities, dict) and capabilities.get(capability) is True
+
+    # -- what it owns
+
+    def own(self, queue: Queue) -> None:
+        if self.owned is None:
+            self.owned = {}
+        self.owned[queue.name] = queue
+
+    def disown(self, queue: Queue) -> None:
+        if self.owned is not None:
+            self.owned.pop(queue.name, None)
+
+    def forget_channel(self, channel: Channel) -> None:
+        self.channels.pop(channel.number, None)
+
+    # -- the end
+
+    def fail(self, error: ConnectionError, class_id: int, method_id: int) -> None:
+        """Close the connection for an error; afterwards only the peer's close-ok counts."""
+        if self.state in (State.CLOSING, State.CLOSED):
+            return
+        level: Literal["info", "warning"] = "info" if error.code == CONNECTION_FORCED else "warning"
+        self.broker.note(level, "connection closed for an error", self, text=error.reply_text)
+        self.close(error.code, error.reply_text, class_id, method_id)
+
+    def close(self, code: int, text: str, class_id: int = 0, method_id: int = 0) -> None:
+        """Send connection.close; what the connection holds is given back now."""
+        for channel in self.channels.values():
+            channel.send_confirms()
+        self.release_all()
+        self.hold = ""
+        self.state = State.CLOSING
+        method = ConnectionClose(
+            reply_code=code, reply_text=text, failing_class_id=class_id, failing_method_id=method_id
+        )
+        self.send(method_frame(0, method))
+        self.broker.closing.append(self)
+
+    def end(self) -> None:
+        """Nothing more will be said: write what is in the outbox and close."""
+        self.release_all()
+        self.state = State.CLOSED
+        self.broker.effects.append(CloseTransport(self))
+
+    def lost(self) -> None:
+        """The transport is gone."""
+        self.release_all()
+        self.state = State.CLOSED
+        self.broker.books.outbox_bytes -= self.pending_bytes
+        self.pending_bytes = 0
+        self.out.clear()
+        self.broker.connections.pop(self, None)
+
+    def release_all(self) -> None:
+        """Give back channels and exclusive queues."""
+        channels, self.channels = self.channels, {}
+        for channel in channels.values():
+            channel.release()
+        owned, self.owned = self.owned, None
+        if owned:
+            for queue in owned.values():
+                if self.vhost.queues.get(queue.name) is queue:
+                    self.vhost.delete_queue(queue.name)
+
+
+def _no_channel(number: int) -> ConnectionError:
+    return ConnectionError(CHANNEL_ERROR, f"expected 'channel.open' on channel {number}")

@@ -1,0 +1,121 @@
+"""A consumer: where a queue sends its messages, and how much it may send."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from openclust.broker.backlog import Entry
+from openclust.wire.frames import ENVELOPE, FRAME_METHOD, content_frames
+from openclust.wire.table import Table
+
+if TYPE_CHECKING:
+    from openclust.broker.channel import Channel
+    from openclust.broker.queue import Queue
+
+pack_tag = Struct(">Q").pack
+
+LARGE_BYTES = 16_384
+"""Bodies from here on are shared between outboxes instead of copied into each."""
+
+
+class Consumer:
+    """`shape` is equal for consumers whose content frames are equal: channel number and frame_max."""
+
+    __slots__ = (
+        "_head",
+        "_head_size",
+        "arguments",
+        "channel",
+        "exclusive",
+        "no_ack",
+        "out",
+        "prefetch",
+        "priority",
+        "queue",
+        "shape",
+        "tag",
+        "timeout_ms",
+        "unacked",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        channel: Channel,
+        queue: Queue,
+        tag: str,
+        *,
+        no_ack: bool,
+        exclusive: bool,
+        priority: int,
+        arguments: Table,
+    ) -> None:
+        connection = channel.connection
+        self.channel = channel
+        self.queue = queue
+        self.tag = tag
+        self.no_ack = no_ack
+        self.exclusive = exclusive
+        self.priority = priority
+        self.arguments = arguments
+        self.prefetch = 0 if no_ack else channel.prefetch_each
+        self.timeout_ms = 0
+        self.unacked = 0
+        self.waiting = False
+        self.out = connection.out
+        self.shape = channel.number << 32 | connection.frame_max
+        self._head = b""
+        self._head_size = -1
+
+    def head(self, suffix_size: int) -> bytes:
+        """The delivery method's frame up to its delivery tag, for a message with a suffix of that size."""
+        if suffix_size != self._head_size:
+            tag = self.tag.encode("utf-8", "surrogateescape")
+            # Payload: ids 4, tag 1 + n, delivery tag 8, suffix without the frame end.
+            size = 4 + 1 + len(tag) + 8 + suffix_size - 1
+            envelope = ENVELOPE.pack(FRAME_METHOD, self.channel.number, size)
+            self._head = b"%b\0\x3c\0\x3c%c%b" % (envelope, len(tag), tag)
+            self._head_size = suffix_size
+        return self._head
+
+    def can_take(self) -> bool:
+        """Whether it may be sent one more message now."""
+        channel = self.channel
+        return (
+            (not self.prefetch or self.unacked < self.prefetch)
+            and channel.flowing
+            and not channel.connection.paused
+            and (self.no_ack or channel.has_credit())
+        )
+
+    def deliver(self, entry: Entry) -> None:
+        """Send it one message; with acknowledgements, the channel remembers it."""
+        channel = self.channel
+        connection = channel.connection
+        message = entry.message
+        channel.delivery_tag = tag = channel.delivery_tag + 1
+        suffix = message.suffix
+        out = self.out
+        if not out:
+            channel.broker.dirty.append(connection)
+        content = content_frames(channel.number, message.header, message.body, connection.frame_max)
+        if entry.deliveries:
+            suffix = b"\1" + suffix[1:]
+        head = self.head(len(suffix))
+        if len(content) < LARGE_BYTES:
+            out.append(head + pack_tag(tag) + suffix + content)
+        else:
+            out.append(head + pack_tag(tag) + suffix)
+            out.append(content)
+        connection.count_out(len(content))
+        if self.no_ack:
+            self.queue.forget(entry)
+        else:
+            self.unacked += 1
+            channel.remember(tag, self.queue, self, entry)
+
+    def wake(self) -> None:
+        """Say that it may be able to take messages again: after an ack, a resumed socket, a flow."""
+        if self.can_take():
+            self.queue.consumer_ready(self)

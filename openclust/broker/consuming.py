@@ -1,0 +1,245 @@
+"""The methods by which a channel receives: consume, cancel, get, qos, flow, and the answers to deliveries."""
+
+from __future__ import annotations
+
+from openclust.broker.channel import Channel, handles, requeue
+from openclust.broker.consumer import Consumer, pack_tag
+from openclust.broker.declaring import named_queue
+from openclust.broker.reply import REPLY_PREFIX, REPLY_TO, ReplyQueue
+from openclust.wire.errors import (
+    ACCESS_REFUSED,
+    NOT_ALLOWED,
+    NOT_IMPLEMENTED,
+    PRECONDITION_FAILED,
+    RESOURCE_ERROR,
+    ChannelError,
+    ConnectionError,
+)
+from openclust.wire.frames import ENVELOPE, FRAME_METHOD, content_frames
+from openclust.wire.methods import (
+    BasicAck,
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicGet,
+    BasicGetEmpty,
+    BasicNack,
+    BasicQos,
+    BasicQosOk,
+    BasicRecover,
+    BasicRecoverAsync,
+    BasicRecoverOk,
+    BasicReject,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelFlow,
+    ChannelFlowOk,
+)
+from openclust.wire.table import Table
+
+
+@handles(BasicQos)
+def basic_qos(channel: Channel, method: BasicQos) -> None:
+    """RabbitMQ's meaning: without `global` for each new consumer, with it for all of the channel together."""
+    if method.prefetch_size:
+        raise ConnectionError(NOT_IMPLEMENTED, f"prefetch_size != 0 ({method.prefetch_size})")
+    if method.global_:
+        channel.prefetch_all = method.prefetch_count
+        channel.wake_consumers()
+    else:
+        channel.prefetch_each = method.prefetch_count
+    channel.send(BasicQosOk())
+
+
+@handles(ChannelFlow)
+def channel_flow(channel: Channel, method: ChannelFlow) -> None:
+    channel.flowing = method.active
+    channel.send(ChannelFlowOk(active=method.active))
+    if method.active:
+        channel.wake_consumers()
+    else:
+        channel.rest_consumers()
+
+
+@handles(ChannelFlowOk)
+def channel_flow_ok(channel: Channel, method: ChannelFlowOk) -> None:
+    """We never ask a client to stop this way: connection.blocked has taken its place."""
+
+
+@handles(ChannelClose)
+def channel_close(channel: Channel, method: ChannelClose) -> None:
+    channel.send_confirms()
+    channel.release()
+    channel.send(ChannelCloseOk())
+    channel.connection.forget_channel(channel)
+
+
+@handles(BasicConsume)
+def basic_consume(channel: Channel, method: BasicConsume) -> None:
+    consumers = channel.consumers if channel.consumers is not None else {}
+    tag = method.consumer_tag or channel.broker.name_consumer()
+    if tag in consumers:
+        raise ConnectionError(NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'")
+    limit = channel.broker.limits.consumers_per_channel_max
+    if len(consumers) >= limit:
+        raise ChannelError(RESOURCE_ERROR, f"this channel has {limit} consumers, the most it may have")
+    if method.queue == REPLY_TO or method.queue.startswith(REPLY_PREFIX):
+        _consume_replies(channel, method, consumers, tag)
+        return
+    connection = channel.connection
+    name = named_queue(channel, method.queue)
+    connection.demand("read", name)
+    queue = connection.vhost.queue(name, connection)
+    consumer = Consumer(
+        channel,
+        queue,
+        tag,
+        no_ack=method.no_ack,
+        exclusive=method.exclusive,
+        priority=_priority(method.arguments),
+        arguments=method.arguments,
+    )
+    consumer.timeout_ms = _timeout(method.arguments, queue.settings.consumer_timeout_ms, channel)
+    _demand_exclusive(queue.name, connection.vhost.name, method.exclusive, queue.turns.all, queue.settings)
+    channel.consumers = consumers
+    consumers[tag] = consumer
+    if not method.no_wait:
+        channel.send(BasicConsumeOk(consumer_tag=tag))
+    queue.add_consumer(consumer)
+
+
+def _demand_exclusive(name: str, vhost: str, exclusive: bool, others: tuple[Consumer, ...], settings: object) -> None:
+    single_active = getattr(settings, "single_active_consumer", False)
+    if exclusive and single_active:
+        text = f"queue '{name}' in vhost '{vhost}' has a single active consumer: no consumer of it can be exclusive"
+        raise ChannelError(ACCESS_REFUSED, text)
+    if any(other.exclusive for other in others) or (exclusive and others):
+        raise ChannelError(ACCESS_REFUSED, f"queue '{name}' in vhost '{vhost}' in exclusive use")
+
+
+def _priority(arguments: Table) -> int:
+    priority = arguments.get("x-priority", 0)
+    if isinstance(priority, bool) or not isinstance(priority, int):
+        raise ChannelError(PRECONDITION_FAILED, f"invalid arg 'x-priority' of a consumer: {priority!r} is not a number")
+    return priority
+
+
+def _timeout(arguments: Table, of_queue_ms: int | None, channel: Channel) -> int:
+    """How long a delivery may wait for its ack: by consumer, queue or policy, or the broker's default."""
+    timeout_ms = arguments.get("x-consumer-timeout", of_queue_ms)
+    if timeout_ms is None:
+        return channel.broker.limits.consumer_timeout_ms
+    if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, int) or timeout_ms < 0:
+        text = f"invalid arg 'x-consumer-timeout' of a consumer: {timeout_ms!r} is not a number of milliseconds"
+        raise ChannelError(PRECONDITION_FAILED, text)
+    return timeout_ms
+
+
+def _consume_replies(channel: Channel, method: BasicConsume, consumers: dict[str, Consumer], tag: str) -> None:
+    if not method.no_ack:
+        raise ChannelError(PRECONDITION_FAILED, "reply consumer cannot acknowledge")
+    if channel.reply is not None:
+        raise ChannelError(PRECONDITION_FAILED, "reply consumer already set")
+    reply = ReplyQueue(REPLY_PREFIX + channel.broker.name_reply())
+    channel.reply = reply
+    channel.broker.replies[reply.address] = reply
+    channel.consumers = consumers
+    consumers[tag] = reply.attach(channel, tag)
+    if not method.no_wait:
+        channel.send(BasicConsumeOk(consumer_tag=tag))
+
+
+@handles(BasicCancel)
+def basic_cancel(channel: Channel, method: BasicCancel) -> None:
+    """Cancelling what is not there succeeds, as in RabbitMQ."""
+    consumer = channel.consumers.pop(method.consumer_tag, None) if channel.consumers else None
+    if consumer is not None:
+        if channel.reply is not None and channel.reply.consumer is consumer:
+            channel.end_replies()
+        else:
+            channel.connection.vhost.drop_consumer(consumer)
+    if not method.no_wait:
+        channel.send(BasicCancelOk(consumer_tag=method.consumer_tag))
+
+
+@handles(BasicCancelOk)
+def basic_cancel_ok(channel: Channel, method: BasicCancelOk) -> None:
+    """A client's answer to the notice that its consumer is gone."""
+
+
+@handles(BasicGet)
+def basic_get(channel: Channel, method: BasicGet) -> None:
+    connection = channel.connection
+    name = named_queue(channel, method.queue)
+    connection.demand("read", name)
+    queue = connection.vhost.queue(name, connection)
+    entry = queue.get()
+    if entry is None:
+        channel.send(BasicGetEmpty())
+        return
+    channel.delivery_tag = tag = channel.delivery_tag + 1
+    message = entry.message
+    redelivered = b"\1" if entry.deliveries else b"\0"
+    # The suffix begins with `redelivered` and ends with the frame end; the message count goes before that.
+    payload = b"\0\x3c\0\x47%b%b%b%b" % (
+        pack_tag(tag),
+        redelivered,
+        message.suffix[1:-1],
+        min(len(queue), 0xFFFF_FFFF).to_bytes(4, "big"),
+    )
+    connection.send(b"%b%b\xce" % (ENVELOPE.pack(FRAME_METHOD, channel.number, len(payload)), payload))
+    connection.send(content_frames(channel.number, message.header, message.body, connection.frame_max))
+    if method.no_ack:
+        queue.forget(entry)
+    else:
+        channel.remember(tag, queue, None, entry)
+    queue.refresh_direct()
+
+
+@handles(BasicAck)
+def basic_ack(channel: Channel, method: BasicAck) -> None:
+    channel.ack(method.delivery_tag, method.multiple)
+
+
+@handles(BasicNack)
+def basic_nack(channel: Channel, method: BasicNack) -> None:
+    _refuse(channel, method.delivery_tag, method.multiple, method.requeue)
+
+
+@handles(BasicReject)
+def basic_reject(channel: Channel, method: BasicReject) -> None:
+    _refuse(channel, method.delivery_tag, False, method.requeue)
+
+
+def _refuse(channel: Channel, tag: int, multiple: bool, back: bool) -> None:
+    items = channel.take_unacked(tag, multiple)
+    if channel.transaction is not None:
+        channel.transaction.rejects.extend((item, back) for item in items)
+    elif back:
+        requeue(items)
+        channel.wake_consumers()
+    else:
+        for item in items:
+            item.queue.reject(item.entry)
+            channel.credit(item)
+
+
+@handles(BasicRecover)
+def basic_recover(channel: Channel, method: BasicRecover) -> None:
+    _recover(channel, method.requeue)
+    channel.send(BasicRecoverOk())
+
+
+@handles(BasicRecoverAsync)
+def basic_recover_async(channel: Channel, method: BasicRecoverAsync) -> None:
+    _recover(channel, method.requeue)
+
+
+def _recover(channel: Channel, back: bool) -> None:
+    if not back:
+        raise ConnectionError(NOT_IMPLEMENTED, "requeue=false: recover can only return messages to their queues")
+    items = list(channel.unacked.values())
+    channel.unacked.clear()
+    requeue(items)
+    channel.wake_consumers()

@@ -1,0 +1,50 @@
+"""What a broker asks of the shell, beside writing its connections' outboxes. Performed in the order given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import msgspec
+
+from openclust.wire.sasl import Credentials
+
+if TYPE_CHECKING:
+    from openclust.broker.connection import Connection
+
+
+class CheckLogin(msgspec.Struct, frozen=True):
+    """Find out whether the credentials are right; then call `connection.login_checked`."""
+
+    connection: Connection
+    credentials: Credentials
+
+
+class CloseTransport(msgspec.Struct, frozen=True):
+    """Write what is in the outbox, then close the socket."""
+
+    connection: Connection
+
+
+class StartHeartbeats(msgspec.Struct, frozen=True):
+    """From now on send heartbeats, and expect them, every so many seconds."""
+
+    connection: Connection
+    interval_s: int
+
+
+class Resume(msgspec.Struct, frozen=True):
+    """Read the connection's socket again: what it was held for is over. Then call `connection.receive(b"")`."""
+
+    connection: Connection
+
+
+class Note(msgspec.Struct, frozen=True):
+    """Log an event."""
+
+    level: Literal["debug", "info", "warning", "error"]
+    text: str
+    connection: Connection | None
+    fields: dict[str, Any]
+
+
+Effect: TypeAlias = CheckLogin | CloseTransport | StartHeartbeats | Resume | Note

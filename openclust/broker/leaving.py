@@ -1,0 +1,56 @@
+"""How messages leave a queue other than to a consumer: expiry, length limits, and the dead letters that follow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openclust.broker.backlog import Entry
+from openclust.broker.message import Message
+
+if TYPE_CHECKING:
+    from openclust.broker.queue import Queue
+
+EXPIRED = "expired"
+MAX_LENGTH = "maxlen"
+
+
+def expire(queue: Queue) -> None:
+    """Take out what has expired at the head."""
+    now_ms = queue.vhost.broker.now_ms
+    while queue.backlog:
+        due = queue.backlog.next_expiry_ms()
+        if not due or due > now_ms:
+            return
+        for entry in queue.backlog.pop_expired(now_ms):
+            queue.ready_bytes -= len(entry.message.body)
+            bury(queue, entry, EXPIRED)
+
+
+def make_room(queue: Queue) -> None:
+    """Drop heads until the queue is within its limits."""
+    settings = queue.settings
+    if settings.overflow not in (None, "drop-head"):
+        return
+    backlog = queue.backlog
+    while backlog and (
+        (settings.max_length is not None and len(backlog) > settings.max_length)
+        or (settings.max_length_bytes is not None and queue.ready_bytes > settings.max_length_bytes)
+    ):
+        victim = backlog.drop_head()
+        assert victim is not None, "a backlog with a length has a head"
+        queue.ready_bytes -= len(victim.message.body)
+        bury(queue, victim, MAX_LENGTH)
+
+
+def refuse(queue: Queue, message: Message) -> None:
+    """Turn a message away from a full queue; with reject-publish-dlx it becomes a dead letter."""
+    if queue.settings.overflow == "reject-publish-dlx" and queue.settings.dead_letter_exchange is not None:
+        queue.vhost.broker.dead_letters.append((queue, message, MAX_LENGTH))
+
+
+def bury(queue: Queue, entry: Entry, reason: str) -> None:
+    """A message leaves for good: as a dead letter where the queue has an exchange for these."""
+    broker = queue.vhost.broker
+    broker.books.release(entry.message)
+    if queue.settings.dead_letter_exchange is not None:
+        broker.dead_letters.append((queue, entry.message, reason))

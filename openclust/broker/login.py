@@ -1,0 +1,202 @@
+"""How a connection begins: protocol header, login, tuning, opening."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from openclust import __version__
+from openclust.broker.access import User
+from openclust.broker.effects import CheckLogin, CloseTransport, StartHeartbeats
+from openclust.wire.codec import method_frame
+from openclust.wire.errors import ACCESS_REFUSED, NOT_ALLOWED, ConnectionError
+from openclust.wire.frames import FRAME_MIN, PROTOCOL_HEADER
+from openclust.wire.handshake import State, negotiate
+from openclust.wire.methods import (
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionSecure,
+    ConnectionSecureOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    Method,
+)
+from openclust.wire.sasl import Credentials, parse_response
+from openclust.wire.table import Table
+
+if TYPE_CHECKING:
+    from openclust.broker.connection import Connection
+
+CAPABILITIES = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+    "direct_reply_to",
+)
+
+
+@functools.cache
+def _start_frame(cluster_name: str, mechanisms: tuple[str, ...]) -> bytes:
+    capabilities: Table = dict.fromkeys(CAPABILITIES, True)
+    properties: Table = {
+        "capabilities": capabilities,
+        "cluster_name": cluster_name,
+        "product": "openclust",
+        "version": __version__,
+        "platform": "Python",
+        "copyright": "openclust contributors",
+        "information": "Licensed under the Apache License 2.0",
+    }
+    start = ConnectionStart(server_properties=properties, mechanisms=" ".join(mechanisms).encode(), locales=b"en_US")
+    return method_frame(0, start)
+
+
+def greet(connection: Connection, data: bytes) -> None:
+    """The first bytes must be our protocol header; otherwise the peer is told which, and that was all."""
+    data = connection.reader.rest + data
+    connection.reader.rest = b""
+    if data[:8] != PROTOCOL_HEADER[: len(data)]:
+        connection.send(PROTOCOL_HEADER)
+        connection.broker.note("warning", "not AMQP 0-9-1: wrong protocol header", connection, header=repr(data[:8]))
+        connection.state = State.CLOSED
+        connection.broker.effects.append(CloseTransport(connection))
+        return
+    if len(data) < 8:
+        connection.reader.rest = data
+        return
+    broker = connection.broker
+    connection.state = State.STARTING
+    connection.send(_start_frame(broker.cluster_name, _mechanisms_for(connection)))
+    if len(data) > 8:
+        connection.receive(data[8:])
+
+
+def _mechanisms_for(connection: Connection) -> tuple[str, ...]:
+    """EXTERNAL is only offered to who came with a certificate."""
+    offered = connection.broker.mechanisms
+    if connection.peer.certificate_name:
+        return offered
+    return tuple(each for each in offered if each != "EXTERNAL")
+
+
+def proceed(connection: Connection, method: Method, after: State) -> None:
+    """A method of the handshake, in its place."""
+    connection.state = after
+    if isinstance(method, ConnectionStartOk):
+        connection.client_properties = connection.broker.share_properties(method.client_properties)
+        _start_ok(connection, method)
+    elif isinstance(method, ConnectionSecureOk):
+        _check(connection, method.response)
+    elif isinstance(method, ConnectionTuneOk):
+        _tune_ok(connection, method)
+    elif isinstance(method, ConnectionOpen):
+        _open(connection, method)
+
+
+def _start_ok(connection: Connection, method: ConnectionStartOk) -> None:
+    if method.mechanism not in _mechanisms_for(connection):
+        offered = " ".join(_mechanisms_for(connection))
+        raise ConnectionError(
+            ACCESS_REFUSED, f"unknown or unavailable mechanism '{method.mechanism}' (offered: {offered})"
+        )
+    connection.mechanism = method.mechanism
+    if not method.response and method.mechanism != "EXTERNAL":
+        connection.state = State.SECURING
+        connection.send(method_frame(0, ConnectionSecure()))
+        return
+    _check(connection, method.response)
+
+
+def _check(connection: Connection, response: bytes) -> None:
+    """Ask for the login to be checked; input waits until the answer is there."""
+    credentials = parse_response(connection.mechanism, response, connection.peer.certificate_name)
+    if credentials is None:
+        checked(connection, Credentials("", None), None)
+        return
+    connection.hold = "login"
+    connection.broker.effects.append(CheckLogin(connection, credentials))
+
+
+def checked(connection: Connection, credentials: Credentials, user: User | None) -> None:
+    """The login is checked; None is a refusal. Then `connection.release()` lets its input go on."""
+    if connection.state is not State.CHECKING:
+        return
+    broker = connection.broker
+    reason = "wrong user name or password" if user is None else ""
+    if (
+        user is not None
+        and user.name == "guest"
+        and broker.guest_from_loopback_only
+        and not connection.peer.is_loopback
+    ):
+        reason = "user 'guest' can only connect from the loopback"
+        user = None
+    if user is None:
+        broker.note("warning", f"login refused: {reason}", connection, user=credentials.name)
+        _refuse(connection)
+        return
+    connection.user = user
+    limits = broker.limits
+    connection.state = State.TUNING
+    tune = ConnectionTune(channel_max=limits.channel_max, frame_max=limits.frame_max, heartbeat=limits.heartbeat_s)
+    connection.send(method_frame(0, tune))
+    connection.release()
+
+
+def _refuse(connection: Connection) -> None:
+    """0-9-1 says to just close the socket; who announced the capability is told why."""
+    connection.hold = ""
+    if connection.can("authentication_failure_close"):
+        text = (
+            f"ACCESS_REFUSED - Login was refused using authentication mechanism {connection.mechanism}. "
+            "For details see the broker logfile."
+        )
+        connection.close(ACCESS_REFUSED, text, *ConnectionStartOk.ID)
+    else:
+        connection.end()
+
+
+def _tune_ok(connection: Connection, method: ConnectionTuneOk) -> None:
+    limits = connection.broker.limits
+    frame_max = negotiate(limits.frame_max, method.frame_max)
+    if 0 < method.frame_max < FRAME_MIN:
+        raise ConnectionError(NOT_ALLOWED, f"frame_max={method.frame_max} < {FRAME_MIN} min size")
+    if limits.frame_max and method.frame_max > limits.frame_max:
+        raise ConnectionError(NOT_ALLOWED, f"frame_max={method.frame_max} > {limits.frame_max} max size")
+    if limits.channel_max and method.channel_max > limits.channel_max:
+        raise ConnectionError(NOT_ALLOWED, f"channel_max={method.channel_max} > {limits.channel_max} max channels")
+    connection.frame_max = frame_max
+    connection.channel_max = negotiate(limits.channel_max, method.channel_max) or 65_535
+    connection.heartbeat_s = method.heartbeat
+    if connection.heartbeat_s:
+        connection.broker.effects.append(StartHeartbeats(connection, connection.heartbeat_s))
+
+
+def _open(connection: Connection, method: ConnectionOpen) -> None:
+    broker = connection.broker
+    name = method.virtual_host
+    vhost = broker.vhosts.get(name)
+    user = connection.user
+    # The state is OPENING until nothing stands against it.
+    connection.state = State.OPENING
+    if vhost is None:
+        raise ConnectionError(NOT_ALLOWED, f"vhost {name} not found")
+    if not user.may_enter(name):
+        raise ConnectionError(NOT_ALLOWED, f"access to vhost '{name}' refused for user '{user.name}'")
+    if broker.open_count() >= broker.limits.connections_max:
+        raise ConnectionError(
+            NOT_ALLOWED, f"the broker has {broker.limits.connections_max} connections, the most it may"
+        )
+    connection.state = State.OPEN
+    connection.vhost = vhost
+    connection.routes = vhost.routes_for(user.name)
+    connection.reader.frame_max = connection.frame_max or 2**31
+    connection.send(method_frame(0, ConnectionOpenOk(known_hosts=broker.cluster.known_hosts())))
+    broker.logged_in(connection)

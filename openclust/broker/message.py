@@ -1,0 +1,44 @@
+"""One published message, as it waits in queues and travels to consumers."""
+
+from __future__ import annotations
+
+import msgspec
+
+from openclust.wire.properties import Properties, decode_properties
+
+OVERHEAD_BYTES = 400
+"""What a waiting message costs beside its header and body: the structs, and the place in a queue."""
+
+
+class Message(msgspec.Struct, gc=False):
+    """Header and body are the publisher's bytes, untouched. `suffix` ends each of its delivery methods.
+
+    `holders` counts the queues and unacknowledged deliveries that keep it; the memory accounts follow it.
+    """
+
+    exchange: str
+    routing_key: str
+    header: bytes
+    body: bytes
+    suffix: bytes
+    holders: int = 0
+    decoded: Properties | None = None
+
+    @property
+    def properties(self) -> Properties:
+        """The decoded properties. Treat as read-only: they may be shared."""
+        if self.decoded is None:
+            self.decoded = decode_properties(self.header)
+        return self.decoded
+
+    @property
+    def cost(self) -> int:
+        """The bytes that the memory accounts charge for it."""
+        return len(self.body) + len(self.header) + OVERHEAD_BYTES
+
+
+def delivery_suffix(exchange: str, routing_key: str) -> bytes:
+    """How a basic.deliver or get-ok of this message ends: redelivered = false, exchange, routing key, frame end."""
+    name = exchange.encode("utf-8", "surrogateescape")
+    key = routing_key.encode("utf-8", "surrogateescape")
+    return b"\0%c%b%c%b\xce" % (len(name), name, len(key), key)

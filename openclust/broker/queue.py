@@ -1,0 +1,327 @@
+"""Queues: where messages wait, in order, for consumers.
+
+What leaves a queue other than to a consumer (expiry, length limits, rejections) is in `leaving.py`, who is served next
+in `consumers.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openclust.broker.backlog import Backlog, Entry, FifoBacklog, LastValueBacklog, PriorityBacklog
+from openclust.broker.consumer import Consumer
+from openclust.broker.dedup import DedupWindow
+from openclust.broker.leaving import bury, expire, make_room, refuse
+from openclust.broker.message import Message
+from openclust.broker.queue_args import DEDUP_HEADER_DEFAULT, NO_ARGS, QueueArgs
+from openclust.broker.turns import Turns
+from openclust.wire.table import Table
+
+if TYPE_CHECKING:
+    from openclust.broker.connection import Connection
+    from openclust.broker.exchange import Binding
+    from openclust.broker.vhost import VirtualHost
+
+
+class Queue:
+    """One queue.
+
+    `direct` is the consumer to which a message may be sent without a detour through the queue: the only one, without
+    acknowledgements, ready, and with nothing waiting before it. All else goes through `publish`.
+    """
+
+    __slots__ = (
+        "args",
+        "arguments",
+        "auto_delete",
+        "backlog",
+        "deadline_ms",
+        "dedup",
+        "direct",
+        "durable",
+        "incoming",
+        "limited",
+        "name",
+        "next_seq",
+        "owner",
+        "plain",
+        "ready_bytes",
+        "settings",
+        "turns",
+        "unacked",
+        "unused_since_ms",
+        "vhost",
+    )
+
+    def __init__(
+        self,
+        vhost: VirtualHost,
+        name: str,
+        *,
+        durable: bool,
+        auto_delete: bool,
+        owner: Connection | None,
+        arguments: Table,
+        args: QueueArgs,
+        settings: QueueArgs,
+    ) -> None:
+        self.vhost = vhost
+        self.name = name
+        self.durable = durable
+        self.auto_delete = auto_delete
+        self.owner = owner
+        self.arguments = arguments
+        self.args = args
+        self.settings = NO_ARGS
+        self.backlog = _backlog_for(args)
+        self.turns = Turns(single_active=args.single_active_consumer)
+        self.incoming: list[Binding] | None = None
+        self.dedup: DedupWindow | None = None
+        self.direct: Consumer | None = None
+        self.next_seq = 0
+        self.ready_bytes = 0
+        self.unacked = 0
+        self.unused_since_ms = vhost.broker.now_ms
+        self.deadline_ms = 0
+        self.follow(settings)
+
+    # -- publishing
+
+    def publish(self, message: Message) -> bool:
+        """Take a message; whether it was accepted. A duplicate counts as accepted, and goes no further."""
+        if self.dedup is not None and self._is_duplicate(message):
+            return True
+        if not self.backlog and self.settings.last_value_key is None:
+            consumer = self.turns.next()
+            if consumer is not None:
+                self.unacked += 1
+                self.vhost.broker.books.hold(message)
+                consumer.deliver(self._entry(message))
+                return True
+        if self.limited and self.settings.overflow not in (None, "drop-head") and self.is_full(message):
+            if self.dedup is not None:
+                self._forget_duplicate(message)
+            refuse(self, message)
+            return False
+        self._push(message)
+        if self.turns.waiting:
+            self.dispatch()
+        return True
+
+    def _entry(self, message: Message) -> Entry:
+        """The message's place in this queue, behind all others."""
+        self.next_seq = seq = self.next_seq + 1
+        entry = Entry(message, seq)
+        if not self.plain or message.header[12] & 0x01:
+            # A queue with settings of this kind, or a message with an expiration.
+            entry.expires_ms = self._expiry(message)
+            if self.settings.max_priority is not None:
+                entry.priority = min(message.properties.priority or 0, self.settings.max_priority)
+        return entry
+
+    def _push(self, message: Message) -> None:
+        entry = self._entry(message)
+        key = None
+        if self.settings.last_value_key is not None:
+            value = (message.properties.headers or {}).get(self.settings.last_value_key)
+            key = None if value is None else str(value)
+        self.vhost.broker.books.hold(message)
+        self.ready_bytes += len(message.body)
+        replaced = self.backlog.push(entry, key)
+        self.direct = None
+        if replaced is not None:
+            self.ready_bytes -= len(replaced.message.body)
+            self.vhost.broker.books.release(replaced.message)
+        if self.limited:
+            make_room(self)
+        if entry.expires_ms:
+            self.schedule()
+
+    def _is_duplicate(self, message: Message) -> bool:
+        assert self.dedup is not None, "only asked where there is a window"
+        key = self._dedup_key(message)
+        return key is not None and self.dedup.seen(key, self.vhost.broker.now_ms)
+
+    def _forget_duplicate(self, message: Message) -> None:
+        """A message was turned away after all: its publisher may try again."""
+        key = self._dedup_key(message)
+        if key is not None and self.dedup is not None:
+            self.dedup.forget(key)
+
+    def _dedup_key(self, message: Message) -> str | None:
+        properties = message.properties
+        key = (properties.headers or {}).get(self.settings.dedup_header or DEDUP_HEADER_DEFAULT)
+        if key is None and self.settings.dedup_header is None:
+            key = properties.message_id
+        return None if key is None else str(key)
+
+    def _expiry(self, message: Message) -> int:
+        """When a message pushed now expires: the earlier of its own time to live and the queue's, 0 for never."""
+        own = message.properties.expiration if message.header[12] & 0x01 else None
+        ttl = self.settings.message_ttl_ms
+        if own is not None and (ttl is None or int(own) < ttl):
+            ttl = int(own)
+        return 0 if ttl is None else max(1, self.vhost.broker.now_ms + ttl)
+
+    def is_full(self, message: Message) -> bool:
+        """Whether one more message would pass a length limit."""
+        settings = self.settings
+        return (settings.max_length is not None and len(self.backlog) >= settings.max_length) or (
+            settings.max_length_bytes is not None and self.ready_bytes + len(message.body) > settings.max_length_bytes
+        )
+
+    # -- delivering
+
+    def dispatch(self) -> None:
+        """Deliver what waits to whoever is ready."""
+        backlog = self.backlog
+        now_ms = self.vhost.broker.now_ms
+        while backlog:
+            head = backlog.peek()
+            assert head is not None, "a backlog with a length has a head"
+            if head.expires_ms and head.expires_ms <= now_ms:
+                expire(self)
+                continue
+            consumer = self.turns.next()
+            if consumer is None:
+                return
+            consumer.deliver(self._take())
+        self.refresh_direct()
+
+    def _take(self) -> Entry:
+        entry = self.backlog.pop()
+        assert entry is not None, "the caller saw a head"
+        self.ready_bytes -= len(entry.message.body)
+        self.unacked += 1
+        return entry
+
+    def get(self) -> Entry | None:
+        """Take the next message for basic.get; afterwards `forget`, `settle` or `put_back` it."""
+        self.touch()
+        expire(self)
+        return self._take() if self.backlog else None
+
+    def forget(self, entry: Entry) -> None:
+        """A message is delivered for good: acknowledged, or sent where none will be."""
+        self.unacked -= 1
+        self.backlog.settle(entry)
+        self.vhost.broker.books.release(entry.message)
+
+    def put_back(self, entry: Entry) -> None:
+        """A delivery comes back: to its old place, or away if it was delivered too often. Then call `dispatch`."""
+        self.unacked -= 1
+        entry.deliveries += 1
+        limit = self.settings.delivery_limit
+        if limit is not None and entry.deliveries > limit:
+            self.backlog.settle(entry)
+            bury(self, entry, "delivery_limit")
+            return
+        self.direct = None
+        if self.backlog.put_back(entry):
+            self.ready_bytes += len(entry.message.body)
+            if self.limited:
+                make_room(self)
+            self.schedule()
+        else:
+            self.vhost.broker.books.release(entry.message)
+
+    def reject(self, entry: Entry) -> None:
+        """A consumer refuses a delivery for good."""
+        self.unacked -= 1
+        self.backlog.settle(entry)
+        bury(self, entry, "rejected")
+
+    # -- consumers
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        self.turns.add(consumer)
+        self.dispatch()
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """Take a consumer out; the caller has seen to its deliveries, and to auto-delete."""
+        self.turns.remove(consumer)
+        self.touch()
+        self.dispatch()
+
+    def consumer_ready(self, consumer: Consumer) -> None:
+        """A consumer of this queue may be sent messages again."""
+        self.turns.resume(consumer)
+        self.dispatch()
+
+    def refresh_direct(self) -> None:
+        """Look again whether messages may pass straight through."""
+        self.direct = None
+        consumer = self.turns.only()
+        if consumer is not None and consumer.no_ack and self.dedup is None and not self.backlog and consumer.can_take():
+            self.direct = consumer
+
+    # -- time
+
+    def touch(self) -> None:
+        """Say that the queue is in use now; `x-expires` counts from here."""
+        self.unused_since_ms = self.vhost.broker.now_ms
+        if self.settings.expires_ms is not None:
+            self.schedule()
+
+    def schedule(self) -> None:
+        """Ask to be called when the next head expires, or the queue itself."""
+        due = self.backlog.next_expiry_ms()
+        if self.settings.expires_ms is not None and not self.turns.all:
+            end = self.unused_since_ms + self.settings.expires_ms
+            due = min(due, end) if due else end
+        if due:
+            self.vhost.broker.deadlines.wake(self, due)
+
+    def on_deadline(self, now_ms: int) -> None:
+        expire(self)
+        expires_ms = self.settings.expires_ms
+        if expires_ms is not None and not self.turns.all and self.unused_since_ms + expires_ms <= now_ms:
+            self.vhost.queue_unused(self)
+            return
+        self.schedule()
+
+    # -- settings and contents
+
+    def follow(self, settings: QueueArgs) -> None:
+        """Take these settings: the queue's arguments under the policies in force."""
+        before, self.settings = self.settings, settings
+        self.limited = settings.max_length is not None or settings.max_length_bytes is not None
+        self.plain = (
+            settings.message_ttl_ms is None and settings.max_priority is None and settings.last_value_key is None
+        )
+        window = (settings.dedup, settings.dedup_size, settings.dedup_ttl_ms)
+        if (before.dedup, before.dedup_size, before.dedup_ttl_ms) != window:
+            self.dedup = settings.dedup_window()
+        if self.limited:
+            make_room(self)
+        self.schedule()
+        self.refresh_direct()
+
+    def purge(self) -> int:
+        """Drop all that waits; how many that were."""
+        entries = self.backlog.clear()
+        for entry in entries:
+            self.vhost.broker.books.release(entry.message)
+        self.ready_bytes = 0
+        self.touch()
+        self.refresh_direct()
+        return len(entries)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has not been deleted."""
+        return self.vhost.queues.get(self.name) is self
+
+    def __len__(self) -> int:
+        return len(self.backlog)
+
+    def __bool__(self) -> bool:
+        return True
+
+
+def _backlog_for(args: QueueArgs) -> Backlog:
+    if args.last_value_key is not None:
+        return LastValueBacklog()
+    if args.max_priority is not None:
+        return PriorityBacklog(args.max_priority)
+    return FifoBacklog()

@@ -1,0 +1,72 @@
+"""Where a message goes: through exchanges, their bindings and alternates, to queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from openclust.broker.exchange import Exchange
+from openclust.broker.message import delivery_suffix
+from openclust.wire.table import Table
+
+if TYPE_CHECKING:
+    from openclust.broker.queue import Queue
+    from openclust.broker.reply import ReplyQueue
+    from openclust.broker.vhost import VirtualHost
+
+_NO_HEADERS: Table = {}
+
+
+class Route:
+    """All that is known of a publish by its method's arguments alone.
+
+    `watch` are the property flags for which a message of this route needs a closer look, 0xFFFF where only
+    the message itself tells its queues.
+    """
+
+    __slots__ = ("exchange", "immediate", "mandatory", "queues", "routing_key", "suffix", "watch")
+
+    def __init__(
+        self,
+        exchange: str,
+        routing_key: str,
+        queues: Iterable[Queue | ReplyQueue],
+        *,
+        mandatory: bool = False,
+        watch: int = 0,
+    ) -> None:
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.queues = list(queues)
+        self.mandatory = mandatory
+        self.watch = watch
+        self.suffix = delivery_suffix(exchange, routing_key)
+
+
+def find_queues(
+    vhost: VirtualHost, exchange: Exchange, routing_keys: Iterable[str], headers: Table = _NO_HEADERS
+) -> tuple[list[Queue], bool]:
+    """The queues that get a message published to `exchange`, each once; and whether its headers had a say."""
+    found: dict[Queue, None] = {}
+    seen = {exchange}
+    ahead = [exchange]
+    by_headers = False
+    keys = tuple(routing_keys)
+    while ahead:
+        here = ahead.pop()
+        by_headers = by_headers or here.type == "headers"
+        matched = False
+        for key in keys:
+            for target in vhost.targets(here, key, headers):
+                matched = True
+                if not isinstance(target, Exchange):
+                    found[target] = None
+                elif target not in seen:
+                    seen.add(target)
+                    ahead.append(target)
+        if not matched and here.alternate is not None:
+            alternate = vhost.exchanges.get(here.alternate)
+            if alternate is not None and alternate not in seen:
+                seen.add(alternate)
+                ahead.append(alternate)
+    return list(found), by_headers
