@@ -140,7 +140,7 @@ class Broker:
 
     def logged_in(self, connection: Connection) -> None:
         self._open_count += 1
-        self.note("info", "connection opened", connection, user=connection.user.name, vhost=connection.vhost.name)
+        self.note("debug", "connection opened", connection, user=connection.user.name, vhost=connection.vhost.name)
         if self.books.alarm:
             connection.told_blocked = False
 

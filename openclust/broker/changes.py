@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from openclust.broker.broker import Broker
 
 
-class _Change(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class _Change(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag=True):
     """A change in one virtual host."""
 
     vhost: str
@@ -81,11 +81,11 @@ class DeletePolicy(_Change, frozen=True, kw_only=True):
     operator: bool = False
 
 
-class PutUser(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class PutUser(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag=True):
     user: User
 
 
-class DeleteUser(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class DeleteUser(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag=True):
     name: str
 
 

@@ -72,6 +72,7 @@ class Connection:
 
     __slots__ = (
         "broker",
+        "bulky",
         "channel_max",
         "channels",
         "client_properties",
@@ -114,6 +115,7 @@ class Connection:
         self.routes: dict[bytes, Route] = {}
         self.out: list[bytes] = []
         self.out_bytes = 0
+        self.bulky = False
         self.pending_bytes = 0
         self.paused = False
         self.hold: Hold = ""

@@ -108,6 +108,7 @@ class Consumer:
         else:
             out.append(head + pack_tag(tag) + suffix)
             out.append(content)
+            connection.bulky = True
         connection.count_out(len(content))
         if self.no_ack:
             self.queue.forget(entry)

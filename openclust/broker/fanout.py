@@ -51,4 +51,5 @@ def fan_out(
         else:
             out.append(head + pack_tag(tag) + suffix)
             out.append(content)
+            channel.connection.bulky = True
     return accepted

@@ -1,0 +1,361 @@
+"""The running broker: event loop, clock, chance and sockets around a `Broker`, and the interpreter of its effects."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import ipaddress
+import logging
+import os
+import secrets
+import signal
+import socket
+import time
+from collections.abc import Sequence
+from typing import Protocol, assert_never, cast
+
+from openclust.broker.broker import Broker
+from openclust.broker.connection import Connection, Peer
+from openclust.broker.effects import CheckLogin, CloseTransport, Effect, Note, Resume, StartHeartbeats
+from openclust.broker.login import checked
+from openclust.shell.config import Config
+from openclust.shell.listener import Listener, listening_sockets
+from openclust.shell.log import fields
+from openclust.shell.logins import Logins
+from openclust.shell.open_files import raise_open_files_limit
+from openclust.shell.stream import Stream, TlsStream, Transport
+from openclust.shell.timer_wheel import TimerWheel
+from openclust.shell.tls_context import login_name, server_context
+from openclust.wire.errors import CONNECTION_FORCED
+from openclust.wire.frames import HEARTBEAT
+from openclust.wire.handshake import State
+
+log = logging.getLogger("openclust.server")
+
+WHEEL_TICK_MS = 100
+WHEEL_SLOTS = 1_024
+CLOSE_WAIT_MS = 2_000
+CLOSE_OK_WAIT_MS = 10_000
+GOODBYE_S = 5.0
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+class Service(Protocol):
+    """Something that runs beside the broker, such as the HTTP API."""
+
+    async def start(self, server: Server) -> None: ...
+    async def stop(self) -> None: ...
+
+
+class Server:
+    """Call `turn` (or `turn_soon`) after anything that may have changed the broker."""
+
+    def __init__(self, config: Config, loop: asyncio.AbstractEventLoop) -> None:
+        self.config = config
+        self.loop = loop
+        self.broker = Broker(
+            config.limits,
+            random_name=lambda: secrets.token_urlsafe(16),
+            memory_high_bytes=_memory_high_bytes(config.limits.memory_high_watermark),
+            cluster_name=config.cluster_key,
+            mechanisms=config.auth.mechanisms,
+            guest_from_loopback_only=config.auth.guest_from_loopback_only,
+        )
+        self.broker.now_ms = self.now_ms()
+        self.logins = Logins(config.auth.users_file)
+        self.broker.replace_users(self.logins.users.values())
+        self.wheel: TimerWheel[Connection] = TimerWheel(WHEEL_SLOTS, WHEEL_TICK_MS, self.broker.now_ms)
+        self.listeners: list[Listener] = []
+        self._tls_server: asyncio.Server | None = None
+        self._turn_planned = False
+        self._deadline: asyncio.TimerHandle | None = None
+        self._deadline_ms = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._refused = 0
+        self.stopping = asyncio.Event()
+
+    @staticmethod
+    def now_ms() -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    # -- turns
+
+    def receive(self, connection: Connection, data: bytes) -> None:
+        """Bytes came for a connection."""
+        broker = self.broker
+        broker.now_ms = time.monotonic_ns() // 1_000_000
+        connection.receive(data)
+        if connection.hold:
+            self._transport(connection).pause_reading()
+        if not self._turn_planned:
+            self._turn_planned = True
+            self.loop.call_soon(self.turn)
+
+    def turn_soon(self) -> None:
+        if not self._turn_planned:
+            self._turn_planned = True
+            self.loop.call_soon(self.turn)
+
+    def turn(self) -> None:
+        """Finish what was begun: effects in their order, then every outbox that has something, each once."""
+        self._turn_planned = False
+        broker = self.broker
+        broker.settle()
+        if broker.effects:
+            effects, broker.effects = broker.effects, []
+            for effect in effects:
+                self._perform(effect)
+        dirty, broker.dirty = broker.dirty, []
+        for connection in dirty:
+            connection.transport.flush()  # type: ignore[attr-defined]
+        broker.turn_done()
+        if broker.closing:
+            for connection in broker.closing:
+                self.wheel.add(connection, CLOSE_OK_WAIT_MS)
+            broker.closing.clear()
+        if broker.dirty or broker.effects or broker.dead_letters or broker.confirming:
+            self.turn_soon()
+        self._plan_deadline()
+
+    def _plan_deadline(self) -> None:
+        due_ms = self.broker.deadlines.next_ms()
+        if due_ms == self._deadline_ms:
+            return
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        self._deadline_ms = due_ms
+        if due_ms:
+            self._deadline = self.loop.call_later(max(0, due_ms - self.now_ms()) / 1_000, self._on_deadline)
+
+    def _on_deadline(self) -> None:
+        self._deadline = None
+        self._deadline_ms = 0
+        self.broker.wall_clock_s = int(time.time())
+        self.broker.tick(self.now_ms())
+        self.turn()
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Note():
+                self._log(effect)
+            case CheckLogin():
+                self._check_login(effect)
+            case CloseTransport():
+                self._transport(effect.connection).finish()
+            case StartHeartbeats():
+                self.wheel.add(effect.connection, effect.interval_s * 500)
+            case Resume():
+                self._transport(effect.connection).resume_reading()
+                self.receive(effect.connection, b"")
+            case _:
+                assert_never(effect)
+
+    def _log(self, note: Note) -> None:
+        level = _LEVELS[note.level]
+        if not log.isEnabledFor(level):
+            return
+        told = dict(note.fields)
+        if note.connection is not None:
+            peer = note.connection.peer
+            told = {"peer": f"{peer.host}:{peer.port}", **told}
+        log.log(level, "%s", note.text, extra=fields(**told))
+
+    @staticmethod
+    def _transport(connection: Connection) -> Transport:
+        return cast(Transport, connection.transport)
+
+    # -- logins
+
+    def _check_login(self, effect: CheckLogin) -> None:
+        if self.logins.refresh(self.now_ms()):
+            self.broker.replace_users(self.logins.users.values())
+        credentials = effect.credentials
+        user = self.broker.users.get(credentials.name)
+        known = self.logins.known(user, credentials)
+        if known is not None:
+            checked(effect.connection, credentials, user if known else None)
+            return
+        task = self.loop.create_task(self._check_slowly(effect))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _check_slowly(self, effect: CheckLogin) -> None:
+        credentials = effect.credentials
+        user = self.broker.users.get(credentials.name)
+        right = await self.logins.check(user, credentials)
+        checked(effect.connection, credentials, user if right else None)
+        self.turn_soon()
+
+    # -- connections
+
+    def plain_connected(self, sock: socket.socket, address: tuple[str, int]) -> None:
+        if not self._has_room(address[0]):
+            sock.close()
+            return
+        connection = Connection(self.broker, _peer(address))
+        connection.transport = Stream(self, sock, connection, self.now_ms())
+        self.wheel.add(connection, self.config.limits.handshake_timeout_ms)
+
+    def tls_connected(self, stream: TlsStream, transport: asyncio.Transport) -> Connection | None:
+        address = transport.get_extra_info("peername") or ("", 0)
+        if not self._has_room(address[0]):
+            return None
+        certificate = transport.get_extra_info("peercert")
+        name = (login_name(certificate, self.config.tls.login_from) if certificate else None) or ""
+        connection = Connection(self.broker, _peer((address[0], address[1]), certificate_name=name, is_tls=True))
+        connection.transport = stream
+        self.wheel.add(connection, self.config.limits.handshake_timeout_ms)
+        return connection
+
+    def _has_room(self, host: str) -> bool:
+        waiting = len(self.broker.connections) - self.broker.open_count()
+        if waiting < self.config.limits.connections_before_login_max:
+            return True
+        self._refused += 1
+        if self._refused % 1_000 == 1:
+            log.warning(
+                "refused a connection of %s: %d others have not logged in yet (limits.connections_before_login_max)",
+                host,
+                waiting,
+            )
+        return False
+
+    def connection_lost(self, connection: Connection) -> None:
+        self.broker.now_ms = self.now_ms()
+        if connection.state is State.OPEN:
+            self.broker.note("warning", "client closed its socket without closing the connection", connection)
+        self.wheel.remove(connection)
+        self.broker.connection_lost(connection)
+        self.turn_soon()
+
+    def close_later(self, connection: Connection) -> None:
+        """The peer has been told all; it has a while to close its end."""
+        self.wheel.add(connection, CLOSE_WAIT_MS)
+
+    def tick(self) -> None:
+        """The wheel goes round: handshakes that take too long, heartbeats, and farewells without an answer."""
+        now_ms = self.now_ms()
+        self.broker.now_ms = now_ms
+        self.broker.wall_clock_s = int(time.time())
+        for connection in self.wheel.advance(now_ms):
+            self._due(connection, now_ms)
+        self.turn_soon()
+        self.loop.call_later(WHEEL_TICK_MS / 1_000, self.tick)
+
+    def _due(self, connection: Connection, now_ms: int) -> None:
+        transport = self._transport(connection)
+        if connection.state is State.OPEN:
+            self._beat(connection, transport)
+            return
+        if connection.state not in (State.CLOSING, State.CLOSED):
+            left_ms = transport.born_ms + self.config.limits.handshake_timeout_ms - now_ms
+            if left_ms > 0:
+                self.wheel.add(connection, left_ms)
+                return
+            self.broker.note("warning", f"handshake timed out while {connection.state.value}", connection)
+        transport.abort()
+
+    def _beat(self, connection: Connection, transport: Transport) -> None:
+        """Half a heartbeat interval has passed."""
+        if not connection.heartbeat_s:
+            return
+        if not transport.sent:
+            connection.send(HEARTBEAT)
+        transport.sent = False
+        # What we do not read we cannot hear.
+        transport.silent = 0 if transport.heard or connection.hold else transport.silent + 1
+        transport.heard = False
+        if transport.silent >= 4:
+            text = f"missed heartbeats from client, timeout: {connection.heartbeat_s}s"
+            self.broker.note("warning", text, connection)
+            transport.abort()
+            return
+        self.wheel.add(connection, connection.heartbeat_s * 500)
+
+    # -- life
+
+    async def start(self) -> None:
+        """Begin to listen. OSError where an address cannot be had."""
+        config = self.config
+        for sock in listening_sockets(config.listen.host, config.listen.port, config.listen.backlog):
+            listener = Listener(self.loop, sock, self.plain_connected)
+            self.listeners.append(listener)
+            log.info("accepting on %s:%d", *listener.address)
+        if config.tls.port is not None:
+            self._tls_server = await self.loop.create_server(
+                lambda: TlsStream(self),
+                config.tls.host or config.listen.host,
+                config.tls.port,
+                ssl=server_context(config.tls),
+                backlog=config.listen.backlog,
+                ssl_handshake_timeout=config.limits.handshake_timeout_ms / 1_000,
+            )
+            log.info("accepting TLS on %s:%d", config.tls.host or config.listen.host, config.tls.port)
+        self.tick()
+
+    async def stop(self) -> None:
+        """Accept nobody, say goodbye to all, and wait a while for them to go."""
+        for listener in self.listeners:
+            listener.close()
+        if self._tls_server is not None:
+            self._tls_server.close()
+        self.broker.close_all(CONNECTION_FORCED, "CONNECTION_FORCED - broker forced connection closure: shutdown")
+        self.turn()
+        end = time.monotonic() + GOODBYE_S
+        while self.broker.connections and time.monotonic() < end:
+            await asyncio.sleep(0.02)
+        for connection in list(self.broker.connections):
+            self._transport(connection).abort()
+        self.logins.close()
+
+
+def _peer(address: tuple[str, int], *, certificate_name: str = "", is_tls: bool = False) -> Peer:
+    host = address[0]
+    try:
+        where = ipaddress.ip_address(host.partition("%")[0])
+        mapped = getattr(where, "ipv4_mapped", None)
+        is_loopback = (mapped or where).is_loopback
+    except ValueError:
+        is_loopback = False
+    return Peer(host, address[1], is_loopback, certificate_name, is_tls)
+
+
+def _memory_high_bytes(watermark: float) -> int:
+    """A share of this machine's memory, or a number of bytes."""
+    if watermark > 1:
+        return int(watermark)
+    return int(watermark * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+def serve(config: Config, services: Sequence[Service] = ()) -> int:
+    """Run a broker until SIGTERM or Ctrl-C; the exit code. OSError where it cannot listen."""
+    log.info("open files: at most %d", raise_open_files_limit())
+    return asyncio.run(_serve(config, services))
+
+
+async def _serve(config: Config, services: Sequence[Service]) -> int:
+    loop = asyncio.get_running_loop()
+    server = Server(config, loop)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.stopping.set)
+    # Ten thousand connections are millions of objects that live long: look through them seldom.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 50)
+    started: list[Service] = []
+    try:
+        await server.start()
+        for service in services:
+            await service.start(server)
+            started.append(service)
+        log.info("openclust is ready", extra=fields(cluster_key=config.cluster_key, name=config.name))
+        await server.stopping.wait()
+        log.info("stopping")
+    finally:
+        for service in started:
+            with contextlib.suppress(Exception):
+                await service.stop()
+        await server.stop()
+    return 0
