@@ -1,0 +1,52 @@
+"""SASL responses: who says to be whom, and how they would prove it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from openclust.wire.errors import ConnectionError
+from openclust.wire.table import decode_table
+
+PLAIN = "PLAIN"
+AMQPLAIN = "AMQPLAIN"
+EXTERNAL = "EXTERNAL"
+MECHANISMS = (PLAIN, AMQPLAIN, EXTERNAL)
+
+
+class Credentials(msgspec.Struct, frozen=True):
+    """A name and a password; no password where a client certificate vouches for the name."""
+
+    name: str
+    password: bytes | None
+
+
+def parse_response(mechanism: str, response: bytes, certificate_name: str) -> Credentials | None:
+    """The credentials in a response, None where it is malformed."""
+    if mechanism == PLAIN:
+        return _plain(response)
+    if mechanism == AMQPLAIN:
+        return _amqplain(response)
+    if mechanism == EXTERNAL and certificate_name:
+        return Credentials(certificate_name, None)
+    return None
+
+
+def _plain(response: bytes) -> Credentials | None:
+    # RFC 4616: authorization identity, NUL, authentication identity, NUL, password.
+    parts = response.split(b"\0")
+    if len(parts) != 3:
+        return None
+    return Credentials(parts[1].decode("utf-8", "surrogateescape"), parts[2])
+
+
+def _amqplain(response: bytes) -> Credentials | None:
+    try:
+        table, _ = decode_table(len(response).to_bytes(4, "big") + response, 0)
+    except ConnectionError:
+        return None
+    name, password = table.get("LOGIN"), table.get("PASSWORD")
+    if isinstance(password, str):
+        password = password.encode("utf-8", "surrogateescape")
+    if not isinstance(name, str) or not isinstance(password, bytes):
+        return None
+    return Credentials(name, password)
