@@ -17,7 +17,8 @@ from openclust.bench.work import Work
 
 def show_summaries(work: Work, summaries: Sequence[Summary], console: Console) -> None:
     """One broker a column, and the ratios of the first to each of the others."""
-    shown = Table(title=describe(work), title_justify="left")
+    console.print(describe(work), soft_wrap=True)
+    shown = Table()
     shown.add_column("")
     for summary in summaries:
         shown.add_column(f"{summary.name} ({summary.product})" if summary.product else summary.name, justify="right")
@@ -38,7 +39,7 @@ def show_summaries(work: Work, summaries: Sequence[Summary], console: Console) -
 def show_table(results: Sequence[Result], console: Console) -> None:
     """The table of targets: a line a row, for each other broker the ratios."""
     brokers = next((result.summaries for result in results if result.summaries), [])
-    shown = Table(title="per broker CPU-second and per second on the clock", title_justify="left")
+    shown = Table()
     for column in ("work", "target"):
         shown.add_column(column)
     for other in brokers[1:]:
@@ -111,8 +112,8 @@ def table_data(results: Sequence[Result]) -> dict[str, Any]:
                 "target": result.row.target,
                 "met": result.met,
                 "failed": result.failed or None,
-                "ratios": others,
                 **summaries_data(result.row.work, result.summaries),
+                "ratios": others,
             }
             if result.summaries
             else {"row": result.row.key, "target": result.row.target, "met": None, "failed": result.failed}

@@ -29,8 +29,8 @@ class Session:
         self._broker = BrokerProcess(broker_pid) if broker_pid is not None else None
         self._stop_fd, self._tell = stop_fd, tell
         name = f"bench.{secrets.token_hex(4)}"
-        self._names = [f"{name}.{number}" for number in range(work.subscribers)]
-        self._exchange = "" if work.acknowledged or work.pattern == "p2p" else name
+        self.queues = [f"{name}.{number}" for number in range(work.subscribers)]
+        self.exchange = "" if work.acknowledged or work.pattern == "p2p" else name
         self._sockets: list[socket.socket] = []
         self._traffic: Traffic | None = None
         self.connection = Connection(url)
@@ -54,10 +54,10 @@ class Session:
         """Take the subscribers away, delete what was declared, and hang up."""
         self._detach()
         leftovers = []
-        if self._exchange:
-            leftovers.append((frames.exchange_delete(1, self._exchange), frames.EXCHANGE_DELETE_OK))
+        if self.exchange:
+            leftovers.append((frames.exchange_delete(1, self.exchange), frames.EXCHANGE_DELETE_OK))
         if self.work.pattern == "durable":
-            leftovers += [(frames.queue_delete(1, queue), frames.QUEUE_DELETE_OK) for queue in self._names]
+            leftovers += [(frames.queue_delete(1, queue), frames.QUEUE_DELETE_OK) for queue in self.queues]
         try:
             for request, answer in leftovers:
                 self.connection.call(request, answer)
@@ -67,24 +67,24 @@ class Session:
 
     def _attach(self) -> None:
         work = self.work
-        if self._exchange:
+        if self.exchange:
             kind = "topic" if work.pattern == "topic" else "fanout"
-            self.connection.call(frames.exchange_declare(1, self._exchange, kind), frames.EXCHANGE_DECLARE_OK)
+            self.connection.call(frames.exchange_declare(1, self.exchange, kind), frames.EXCHANGE_DECLARE_OK)
         wanted = [
             Subscription(
                 queue=queue,
-                exchange=self._exchange,
+                exchange=self.exchange,
                 binding_keys=work.binding_keys(number),
                 prefetch=work.prefetch if work.acknowledged else None,
                 durable=work.pattern == "durable",
             )
-            for number, queue in enumerate(self._names)
+            for number, queue in enumerate(self.queues)
         ]
         self._sockets = attach(self.connection, wanted, work.attach_window, lambda n: self._tell("attached", n))
         if work.acknowledged:
             self.connection.call(frames.confirm_select(1), frames.CONFIRM_SELECT_OK)
-        publisher = Publisher(self.connection, work, self._exchange, self._names[0])
-        acknowledger = Acknowledger(self._sockets[0], self._names[0]) if work.acknowledged else None
+        publisher = Publisher(self.connection, work, self.exchange, self.queues[0])
+        acknowledger = Acknowledger(self._sockets[0], self.queues[0]) if work.acknowledged else None
         self._traffic = Traffic(work, publisher, self._sockets, acknowledger, self._stop_fd)
         if work.pattern != "connections":
             self._traffic.calibrate()

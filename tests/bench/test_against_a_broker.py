@@ -1,0 +1,124 @@
+"""Short benches of a real openclust, in its own process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from openclust.bench import frames
+from openclust.bench.connection import Connection
+from openclust.bench.errors import BenchError
+from openclust.bench.generator import Generator
+from openclust.bench.local_broker import LocalBroker
+from openclust.bench.messages import Progressed
+from openclust.bench.session import Session
+from openclust.bench.url import BrokerUrl
+from openclust.bench.work import Pattern, Work
+
+pytestmark = pytest.mark.sockets
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[LocalBroker]:
+    with LocalBroker() as started:
+        yield started
+
+
+def bench(*args: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "openclust", "bench", *args, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def url(broker: LocalBroker) -> str:
+    return f"amqp://{broker.url.address}/"
+
+
+SHORT = ("--seconds", "0.3", "--warm-up", "0.1", "--rounds", "2")
+
+
+@pytest.mark.parametrize(
+    ("args", "deliveries_per_message"),
+    [
+        (("fanout", "--subscribers", "20"), 20),
+        (("fanout", "--subscribers", "5", "--size", "200000", "--window", "2"), 5),
+        (("fanout", "--subscribers", "5", "--rate", "100"), 5),
+        (("topic", "--subscribers", "10", "--bindings", "100", "--keys", "20"), 5),
+        (("p2p",), 1),
+        (("confirm",), 1),
+        (("durable",), 1),
+    ],
+)
+def test_every_pattern_delivers_everything_it_publishes(
+    broker: LocalBroker, args: tuple[str, ...], deliveries_per_message: int
+) -> None:
+    (found,) = bench(*args, *SHORT, "--url", url(broker))["brokers"]
+    for one in found["rounds"]:
+        assert one["deliveries"] == one["messages"] * deliveries_per_message > 0
+        assert one["broker_cpu_s"] >= 0
+    assert 0 < found["latency_ms"]["p50"] <= found["latency_ms"]["max"]
+    assert bool(found["confirm_latency_ms"]) == (args[0] in ("confirm", "durable"))
+
+
+def test_a_count_is_kept_exactly(broker: LocalBroker) -> None:
+    (found,) = bench("p2p", "--count", "1234", *SHORT, "--url", url(broker))["brokers"]
+    assert [one["messages"] for one in found["rounds"]] == [1234, 1234]
+
+
+def test_connections_are_attached_weighed_and_detached(broker: LocalBroker) -> None:
+    (found,) = bench("connections", "--subscribers", "50", "--url", url(broker))["brokers"]
+    assert found["attached"] == 50
+    assert found["attaches_per_s"] > 0
+    assert found["idle_bytes_per_subscriber"] is not None
+    assert found["rounds"][0]["deliveries"] == 50 * 20
+
+
+def test_brokers_are_compared_and_the_table_has_their_ratios(broker: LocalBroker) -> None:
+    rows = bench("--only", "p2p", *SHORT, "--url", url(broker), "--compare", f"again={url(broker)}")["rows"]
+    assert [row["row"] for row in rows] == ["p2p"]
+    assert rows[0]["ratios"]["again"]["wall"] > 0
+
+
+@pytest.mark.parametrize("pattern", ["fanout", "durable"])
+def test_nothing_stays_behind(broker: LocalBroker, pattern: Pattern) -> None:
+    session = Session(broker.url, Work(pattern=pattern, count=10), None, None, lambda *_: None)
+    session.run(None)
+    session.close()
+    connection = Connection(broker.url)
+    with pytest.raises(BenchError, match="404"):
+        if session.exchange:
+            connection.call(frames.queue_declare(1, "", exclusive=True), frames.QUEUE_DECLARE_OK)
+            connection.call(frames.queue_bind(1, "", session.exchange, ""), frames.QUEUE_BIND_OK)
+        else:
+            connection.call(frames.queue_declare(1, session.queues[0], passive=True), frames.QUEUE_DECLARE_OK)
+    connection.close()
+
+
+def test_a_refused_login_shows_the_brokers_reason(broker: LocalBroker) -> None:
+    with pytest.raises(BenchError, match="refused user 'guest': 403"):
+        Connection(BrokerUrl("127.0.0.1", broker.url.port, password="wrong"))
+
+
+def test_a_broker_that_dies_in_a_round_is_one_line() -> None:
+    with LocalBroker() as broker:
+
+        def kill_in_the_middle(progressed: Progressed) -> None:
+            if progressed.doing == "deliveries":
+                os.kill(broker.pid, signal.SIGKILL)
+
+        work = Work(pattern="fanout", subscribers=5, seconds=30.0)
+        generator = Generator(broker.url, work, broker.pid, kill_in_the_middle)
+        try:
+            with pytest.raises(BenchError, match="connection"):
+                generator.run()
+        finally:
+            generator.close()
