@@ -90,10 +90,8 @@ class CommandLine(click.Group):
             return _fail(f"{_sentence(error)} (see: {where} --help)")
         except click.ClickException as error:
             return _fail(_sentence(error))
-        except click.Abort as error:
+        except (click.Abort, KeyboardInterrupt) as error:
             return _aborted(error)
-        except KeyboardInterrupt:
-            return INTERRUPTED
         except ConfigError as error:
             return _fail(*error.problems)
         except BrokenPipeError:
@@ -130,7 +128,7 @@ def _sentence(error: click.ClickException) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _aborted(error: click.Abort) -> int:
+def _aborted(error: BaseException) -> int:
     if isinstance(error.__cause__ or error.__context__, EOFError):
         return _fail("the input ended before the question was answered")
     return INTERRUPTED

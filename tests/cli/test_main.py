@@ -43,6 +43,10 @@ def test_no_command_is_bad_usage_with_the_help() -> None:
     result = run()
     assert result.exit_code == 2
     assert "Commands:" in result.stderr
+    assert "error" not in result.stderr
+    result = run("users")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Usage: openclust users")
 
 
 @pytest.mark.parametrize("arguments", ["['--help']", "['--version']", "['strat']"])
@@ -124,7 +128,13 @@ def test_input_that_ends_too_early_is_bad_input(monkeypatch: pytest.MonkeyPatch)
 def test_a_reader_that_goes_away_leaves_no_message(unbuffered: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", "openclust", "--help"]
+    code = """
+import click
+from openclust.cli import main
+main.CommandLine.get_command = lambda *_: click.Command("start", callback=lambda: print("hello"))
+main.openclust.main(["start"])
+"""
+    command = [sys.executable, "-c", code]
     environ = os.environ | {"PYTHONUNBUFFERED": unbuffered}
     try:
         done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, env=environ)

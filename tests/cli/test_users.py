@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from openclust.broker.access import Permission
+from openclust.broker.access import Permission, User
 from openclust.cli import term
 from openclust.cli.main import openclust
 from openclust.shell.passwords import matches
-from openclust.shell.users_file import load_users
+from openclust.shell.users_file import load_users, save_users
 
 EVERYTHING = Permission(".*", ".*", ".*")
 
@@ -96,6 +96,19 @@ def test_a_user_that_is_there_is_not_overwritten_nor_asked_for(path: str) -> Non
     result = users("add", "ann", "--file", path)
     assert result.exit_code == 2
     assert "has a user 'ann' already" in result.stderr
+
+
+def test_a_user_that_somebody_else_adds_meanwhile_is_not_overwritten(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hash_slowly(_: str) -> str:
+        save_users(path, {"ann": User(name="ann", type="cluster")})
+        return ""
+
+    monkeypatch.setattr("openclust.cli.users.hash_password", hash_slowly)
+    result = users("add", "ann", "--file", path, "--password-stdin", typed="secret\n")
+    assert "has a user 'ann' already" in result.stderr
+    assert load_users(path)["ann"].type == "cluster"
 
 
 def test_a_pattern_that_is_none_is_refused_with_its_position(path: str) -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import re
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -36,8 +37,9 @@ def test_text_is_time_level_source_message_and_fields(stream: io.StringIO) -> No
     )
 
 
-def test_time_is_utc_with_milliseconds(stream: io.StringIO) -> None:
+def test_time_is_utc_with_milliseconds(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
     configure(stream=stream)
+    monkeypatch.setattr(time, "localtime", lambda *_: time.gmtime(0))
     record = log.makeRecord("openclust.x", logging.WARNING, "f", 1, "m", (), None)
     record.created, record.msecs = 1769860920.123, 123.0
     logging.getLogger().handlers[-1].handle(record)
@@ -98,7 +100,8 @@ def test_levels_leave_out_what_is_below_and_libraries_only_warn(stream: io.Strin
     assert len(stream.getvalue().splitlines()) == 2, "each once, though configured twice"
 
 
-def test_a_closed_stream_does_not_raise(stream: io.StringIO) -> None:
+def test_a_closed_stream_is_no_trouble(stream: io.StringIO, capsys: pytest.CaptureFixture[str]) -> None:
     configure(stream=stream)
     stream.close()
     log.info("into the void")
+    assert capsys.readouterr().err == ""
