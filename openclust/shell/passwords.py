@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import functools
 import hashlib
 import hmac
@@ -14,6 +12,16 @@ from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 
 from openclust.broker.access import User
+from openclust.broker.password_hash import (
+    SCRYPT_BLOCKS_MAX,
+    b64,
+    from_rabbit,
+    hash_problem,
+    rabbit_parts,
+    scrypt_parts,
+)
+
+__all__ = ["PasswordChecker", "from_rabbit", "hash_password", "hash_problem", "matches"]
 
 log = logging.getLogger("openclust.passwords")
 
@@ -22,19 +30,7 @@ SCRYPT_R = 8
 SCRYPT_P = 1
 SALT_BYTES = 16
 HASH_BYTES = 32
-
-# A hash out of a file decides how much work a login costs, so what it may ask for is bounded (128 MiB, 16 rounds).
-SCRYPT_BLOCKS_MAX = 2**20
-SCRYPT_P_MAX = 16
 SCRYPT_MEMORY_MAX = 128 * SCRYPT_BLOCKS_MAX + 2**20
-
-# RabbitMQ's names of its hash functions, as they stand in definitions
-RABBIT_ALGORITHMS = {
-    "rabbit_password_hashing_sha256": ("rabbit_sha256", "sha256"),
-    "rabbit_password_hashing_sha512": ("rabbit_sha512", "sha512"),
-}
-_RABBIT_DIGESTS = dict(RABBIT_ALGORITHMS.values())
-_RABBIT_SALT_BYTES = 4
 
 THREADS = 2
 WAITING_MAX = 256
@@ -46,43 +42,20 @@ def hash_password(password: str) -> str:
     """A new salted scrypt hash. It takes some 50 ms: not for the event loop."""
     salt = secrets.token_bytes(SALT_BYTES)
     digest = _scrypt(password.encode(), salt, SCRYPT_N, SCRYPT_R, SCRYPT_P, HASH_BYTES)
-    return f"scrypt${SCRYPT_N}${SCRYPT_R}${SCRYPT_P}${_b64(salt)}${_b64(digest)}"
+    return f"scrypt${SCRYPT_N}${SCRYPT_R}${SCRYPT_P}${b64(salt)}${b64(digest)}"
 
 
 def matches(password_hash: str, password: bytes) -> bool:
     """Whether this is the password, in constant time. A malformed hash matches nothing, and is logged once."""
     try:
         if password_hash.startswith("scrypt$"):
-            n, r, p, salt, digest = _scrypt_parts(password_hash)
+            n, r, p, salt, digest = scrypt_parts(password_hash)
             return hmac.compare_digest(_scrypt(password, salt, n, r, p, len(digest)), digest)
-        name, salt, digest = _rabbit_parts(password_hash)
+        name, salt, digest = rabbit_parts(password_hash)
         return hmac.compare_digest(hashlib.new(name, salt + password).digest(), digest)
     except ValueError as error:
         _tell_once(password_hash, str(error))
         return False
-
-
-def hash_problem(password_hash: str) -> str | None:
-    """What is wrong with the form of a hash, or None. An empty one is right: that user has no password."""
-    if not password_hash:
-        return None
-    try:
-        _scrypt_parts(password_hash) if password_hash.startswith("scrypt$") else _rabbit_parts(password_hash)
-    except ValueError as error:
-        return str(error)
-    return None
-
-
-def from_rabbit(password_hash: str, algorithm: str = "rabbit_password_hashing_sha256") -> str:
-    """The hash of a user in RabbitMQ's definitions, in the form kept here. ValueError says what is wrong with it."""
-    if not password_hash or hash_problem(password_hash) is None:
-        return password_hash  # none, or one of ours
-    if algorithm not in RABBIT_ALGORITHMS:
-        raise ValueError(f"unknown hashing_algorithm {algorithm!r}; set a new password")
-    ours = f"{RABBIT_ALGORITHMS[algorithm][0]}${password_hash}"
-    if problem := hash_problem(ours):
-        raise ValueError(problem)
-    return ours
 
 
 class PasswordChecker:
@@ -152,8 +125,8 @@ class PasswordChecker:
 
 
 # The form of a hash, of a password nobody has.
-_DUMMY = f"scrypt${SCRYPT_N}${SCRYPT_R}${SCRYPT_P}${base64.b64encode(bytes(SALT_BYTES)).decode()}"
-_DUMMY += f"${base64.b64encode(bytes(HASH_BYTES)).decode()}"
+_DUMMY = f"scrypt${SCRYPT_N}${SCRYPT_R}${SCRYPT_P}${b64(bytes(SALT_BYTES))}"
+_DUMMY += f"${b64(bytes(HASH_BYTES))}"
 
 
 def _check_slowly(password_hash: str, password: bytes) -> bool:
@@ -166,43 +139,6 @@ def _check_slowly(password_hash: str, password: bytes) -> bool:
 
 def _scrypt(password: bytes, salt: bytes, n: int, r: int, p: int, length: int) -> bytes:
     return hashlib.scrypt(password, salt=salt, n=n, r=r, p=p, maxmem=SCRYPT_MEMORY_MAX, dklen=length)
-
-
-def _scrypt_parts(text: str) -> tuple[int, int, int, bytes, bytes]:
-    parts = text.split("$")
-    if len(parts) != 6:
-        raise ValueError("wanted scrypt$n$r$p$salt$hash")
-    if not all(number.isascii() and number.isdigit() and len(number) <= 9 for number in parts[1:4]):
-        raise ValueError("the cost of a scrypt hash is three whole numbers")
-    n, r, p = (int(number) for number in parts[1:4])
-    if n < 2 or n & (n - 1) or r < 1 or n * r > SCRYPT_BLOCKS_MAX or not 1 <= p <= SCRYPT_P_MAX:
-        raise ValueError(f"a scrypt hash of cost {n}${r}${p} is not allowed")
-    salt, digest = _unb64(parts[4]), _unb64(parts[5])
-    if not salt or not 16 <= len(digest) <= 64:
-        raise ValueError("salt or hash has the wrong length")
-    return n, r, p, salt, digest
-
-
-def _rabbit_parts(text: str) -> tuple[str, bytes, bytes]:
-    scheme, _, encoded = text.partition("$")
-    name = _RABBIT_DIGESTS.get(scheme)
-    if name is None:
-        raise ValueError("not a hash this broker knows (scrypt, rabbit_sha256, rabbit_sha512)")
-    data = _unb64(encoded)
-    if len(data) != _RABBIT_SALT_BYTES + hashlib.new(name).digest_size:
-        raise ValueError(f"the hash is not {name} with four bytes of salt")
-    return name, data[:_RABBIT_SALT_BYTES], data[_RABBIT_SALT_BYTES:]
-
-
-def _b64(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")
-
-
-def _unb64(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise ValueError("the hash is not base64") from None
 
 
 @functools.lru_cache(maxsize=1_000)
