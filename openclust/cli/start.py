@@ -61,18 +61,19 @@ def start(path: str | None, no_http: bool, settings: tuple[str, ...], check_conf
     Every key of docs/configuration.md can be set in the file, as OPENCLUST_SECTION_KEY in the environment, or with a
     flag; flags win over the environment, the environment over the file.
     """
+    from openclust.shell.log import configure
+
     loaded = load(path or None, environ=os.environ, flags=_given(flags, no_http, settings))
-    check_contents(loaded)
     config = loaded.config
+    configure(config.log.level, config.log.format)
+    check_contents(loaded)
     if check_config:
         for line in summary(config, path):
             click.echo(line)
         return 0
 
-    from openclust.shell.log import configure
     from openclust.shell.server import serve
 
-    configure(config.log.level, config.log.format)
     try:
         exit_code: int = serve(config)
         return exit_code
@@ -124,16 +125,17 @@ def listen_problem(error: OSError, config: Config) -> str:
     """Why a listener could not be opened, and the way out."""
     text = error.strerror or str(error)
     match = re.search(r"bind on address \('([^']*)', (\d+)", text)
-    host, port = (match[1], int(match[2])) if match else (None, None)
+    # asyncio tells the address in its text; the plain listener's own sockets do not
+    host, port = (match[1], int(match[2])) if match else (config.listen.host, config.listen.port)
     flags = {config.tls.port: "--tls-port", config.http.port: "--http-port", config.listen.port: "--port"}
-    flag = flags[port] if port is not None and port in flags else "--port, --tls-port or --http-port"
-    where = _address(host, port) if host is not None and port is not None else "the configured address"
+    flag = flags.get(port, "--port, --tls-port or --http-port")
+    where = _address(host, port)
     if error.errno == errno.EADDRINUSE:
         return f"cannot listen on {where}: another process has this port; stop it, or choose another with {flag}"
     if error.errno == errno.EACCES:
         return f"cannot listen on {where}: ports below 1024 need a privilege; choose a higher one with {flag}"
     if error.errno == errno.EADDRNOTAVAIL:
-        return f"cannot listen on {where}: this machine has no such address; use --host 127.0.0.1 or 0.0.0.0"
+        return f"cannot listen on {where}: this machine has no such address; choose another, or 0.0.0.0 for all"
     if isinstance(error, socket.gaierror):
         return f"cannot listen on {config.listen.host!r}: {text}; give an address of this machine with --host"
     return f"cannot run the broker: {text}{f': {error.filename}' if error.filename else ''}"
@@ -173,4 +175,4 @@ def _definitions_problems(path: str, loaded: Loaded) -> list[str]:
 
 
 def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return f"[{host}]:{port}" if ":" in host else f"{host or '*'}:{port}"

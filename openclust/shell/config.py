@@ -39,7 +39,8 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Tls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The AMQPS listener: off while `port` is None.
 
-    Without a `host` it is that of the plain listener. `login_from` is the part of a client's certificate that names the user (for EXTERNAL).
+    Without a `host` it is that of the plain listener. `login_from` is the part of a client's certificate that names the
+    user, for EXTERNAL.
     """
 
     host: str | None = None

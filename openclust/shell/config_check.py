@@ -66,8 +66,8 @@ def check_values(config: Config, told: Told, *, cluster_key_required: bool = Tru
         host = value_of(config, key)
         if host is None:
             continue
-        if not host or not host.isprintable() or " " in host:
-            problems.append(f"{told(key)}: wanted a host name or an address (0.0.0.0 for every IPv4 one, :: for all)")
+        if not host.isprintable() or " " in host:
+            problems.append(f"{told(key)}: wanted a host name or an address; empty is every address of the machine")
     if config.limits.frame_max_before_login > config.limits.frame_max:
         problems.append(
             f"{told('limits.frame_max_before_login')}: allowed is at most limits.frame_max ({config.limits.frame_max})"
@@ -155,9 +155,11 @@ def _port_clashes(config: Config, told: Told) -> list[str]:
 
 
 def _overlap(host: str, other: str) -> bool:
-    everywhere = {"0.0.0.0", "::"}
-    loopback = {"localhost", "127.0.0.1"}
-    return host == other or bool(everywhere & {host, other}) or {host, other} <= loopback
+    pair = {host, other}
+    if len(pair) == 1 or "" in pair or pair <= {"localhost", "127.0.0.1"}:
+        return True
+    # :: is every address of IPv6 and none of IPv4
+    return ("0.0.0.0" in pair and not any(":" in h for h in pair)) or ("::" in pair and all(":" in h for h in pair))
 
 
 def _unreadable(path: str) -> str | None:

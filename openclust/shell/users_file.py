@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import json
 import logging
 import os
@@ -77,7 +78,8 @@ def load_users(path: str) -> dict[str, User]:
             problems.append(f"{where}: are there twice")
         patterns = {"configure": permission.configure, "write": permission.write, "read": permission.read}
         problems += [f"{where}: {text}" for text in pattern_problems(patterns)]
-        user.permissions[permission.vhost] = Permission(**patterns)
+        # RabbitMQ takes an empty pattern for ^$; the regular expression would match every name
+        user.permissions[permission.vhost] = Permission(**{action: text or "^$" for action, text in patterns.items()})
     if problems:
         raise UsersFileError(*problems)
     return users
@@ -217,7 +219,7 @@ def _read(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
             if os.fstat(file.fileno()).st_mode & 0o007:
-                log.warning("%s holds password hashes and everybody can read it; chmod 600 it", path)
+                _warn_once(path)
             data = file.read(FILE_BYTES_MAX + 1)
     except FileNotFoundError:
         raise UsersFileError(
@@ -229,6 +231,11 @@ def _read(path: str) -> bytes:
     if len(data) > FILE_BYTES_MAX:
         raise UsersFileError(f"{path}: a users file has at most {FILE_BYTES_MAX} bytes")
     return data
+
+
+@functools.lru_cache(maxsize=16)
+def _warn_once(path: str) -> None:
+    log.warning("%s holds password hashes and everybody can read it; chmod 600 it", path)
 
 
 def _malformed(data: bytes, error: Exception) -> str:

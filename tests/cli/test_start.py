@@ -181,7 +181,11 @@ def test_a_port_in_use_is_one_line_with_a_way_out(monkeypatch: pytest.MonkeyPatc
     ("error", "said"),
     [
         (OSError(errno.EADDRINUSE, "attempting to bind on address ('::1', 15672, 0, 0): x"), "with --http-port"),
-        (OSError(errno.EADDRINUSE, "in use"), "with --port, --tls-port or --http-port"),
+        (
+            OSError(errno.EADDRINUSE, "Address already in use"),
+            "cannot listen on web:5672: another process",
+        ),
+        (OSError(errno.EADDRINUSE, "bind on address ('::', 9, 0, 0): x"), "with --port, --tls-port or --http-port"),
         (OSError(errno.EACCES, "bind on address ('127.0.0.1', 80): x"), "ports below 1024 need a privilege"),
         (OSError(errno.EADDRNOTAVAIL, "x"), "this machine has no such address"),
         (socket.gaierror(-2, "Name or service not known"), "cannot listen on 'web': Name or service not known"),

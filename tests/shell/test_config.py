@@ -80,10 +80,14 @@ def test_two_listeners_on_one_port_clash() -> None:
     assert "test: http.port = 7000: is the same port as test: listen.port = 7000" in text
     assert "tls.port" in problems(listen__port=7000, tls__port=7000, tls__cert="c", tls__key="k")
     assert "http.port" in problems(listen__port=7000, http__port=7000, http__host="0.0.0.0")
+    assert "http.port" in problems(listen__port=7000, http__port=7000, listen__host="")
+    assert "http.port" in problems(listen__port=7000, http__port=7000, listen__host="::1", http__host="::")
+    assert "http.port" in problems(listen__port=7000, http__port=7000, listen__host="localhost")
 
 
 def test_listeners_that_do_not_meet_may_have_one_port() -> None:
     configured(listen__port=7000, http__port=7000, http__host="127.0.0.2")
+    configured(listen__port=7000, http__port=7000, http__host="::")
     configured(listen__port=7000, http__port=7000, http__enabled=False)
     configured(listen__port=0, http__port=0)
 
@@ -104,7 +108,7 @@ def test_a_cluster_key_fits_a_short_string_and_is_printable(key: str) -> None:
     assert "cluster_key" in problems(cluster_key=key)
 
 
-@pytest.mark.parametrize("host", ["", "a b", "a\nb"])
+@pytest.mark.parametrize("host", ["a b", "a\nb"])
 def test_a_host_without_a_name_is_refused(host: str) -> None:
     assert "wanted a host name" in problems(listen__host=host)
 

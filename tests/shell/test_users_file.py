@@ -138,6 +138,14 @@ def test_permissions_must_make_sense(path: str) -> None:
     assert "are there twice" in text
 
 
+def test_an_empty_pattern_grants_nothing(path: str) -> None:
+    nothing = {"configure": "", "write": "", "read": ""}
+    write(path, {"users": [{"name": "ann"}], "permissions": [{"user": "ann", "vhost": "/", **nothing}]})
+    ann = load_users(path)["ann"]
+    assert ann.may_enter("/")
+    assert not any(ann.may(action, "/", "x") for action in ("configure", "write", "read"))
+
+
 def test_a_file_that_is_not_there_says_how_to_make_one(path: str) -> None:
     with pytest.raises(UsersFileError, match="make one with: openclust users add NAME --file"):
         load_users(path)
@@ -149,7 +157,8 @@ def test_a_file_that_everybody_can_read_is_warned_of(path: str, caplog: pytest.L
     assert not caplog.records
     os.chmod(path, 0o644)
     load_users(path)
-    assert "chmod 600" in caplog.text
+    load_users(path)
+    assert [record.getMessage().endswith("chmod 600 it") for record in caplog.records] == [True]
 
 
 def test_the_example_is_right() -> None:
