@@ -1,0 +1,261 @@
+"""The shape of the house: which layer may import which, what the sans-I/O layers may not touch, sizes, top level."""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("openclust", "topology")
+
+LAYERS = {"wire": 0, "broker": 1, "cluster": 2, "node": 3, "shell": 4}
+"""The lower five: each may import those below it. All else in `openclust` is people and tools, above `shell`."""
+
+TOOLS = 5
+SANS_IO = ("wire", "broker", "cluster")
+
+ON_DEMAND = {"cli": {"bench", "client", "federation", "manage", "topology"}}
+"""Neighbours that a tool may import inside a function: `openclust start` must not wait for what `bench` needs.
+
+The command of the same name (`cli/bench.py`) may do so at its top, because the command line loads commands on demand.
+"""
+
+_IO_MODULES = """
+    aio_pika aiohttp aiormq asyncio builtins concurrent ctypes fcntl http importlib io logging mmap multiprocessing os
+    pathlib pickle platform psutil queue random resource sched secrets select selectors shelve shutil signal socket
+    socketserver sqlite3 ssl subprocess sys tempfile threading time urllib uuid
+"""
+IO_MODULES = frozenset(_IO_MODULES.split())
+"""Sockets, disk, clock, chance, threads, the process: what comes into the lower layers as an event or an argument."""
+
+IO_CALLS = frozenset({"__import__", "breakpoint", "exec", "eval", "input", "open", "print"})
+CLOCK_CALLS = frozenset({"now", "today", "utcnow"})
+
+LINES_MAX = 400
+FUNCTION_LINES_MAX = 60
+
+LONG_FILES = {"openclust/wire/methods.py": "the specification's methods, one after another"}
+LONG_FUNCTIONS: dict[str, str] = {}
+"""`file:function` and why it may be longer."""
+
+_TOP_LEVEL = """
+    .ci .git .github .gitignore CHANGELOG.md CONTRIBUTING.md LICENSE Makefile README.md conf docs openclust
+    pyproject.toml setup.cfg tests topology
+"""
+TOP_LEVEL = frozenset(_TOP_LEVEL.split())
+
+
+class Import(NamedTuple):
+    """One import of one module of ours, or of somebody else's."""
+
+    file: Path
+    line: int
+    module: str
+    is_lazy: bool
+
+    def __str__(self) -> str:
+        return f"{self.file.relative_to(ROOT)}:{self.line}: imports {self.module}"
+
+
+def sources() -> list[Path]:
+    return sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"), str(file))
+
+
+def imports_of(file: Path, tree: ast.Module) -> Iterator[Import]:
+    """All imports, also those for type checkers only: an annotation points at a layer as well as a call does."""
+    lazy = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for inner in ast.walk(node)
+    }
+    package = file.relative_to(ROOT).with_suffix("").parts[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(file, node.lineno, alias.name, id(node) in lazy)
+        elif isinstance(node, ast.ImportFrom):
+            start = list(package[: len(package) - node.level + 1]) if node.level else []
+            base = ".".join([*start, *([node.module] if node.module else [])])
+            for alias in node.names:
+                # `from openclust.broker import queue` may name a module or something in one.
+                yield Import(file, node.lineno, f"{base}.{alias.name}", id(node) in lazy)
+
+
+def layer_of(module: str) -> str:
+    """The layer a dotted name lies in: `wire`, ..., a tool's name, or `` for what belongs to none."""
+    parts = module.split(".")
+    if parts[0] == "topology":
+        return "topology"
+    if parts[0] != "openclust" or len(parts) == 1:
+        return ""
+    known = (ROOT / "openclust" / parts[1]).is_dir() or (ROOT / "openclust" / f"{parts[1]}.py").is_file()
+    return parts[1] if known or parts[1] in LAYERS else ""
+
+
+def module_of(file: Path) -> str:
+    return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def complaint(importer: str, wanted: Import) -> str:
+    """What is wrong with an import in layer `importer`; empty if nothing is."""
+    target = layer_of(wanted.module)
+    parts = wanted.module.split(".")
+    if target == "cli" and importer == "cli" and parts[2:3] and parts[2] in ON_DEMAND["cli"] and not wanted.is_lazy:
+        return f"{wanted}: commands that need other tools are loaded on demand"
+    if not target or target == importer or importer == "__main__":
+        return ""
+    if importer == "topology":
+        return f"{wanted}: topology stands beside openclust and knows nothing of it"
+    if target in ON_DEMAND.get(importer, ()):
+        is_its_command = wanted.file.stem == target
+        return (
+            ""
+            if wanted.is_lazy or is_its_command
+            else f"{wanted}: {importer} imports {target} inside the function that needs it"
+        )
+    if target == "topology":
+        return "" if importer in ("manage", "shell") else f"{wanted}: {importer} has no business with cluster files"
+    if LAYERS.get(importer, TOOLS) > LAYERS.get(target, TOOLS):
+        return ""
+    return f"{wanted}: {importer} is not above {target}"
+
+
+def test_imports_point_downwards() -> None:
+    wrong = []
+    for file in sources():
+        importer = layer_of(module_of(file))
+        found = list(imports_of(file, tree_of(file)))
+        if not importer:
+            # openclust/__init__.py: everybody's, so it leans on nobody.
+            wrong += [f"{each}: the package itself imports no layer" for each in found if layer_of(each.module)]
+            continue
+        wrong += [text for each in found if (text := complaint(importer, each))]
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("importer", "module", "is_lazy"),
+    [
+        ("wire", "openclust.broker.queue", False),
+        ("wire", "openclust.broker.queue", True),
+        ("broker", "openclust.cluster.election", False),
+        ("cluster", "openclust.node.Node", False),
+        ("cluster", "openclust.shell.log", False),
+        ("node", "openclust.shell.log", False),
+        ("shell", "openclust.cli.main", True),
+        ("bench", "openclust.manage", True),
+        ("manage", "openclust.cli.main", False),
+        ("cli", "openclust.bench.url", False),
+        ("cli", "openclust.cli.bench", False),
+        ("broker", "topology.rules", True),
+        ("topology", "openclust.wire.frames", False),
+    ],
+)
+def test_an_import_upwards_or_aside_is_found(importer: str, module: str, is_lazy: bool) -> None:
+    assert complaint(importer, Import(ROOT / "openclust" / "x.py", 1, module, is_lazy)).startswith("openclust/x.py:1: ")
+
+
+@pytest.mark.parametrize(
+    ("importer", "module", "is_lazy"),
+    [
+        ("broker", "openclust.wire.frames", False),
+        ("node", "openclust.cluster.election", False),
+        ("shell", "openclust.node.Node", False),
+        ("cli", "openclust.shell.config", False),
+        ("cli", "openclust.bench.url", True),
+        ("shell", "asyncio", False),
+        ("wire", "openclust.__version__", False),
+    ],
+)
+def test_an_import_downwards_is_fine(importer: str, module: str, is_lazy: bool) -> None:
+    assert complaint(importer, Import(ROOT / "openclust" / "x.py", 1, module, is_lazy)) == ""
+
+
+def io_in(file: Path, tree: ast.Module) -> Iterator[str]:
+    """What in a module touches the world: imports, builtins, and clocks of `datetime`."""
+    place = file.relative_to(ROOT)
+    for each in imports_of(file, tree):
+        if each.module.split(".")[0] in IO_MODULES:
+            yield f"{each}: wire, broker and cluster have no I/O, clock or chance of their own"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            function = node.func
+            if isinstance(function, ast.Name) and function.id in IO_CALLS:
+                yield f"{place}:{node.lineno}: calls {function.id}()"
+            elif isinstance(function, ast.Attribute) and function.attr in CLOCK_CALLS and not node.args:
+                yield f"{place}:{node.lineno}: reads a clock by .{function.attr}()"
+        elif isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith):
+            yield f"{place}:{node.lineno}: is asynchronous"
+
+
+def test_wire_broker_and_cluster_do_no_io() -> None:
+    files = [file for file in sources() if layer_of(module_of(file)) in SANS_IO]
+    assert files, "the layers are where this test looks for them"
+    wrong = [text for file in files for text in io_in(file, tree_of(file))]
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import asyncio",
+        "import os.path",
+        "from time import monotonic",
+        "def late():\n    import random",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from socket import socket",
+        "import datetime\nnow = datetime.datetime.now()",
+        "data = open('x').read()",
+        "async def wait(): ...",
+    ],
+)
+def test_io_is_found_wherever_it_hides(source: str) -> None:
+    assert list(io_in(ROOT / "openclust" / "wire" / "x.py", ast.parse(source)))
+
+
+def test_no_file_is_too_long_to_read_in_one_sitting() -> None:
+    sizes = {str(file.relative_to(ROOT)): len(file.read_text(encoding="utf-8").splitlines()) for file in sources()}
+    wrong = [
+        f"{name}: {size} lines, at most {LINES_MAX}"
+        for name, size in sizes.items()
+        if size > LINES_MAX and name not in LONG_FILES
+    ]
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+def test_no_function_is_too_long_to_see_at_once() -> None:
+    wrong = []
+    for file in sources():
+        for node in ast.walk(tree_of(file)):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.end_lineno is None:
+                continue
+            size = node.end_lineno - node.lineno + 1
+            name = f"{file.relative_to(ROOT)}:{node.name}"
+            if size > FUNCTION_LINES_MAX and name not in LONG_FUNCTIONS:
+                wrong.append(f"{file.relative_to(ROOT)}:{node.lineno}: {node.name} has {size} lines")
+    assert not wrong, f"\nat most {FUNCTION_LINES_MAX}:\n" + "\n".join(wrong)
+
+
+def test_the_exceptions_are_still_needed() -> None:
+    for name in LONG_FILES:
+        assert len((ROOT / name).read_text(encoding="utf-8").splitlines()) > LINES_MAX, f"{name} needs no exception"
+
+
+def test_the_top_level_holds_only_what_belongs_there() -> None:
+    ignored = [line.strip("/") for line in (ROOT / ".gitignore").read_text().splitlines() if line and line[0] != "!"]
+    found = [path.name for path in sorted(ROOT.iterdir())]
+    strange = [
+        name
+        for name in found
+        if name not in TOP_LEVEL and not any(fnmatch.fnmatch(name, pattern) for pattern in ignored)
+    ]
+    assert not strange, f"not ours, or not listed in this test: {', '.join(strange)}"
