@@ -88,6 +88,7 @@ def test_two_listeners_on_one_port_clash() -> None:
 def test_listeners_that_do_not_meet_may_have_one_port() -> None:
     configured(listen__port=7000, http__port=7000, http__host="127.0.0.2")
     configured(listen__port=7000, http__port=7000, http__host="::")
+    configured(listen__port=7000, http__port=7000, listen__host="0.0.0.0", http__host="::1")
     configured(listen__port=7000, http__port=7000, http__enabled=False)
     configured(listen__port=0, http__port=0)
 
