@@ -6,15 +6,16 @@ from openclust.broker.message import Message
 
 
 class Books:
-    """`held_bytes` are messages in queues and unacknowledged, `outbox_bytes` what slow sockets have not yet taken.
+    """`base_bytes` is what the process needs for itself, `held_bytes` are messages in queues and unacknowledged, `outbox_bytes` what slow sockets have not yet taken.
 
     Publishers are stopped above `high_bytes` and let go below nine tenths of it, so that the alarm does not flutter.
     """
 
-    __slots__ = ("alarm", "held_bytes", "high_bytes", "outbox_bytes")
+    __slots__ = ("alarm", "base_bytes", "held_bytes", "high_bytes", "outbox_bytes")
 
     def __init__(self, high_bytes: int) -> None:
         self.high_bytes = high_bytes
+        self.base_bytes = 0
         self.held_bytes = 0
         self.outbox_bytes = 0
         self.alarm = False
@@ -31,7 +32,7 @@ class Books:
 
     def alarm_changed(self) -> bool:
         """Look at the sums again; whether `alarm` is another than before."""
-        used = self.held_bytes + self.outbox_bytes
+        used = self.base_bytes + self.held_bytes + self.outbox_bytes
         now = used > (self.high_bytes * 9 // 10 if self.alarm else self.high_bytes)
         changed = now is not self.alarm
         self.alarm = now

@@ -326,9 +326,10 @@ class Connection:
 
     def demand(self, action: Literal["configure", "write", "read"], resource: str) -> None:
         """Raise 403 where the user may not do `action` to the exchange or queue `resource`."""
+        # In patterns and texts the default exchange goes by this name.
+        resource = resource or "amq.default"
         if not self.user.may(action, self.vhost.name, resource):
-            name = resource or "amq.default"
-            text = f"{action} access to '{name}' in vhost '{self.vhost.name}' refused for user '{self.user.name}'"
+            text = f"{action} access to '{resource}' in vhost '{self.vhost.name}' refused for user '{self.user.name}'"
             raise ChannelError(ACCESS_REFUSED, text)
 
     def can(self, capability: str) -> bool:
@@ -366,12 +367,17 @@ class Connection:
             channel.send_confirms()
         self.release_all()
         self.hold = ""
+        was_open = self.state is State.OPEN
         self.state = State.CLOSING
         method = ConnectionClose(
             reply_code=code, reply_text=text, failing_class_id=class_id, failing_method_id=method_id
         )
         self.send(method_frame(0, method))
-        self.broker.closing.append(self)
+        if was_open:
+            self.broker.closing.append(self)
+        else:
+            # Who never got in is told why, and not waited for.
+            self.end()
 
     def end(self) -> None:
         """Nothing more will be said: write what is in the outbox and close."""

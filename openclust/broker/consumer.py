@@ -6,6 +6,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from openclust.broker.backlog import Entry
+from openclust.broker.message import counted_header
 from openclust.wire.frames import ENVELOPE, FRAME_METHOD, content_frames
 from openclust.wire.table import Table
 
@@ -26,6 +27,7 @@ class Consumer:
         "_head",
         "_head_size",
         "arguments",
+        "cancelled",
         "channel",
         "exclusive",
         "no_ack",
@@ -63,6 +65,7 @@ class Consumer:
         self.timeout_ms = 0
         self.unacked = 0
         self.waiting = False
+        self.cancelled = False
         self.out = connection.out
         self.shape = channel.number << 32 | connection.frame_max
         self._head = b""
@@ -99,9 +102,12 @@ class Consumer:
         out = self.out
         if not out:
             channel.broker.dirty.append(connection)
-        content = content_frames(channel.number, message.header, message.body, connection.frame_max)
+        header = message.header
         if entry.deliveries:
             suffix = b"\1" + suffix[1:]
+            if self.queue.settings.queue_type == "quorum":
+                header = counted_header(message, entry.deliveries)
+        content = content_frames(channel.number, header, message.body, connection.frame_max)
         head = self.head(len(suffix))
         if len(content) < LARGE_BYTES:
             out.append(head + pack_tag(tag) + suffix + content)

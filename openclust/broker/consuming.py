@@ -5,6 +5,7 @@ from __future__ import annotations
 from openclust.broker.channel import Channel, handles, requeue
 from openclust.broker.consumer import Consumer, pack_tag
 from openclust.broker.declaring import named_queue
+from openclust.broker.message import counted_header
 from openclust.broker.reply import REPLY_PREFIX, REPLY_TO, ReplyQueue
 from openclust.wire.errors import (
     ACCESS_REFUSED,
@@ -112,7 +113,7 @@ def basic_consume(channel: Channel, method: BasicConsume) -> None:
 def _demand_exclusive(name: str, vhost: str, exclusive: bool, others: tuple[Consumer, ...], settings: object) -> None:
     single_active = getattr(settings, "single_active_consumer", False)
     if exclusive and single_active:
-        text = f"queue '{name}' in vhost '{vhost}' has a single active consumer: no consumer of it can be exclusive"
+        text = f"queue '{name}' in vhost '{vhost}' in exclusive use: it has a single active consumer"
         raise ChannelError(ACCESS_REFUSED, text)
     if any(other.exclusive for other in others) or (exclusive and others):
         raise ChannelError(ACCESS_REFUSED, f"queue '{name}' in vhost '{vhost}' in exclusive use")
@@ -180,6 +181,8 @@ def basic_get(channel: Channel, method: BasicGet) -> None:
         return
     channel.delivery_tag = tag = channel.delivery_tag + 1
     message = entry.message
+    counted = entry.deliveries and queue.settings.queue_type == "quorum"
+    header = counted_header(message, entry.deliveries) if counted else message.header
     redelivered = b"\1" if entry.deliveries else b"\0"
     # The suffix begins with `redelivered` and ends with the frame end; the message count goes before that.
     payload = b"\0\x3c\0\x47%b%b%b%b" % (
@@ -189,7 +192,7 @@ def basic_get(channel: Channel, method: BasicGet) -> None:
         min(len(queue), 0xFFFF_FFFF).to_bytes(4, "big"),
     )
     connection.send(b"%b%b\xce" % (ENVELOPE.pack(FRAME_METHOD, channel.number, len(payload)), payload))
-    connection.send(content_frames(channel.number, message.header, message.body, connection.frame_max))
+    connection.send(content_frames(channel.number, header, message.body, connection.frame_max))
     if method.no_ack:
         queue.forget(entry)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from openclust.wire.properties import Properties, decode_properties
+from openclust.wire.properties import Properties, decode_properties, encode_header
 
 OVERHEAD_BYTES = 400
 """What a waiting message costs beside its header and body: the structs, and the place in a queue."""
@@ -42,3 +42,10 @@ def delivery_suffix(exchange: str, routing_key: str) -> bytes:
     name = exchange.encode("utf-8", "surrogateescape")
     key = routing_key.encode("utf-8", "surrogateescape")
     return b"\0%c%b%c%b\xce" % (len(name), name, len(key), key)
+
+
+def counted_header(message: Message, deliveries: int) -> bytes:
+    """The content header with `x-delivery-count`: how often the message came back, as quorum queues tell."""
+    properties = message.properties
+    headers = {**(properties.headers or {}), "x-delivery-count": deliveries}
+    return encode_header(msgspec.structs.replace(properties, headers=headers), len(message.body))

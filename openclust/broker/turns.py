@@ -41,6 +41,7 @@ class Turns:
     def remove(self, consumer: Consumer) -> None:
         was_active = self.single_active and self.active() is consumer
         self.all = tuple(other for other in self.all if other is not consumer)
+        consumer.cancelled = True
         if consumer.waiting:
             self.waiting.remove(consumer)
             consumer.waiting = False
@@ -49,7 +50,7 @@ class Turns:
 
     def resume(self, consumer: Consumer) -> None:
         """Let a consumer wait for its turn again."""
-        if consumer.waiting or (self.single_active and self.active() is not consumer):
+        if consumer.waiting or consumer.cancelled or (self.single_active and self.active() is not consumer):
             return
         consumer.waiting = True
         waiting = self.waiting
