@@ -94,12 +94,13 @@ class FrameReader:
         header_at = method_end + 1
         if end - header_at < 22 or data[method_end] != 0xCE:
             return None
-        kind, header_channel, header_size, class_id, _, body_size = _CONTENT.unpack_from(data, header_at)
+        kind, header_channel, header_size, class_id, weight, body_size = _CONTENT.unpack_from(data, header_at)
         header_end = header_at + 7 + header_size
         if (
             kind != FRAME_HEADER
             or header_channel != channel
             or class_id != 60
+            or weight
             or header_size < 14
             or header_end >= end
             or data[header_end] != 0xCE
