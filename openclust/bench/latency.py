@@ -15,7 +15,7 @@ from openclust.bench.errors import BenchError
 
 STAMP = struct.Struct(">Q")
 SAMPLE_INTERVAL_NS = 400_000
-ABSURD_NS = 3_600_000_000_000
+MISPLACED = BenchError("a delivery is not where it should be: they are lost, out of order, or not all of one size")
 
 
 class DeliveryShape:
@@ -29,7 +29,10 @@ class DeliveryShape:
 
 
 class SampledStream:
-    """The one subscriber whose deliveries are looked into. `receive` stands in for its socket's recv_into."""
+    """The one subscriber whose deliveries are looked into, for one round that begins now.
+
+    `receive` stands in for its socket's recv_into.
+    """
 
     def __init__(self, sock: socket.socket, shape: DeliveryShape) -> None:
         self.fd = sock.fileno()
@@ -39,6 +42,7 @@ class SampledStream:
         self._received = 0
         self._expected: deque[int] = deque()
         self._stamp: int | None = None
+        self._since = time.perf_counter_ns()
         self.latencies_ns: list[int] = []
 
     def expect(self, place: int) -> None:
@@ -65,8 +69,13 @@ class SampledStream:
             self._expected.popleft()
             if self._stamp is None:
                 continue  # the stamp came in two pieces: one sample less
-            latency = time.perf_counter_ns() - self._stamp
+            now = time.perf_counter_ns()
+            if not self._since <= self._stamp <= now:
+                raise MISPLACED
+            self.latencies_ns.append(now - self._stamp)
             self._stamp = None
-            if not 0 <= latency < ABSURD_NS:
-                raise BenchError("a delivery is not where it should be: they are not all of one size")
-            self.latencies_ns.append(latency)
+
+    def finish(self) -> None:
+        """The round is over; an error if a sampled delivery did not come where it was expected."""
+        if self._expected:
+            raise MISPLACED

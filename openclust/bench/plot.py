@@ -41,7 +41,7 @@ def plot_summaries(work: Work, summaries: Sequence[Summary], file: Path) -> None
     colours = [f"C{number}" for number in range(len(names))]
     for axis, (title, values) in zip(axes, panels, strict=False):
         bars = axis.bar(names, [value or 0.0 for value in values], color=colours)
-        axis.bar_label(bars, labels=["-" if value is None else f"{value:,.4g}" for value in values])
+        axis.bar_label(bars, labels=[_label(value) for value in values])
         axis.set_title(title)
         axis.margins(y=0.15)
     for one in summaries:
@@ -98,3 +98,9 @@ def _save(figure: Any, file: Path) -> None:
 
 def _scaled(value: float | None, factor: float) -> float | None:
     return None if value is None else value * factor
+
+
+def _label(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -146,12 +146,14 @@ def _lines(work: Work, summaries: Sequence[Summary]) -> list[tuple[str, list[str
     def line(label: str, cells: list[str]) -> None:
         lines.append((label, cells))
 
-    line("attached per second", [_number(one.attaches_per_s) for one in summaries])
-    line("attached per broker CPU-second", [_number(one.attaches_per_broker_cpu_s) for one in summaries])
-    line("memory per idle subscriber", [_kilobytes(one.idle_bytes_per_subscriber) for one in summaries])
-    line(
-        "memory per subscriber after traffic", [_kilobytes(one.bytes_per_subscriber_after_traffic) for one in summaries]
-    )
+    if work.pattern == "connections":
+        # The little traffic that goes through them is for their memory; its speed says nothing.
+        line("attached per second", [_number(one.attaches_per_s) for one in summaries])
+        line("attached per broker CPU-second", [_number(one.attaches_per_broker_cpu_s) for one in summaries])
+        line("memory per idle subscriber", [_kilobytes(one.idle_bytes_per_subscriber) for one in summaries])
+        after = [_kilobytes(one.bytes_per_subscriber_after_traffic) for one in summaries]
+        line("memory per subscriber after traffic", after)
+        return lines
     line("messages per second", [_number(one.messages_per_s) for one in summaries])
     line("deliveries per second", [_number(one.deliveries_per_s) for one in summaries])
     line("deliveries per broker CPU-second", [_number(one.deliveries_per_broker_cpu_s) for one in summaries])

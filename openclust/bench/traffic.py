@@ -59,6 +59,7 @@ class Traffic:
             round_.pump(seconds, count, progress)
             if self._acknowledger:
                 self._acknowledger.fence()
+            stream.finish()
             elapsed, own_cpu = time.perf_counter() - started, time.process_time() - own_cpu
             blocked = self._publisher.blocked
             return Figures(

@@ -196,12 +196,13 @@ def table(only: str | None, check: bool, **options: Any) -> int:
     found: dict[str, Result] = {}
     with _one_line(), ExitStack() as stack:
         contenders = _contenders(options, stack)
-        watcher = stack.enter_context(progress(len(groups) * rounds * len(contenders)))
+        turns = sum(_rounds(group[0].work, rounds) for group in groups)
+        watcher = stack.enter_context(progress(turns * len(contenders)))
         for group in groups:
             changes = {name: options[name] for name in ("seconds", "warm_up_seconds", "size", "attach_window")}
             work = msgspec.structs.replace(group[0].work, **changes)
             try:
-                summaries, failed = _run(work, contenders, 1 if work.pattern == "connections" else rounds, watcher), ""
+                summaries, failed = _run(work, contenders, _rounds(work, rounds), watcher), ""
             except BenchError as error:
                 summaries, failed = [], str(error)
             found |= {
@@ -219,6 +220,11 @@ def table(only: str | None, check: bool, **options: Any) -> int:
     if any(result.failed for result in results):
         return FAILED
     return NO if check and any(result.met is False for result in results) else 0
+
+
+def _rounds(work: Work, rounds: int) -> int:
+    """Memory can be weighed only once: afterwards a broker has it already."""
+    return 1 if work.pattern == "connections" else rounds
 
 
 def _measure(pattern: Pattern, options: dict[str, Any], rounds: int = 3) -> None:

@@ -59,6 +59,12 @@ def test_a_close_right_after_confirms_does_not_wait_for_more_bytes() -> None:
     assert frames.close_reason(closing) == "200 bench done"
 
 
+def test_a_frame_shorter_than_a_confirm_is_handed_back_at_once() -> None:
+    confirms = Confirms()
+    (unblocked,) = confirms.feed(ack(1) + frames.method(0, frames.CONNECTION_UNBLOCKED))
+    assert unblocked.ids == frames.CONNECTION_UNBLOCKED
+
+
 def test_a_nack_is_an_error() -> None:
     nack = frames.ACK_FRAME.pack(frames.METHOD, 1, 13, *frames.BASIC_NACK, 1, 0, frames.FRAME_END)
     with pytest.raises(BenchError, match="refused a message"):

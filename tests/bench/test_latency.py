@@ -15,12 +15,13 @@ SHAPE = DeliveryShape(size=50, body_at=30)
 @pytest.fixture
 def stream() -> Iterator[SampledStream]:
     with socket.socket() as sock:  # never connected: bytes are handed in by `look`
-        yield SampledStream(sock, SHAPE)
+        made = SampledStream(sock, SHAPE)
+        yield made
 
 
-def deliveries(count: int, stamped: int, age_ns: int = 1_000_000) -> bytearray:
+def deliveries(count: int, stamped: int) -> bytearray:
     data = bytearray(b"\xff" * (count * SHAPE.size))
-    STAMP.pack_into(data, stamped * SHAPE.size + SHAPE.body_at, time.perf_counter_ns() - age_ns)
+    STAMP.pack_into(data, stamped * SHAPE.size + SHAPE.body_at, time.perf_counter_ns())
     return data
 
 
@@ -35,7 +36,7 @@ def test_only_the_expected_place_is_read(stream: SampledStream, step: int) -> No
     stream.expect(3)
     feed(stream, deliveries(10, stamped=3), step)
     (latency,) = stream.latencies_ns
-    assert 1_000_000 <= latency < 5_000_000_000
+    assert 0 < latency < 5_000_000_000
 
 
 def test_a_latency_is_taken_when_the_last_byte_is_there(stream: SampledStream) -> None:
@@ -60,3 +61,18 @@ def test_a_delivery_in_another_place_than_counted_is_an_error(stream: SampledStr
     stream.expect(1)
     with pytest.raises(BenchError, match="one size"):
         feed(stream, deliveries(2, stamped=0), 100)
+
+
+def test_a_stamp_from_before_the_round_is_an_error(stream: SampledStream) -> None:
+    stream.expect(0)
+    data = deliveries(1, stamped=0)
+    STAMP.pack_into(data, SHAPE.body_at, time.perf_counter_ns() - 60_000_000_000)
+    with pytest.raises(BenchError, match="not where it should be"):
+        stream.look(data, len(data))
+
+
+def test_an_expected_delivery_that_never_came_is_an_error(stream: SampledStream) -> None:
+    stream.expect(5)
+    feed(stream, deliveries(3, stamped=0), 50)
+    with pytest.raises(BenchError, match="not where it should be"):
+        stream.finish()
