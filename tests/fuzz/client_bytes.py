@@ -130,10 +130,29 @@ _QUEUE_ARGUMENTS: dict[str, tuple[Value, ...]] = {
 }
 
 
+_RECIPES: tuple[Table, ...] = (
+    {},
+    {"x-last-value-key": "key"},
+    {"x-max-priority": 10, "x-max-length": 2},
+    {"x-max-priority": 3, "x-message-ttl": 50, "x-dead-letter-exchange": "e0"},
+    {"x-max-length": 1, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q1"},
+    {"x-max-length": 2, "x-overflow": "reject-publish-dlx", "x-dead-letter-exchange": "e0"},
+    {"x-max-length-bytes": 20, "x-overflow": "reject-publish", "x-message-deduplication": True},
+    {"x-message-ttl": 50, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q2"},
+    {"x-message-ttl": 0, "x-dead-letter-exchange": ""},
+    {"x-single-active-consumer": True, "x-delivery-limit": 1, "x-dead-letter-exchange": "amq.fanout"},
+    {"x-message-deduplication": True, "x-deduplication-size": 1, "x-deduplication-ttl": 50},
+    {"x-expires": 100},
+)
+"""Queues in which several settings meet."""
+
+
 def arguments(choices: Choices) -> Table:
     """A method's table: usually empty or of known arguments, sometimes of anything."""
-    if choices.chance(60):
+    if choices.chance(50):
         return {}
+    if choices.chance(50):
+        return dict(choices.pick(_RECIPES))
     names = sorted(_QUEUE_ARGUMENTS)
     table: Table = {}
     for _ in range(1 + choices.below(3)):
@@ -212,9 +231,9 @@ def header_bytes(choices: Choices, size: int) -> bytes:
     if choices.chance(1):
         return PREAMBLE.pack(choices.pick((0, 10, 60)), choices.below(2), choices.pick((size, size + 1, *HUGE)), 0)
     properties = Properties()
-    if choices.chance(60):
-        return encode_header(properties, size)
     if choices.chance(40):
+        return encode_header(properties, size)
+    if choices.chance(60):
         properties.headers = message_headers(choices)
     if choices.chance(30):
         properties.expiration = choices.pick(
@@ -233,9 +252,9 @@ def header_bytes(choices: Choices, size: int) -> bytes:
 def message_headers(choices: Choices) -> Table:
     headers: Table = {}
     copies: tuple[Value, ...] = (["q1"], ["q0", "a.b"], "q0", [1], ["k" * 256])
-    if choices.chance(30):
+    if choices.chance(15):
         headers[choices.pick(("CC", "BCC"))] = choices.pick(copies)
-    if choices.chance(30):
+    if choices.chance(15):
         count = choices.pick((1, -1, 2**63 - 1, "many", None))
         death: Table = {
             "queue": choices.pick(QUEUES),
@@ -244,8 +263,8 @@ def message_headers(choices: Choices) -> Table:
         }
         deaths: tuple[Value, ...] = ([death], death, [1, death], [])
         headers["x-death"] = choices.pick(deaths)
-    if choices.chance(40):
-        headers["key"] = value(choices)
+    if choices.chance(70):
+        headers["key"] = value(choices) if choices.chance(10) else choices.pick(("a", "b", 1))
     return headers
 
 
@@ -311,7 +330,7 @@ def stage(choices: Choices) -> bytes:
     """Queues and exchanges to play with, each declared on a channel of its own: some may be refused."""
     said: list[Method] = [
         *(
-            QueueDeclare(queue=name, arguments=arguments(choices), auto_delete=choices.chance(10))
+            QueueDeclare(queue=name, arguments=choices.pick(_RECIPES), auto_delete=choices.chance(10))
             for name in QUEUES[:3]
         ),
         *(

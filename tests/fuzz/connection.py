@@ -12,8 +12,11 @@ import sys
 import time
 from collections.abc import Callable
 
+from openclust.broker.access import Permission
+from openclust.broker.changes import Change, DeletePolicy, PutPermission, PutPolicy
 from openclust.broker.connection import Connection
 from openclust.broker.limits import Limits
+from openclust.broker.policy import Policy
 from openclust.wire.codec import method_frame
 from openclust.wire.frames import FRAME_BODY, FRAME_HEADER, frame
 from openclust.wire.handshake import State
@@ -31,6 +34,7 @@ from openclust.wire.methods import (
     QueueDeclareOk,
 )
 from openclust.wire.properties import Properties, encode_header
+from openclust.wire.table import Value
 from tests.fuzz.accounts import check_accounts
 from tests.fuzz.choices import ByteChoices, Choices, SeedChoices
 from tests.fuzz.client_bytes import opening, speech, stage
@@ -57,6 +61,29 @@ LIMITS = Limits(
 Trace = Callable[[str], None]
 
 
+def change_of(choices: Choices) -> Change:
+    """Something that an operator changes while clients are at work."""
+    if choices.chance(30):
+        return DeletePolicy(vhost="/", name="some")
+    if choices.chance(30):
+        mine = choices.pick((Permission(), Permission(read=".*"), Permission(configure=".*", write=".*", read=".*")))
+        return PutPermission(vhost="/", user=choices.pick(("guest", "reader")), permission=mine)
+    settings: dict[str, Value] = choices.pick(
+        (
+            {"max-length": 1},
+            {"message-ttl": 50},
+            {"dead-letter-exchange": "", "dead-letter-routing-key": "q2"},
+            {"message-deduplication": True},
+            {"alternate-exchange": "amq.fanout"},
+            {"expires": 100},
+        )
+    )
+    return PutPolicy(
+        vhost="/",
+        policy=Policy(vhost="/", name="some", pattern="^(q|e)", definition=settings, priority=choices.below(2)),
+    )
+
+
 class Run:
     """One house with a few wild clients and one well-behaved neighbour."""
 
@@ -67,7 +94,7 @@ class Run:
         self.house = House(LIMITS, memory_high_bytes=high)
         self.heard: dict[Connection, Said] = {}
         self.unread: dict[Connection, bytes] = {}
-        self.neighbour = self.house.log_in()
+        self.neighbour = self.house.log_in(user="neighbour")
         self.heard[self.neighbour] = Said()
         self.house.send(self.neighbour, ConfirmSelect(), QueueDeclare(queue="neighbour", exclusive=True))
 
@@ -113,11 +140,13 @@ class Run:
         elif kind < 96:
             self.trace(f"{self.name(connection)} takes all")
             self.house.drain(connection)
-        elif kind < 98:
+        elif kind < 97:
             self.trace(f"{self.name(connection)} is lost")
             self.house.lose(connection)
         else:
-            self.house.turn()
+            change = change_of(self.choices)
+            self.trace(f"an operator asks for {change}")
+            self.house.broker.define(change)
 
     def answers(self, connection: Connection) -> bytes:
         """Most clients answer a close, and open their channel again."""

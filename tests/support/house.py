@@ -17,7 +17,8 @@ from openclust.wire.methods import ChannelOpen, ConnectionOpen, ConnectionStartO
 from openclust.wire.table import Table
 
 TURNS_MAX = 1_000
-PASSWORDS = {"guest": b"guest", "reader": b"reader"}
+PASSWORDS = {name: name.encode() for name in ("guest", "neighbour", "reader")}
+"""The users of every house: `guest` and `neighbour` may do everything, `reader` only read."""
 
 
 class Line:
@@ -47,7 +48,8 @@ class House:
         )
         self.broker.now_ms = 1_000
         everything = Permission(configure=".*", write=".*", read=".*")
-        self.broker.put_user(User(name="guest", permissions={"/": everything}))
+        for name in ("guest", "neighbour"):
+            self.broker.put_user(User(name=name, permissions={"/": everything}))
         self.broker.put_user(User(name="reader", permissions={"/": Permission(read=".*")}))
         self.notes: list[Note] = []
 
@@ -57,10 +59,12 @@ class House:
         connection = Connection(self.broker, Peer("127.0.0.1", 1, True), Line())
         return connection
 
-    def log_in(self, *, frame_max: int = 131_072, properties: Table | None = None) -> Connection:
+    def log_in(self, *, user: str = "guest", frame_max: int = 131_072, properties: Table | None = None) -> Connection:
         """A connection that is open, with channel 1."""
         connection = self.connect()
-        self.feed(connection, greeting(frame_max=frame_max, properties=properties) + method_frame(1, ChannelOpen()))
+        self.feed(
+            connection, greeting(user=user, frame_max=frame_max, properties=properties) + method_frame(1, ChannelOpen())
+        )
         self.turn()
         return connection
 
@@ -169,12 +173,14 @@ def start_ok(properties: Table | None = None, response: bytes = b"\0guest\0guest
     return method_frame(0, method)
 
 
-def greeting(*, frame_max: int = 131_072, channel_max: int = 0, properties: Table | None = None) -> bytes:
+def greeting(
+    *, user: str = "guest", frame_max: int = 131_072, channel_max: int = 0, properties: Table | None = None
+) -> bytes:
     """All that a client says until its connection is open."""
     return b"".join(
         (
             PROTOCOL_HEADER,
-            start_ok(properties),
+            start_ok(properties, b"\0%b\0%b" % (user.encode(), PASSWORDS[user])),
             method_frame(0, ConnectionTuneOk(channel_max=channel_max, frame_max=frame_max, heartbeat=0)),
             method_frame(0, ConnectionOpen()),
         )
