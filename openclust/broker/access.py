@@ -41,4 +41,5 @@ class User(msgspec.Struct, kw_only=True):
 
 @lru_cache(maxsize=4_096)
 def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(text)
+    # RabbitMQ reads an empty pattern as one that grants nothing.
+    return re.compile(text or "^$")

@@ -6,7 +6,9 @@ from openclust.broker.message import Message
 
 
 class Books:
-    """`base_bytes` is what the process needs for itself, `held_bytes` are messages in queues and unacknowledged, `outbox_bytes` what slow sockets have not yet taken.
+    """`held_bytes` are messages in queues and unacknowledged, `outbox_bytes` what slow sockets have not yet taken.
+
+    `base_bytes` is what the process needs for itself.
 
     Publishers are stopped above `high_bytes` and let go below nine tenths of it, so that the alarm does not flutter.
     """

@@ -6,12 +6,18 @@ import errno
 import os
 import re
 import socket
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from openclust.shell.config import Config, ConfigError
 from openclust.shell.config_file import Given, Loaded, load, parse_setting
+from openclust.shell.log import escape
+
+if TYPE_CHECKING:
+    from openclust.broker.access import User
+    from openclust.shell.server import Service
 
 # what each flag sets; every other key is reached with --set
 FLAGS = {
@@ -66,7 +72,7 @@ def start(path: str | None, no_http: bool, settings: tuple[str, ...], check_conf
     loaded = load(path or None, environ=os.environ, flags=_given(flags, no_http, settings))
     config = loaded.config
     configure(config.log.level, config.log.format)
-    check_contents(loaded)
+    check_contents(loaded, definitions_too=check_config)
     if check_config:
         for line in summary(config, path):
             click.echo(line)
@@ -75,14 +81,26 @@ def start(path: str | None, no_http: bool, settings: tuple[str, ...], check_conf
     from openclust.shell.server import serve
 
     try:
-        exit_code: int = serve(config)
+        exit_code: int = serve(config, _services(config))
         return exit_code
     except OSError as error:
         raise ConfigError(listen_problem(error, config)) from None
 
 
-def check_contents(loaded: Loaded) -> None:
-    """Read every file the configuration names, or raise ConfigError with what is wrong in any of them."""
+def _services(config: Config) -> list[Service]:
+    """What runs beside the broker. Without the HTTP API, its library takes no memory."""
+    if not config.http.enabled:
+        return []
+    from openclust.manage.http import HttpApi
+
+    return [HttpApi(config.http)]
+
+
+def check_contents(loaded: Loaded, *, definitions_too: bool = True) -> None:
+    """Read every file the configuration names, or raise ConfigError with what is wrong in any of them.
+
+    A broker that starts checks its definitions when it imports them, so `definitions_too` can be left to it.
+    """
     config = loaded.config
     problems: list[str] = []
     if config.tls.port is not None:
@@ -92,15 +110,16 @@ def check_contents(loaded: Loaded) -> None:
             server_context(config.tls)
         except ConfigError as error:
             problems += error.problems
+    users: dict[str, User] = {}
     if config.auth.users_file is not None:
         from openclust.shell.users_file import load_users
 
         try:
-            load_users(config.auth.users_file)
+            users = load_users(config.auth.users_file)
         except ConfigError as error:
             problems += error.problems
     if config.definitions.file is not None:
-        problems += _definitions_problems(config.definitions.file, loaded)
+        problems += _definitions_problems(config.definitions.file, loaded, users.values(), definitions_too)
     if problems:
         raise ConfigError(*problems)
 
@@ -158,20 +177,15 @@ def _given(flags: dict[str, Any], no_http: bool, settings: tuple[str, ...]) -> d
     return given | by_flag
 
 
-def _definitions_problems(path: str, loaded: Loaded) -> list[str]:
-    import json
+def _definitions_problems(path: str, loaded: Loaded, users: Iterable[User], whole: bool) -> list[str]:
+    from openclust.shell.definitions_file import check_definitions, load_definitions_file
 
-    told = loaded.told("definitions.file")
     try:
-        with open(path, encoding="utf-8") as file:
-            document = json.load(file)
-    except json.JSONDecodeError as error:
-        return [f"{told}: line {error.lineno}, column {error.colno}: {error.msg}"]
-    except (UnicodeDecodeError, RecursionError):
-        return [f"{told}: not JSON in UTF-8"]
-    except OSError as error:
-        return [f"{told}: cannot be read: {error.strerror}"]
-    return [] if isinstance(document, dict) else [f"{told}: wanted a JSON object of definitions"]
+        document = load_definitions_file(path)
+    except ConfigError as error:
+        return [f"{loaded.told('definitions.file')}: {problem.removeprefix(f'{path}: ')}" for problem in error.problems]
+    problems = check_definitions(document, users, loaded.config.limits).problems if whole else []
+    return [f"{path}: {escape(problem)}" for problem in problems]
 
 
 def _address(host: str, port: int) -> str:

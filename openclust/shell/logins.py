@@ -16,9 +16,9 @@ class Logins:
         self.users: dict[str, User] = self._file.users if self._file is not None else guest()
         self._checker = PasswordChecker()
 
-    def refresh(self, now_ms: int) -> bool:
+    def refresh(self, now_ms: int, *, at_once: bool = False) -> bool:
         """Whether `users` is new because the users file has changed."""
-        if self._file is None or not self._file.refresh(now_ms):
+        if self._file is None or not self._file.refresh(now_ms, at_once=at_once):
             return False
         self.users = self._file.users
         return True

@@ -7,13 +7,14 @@ import contextlib
 import gc
 import ipaddress
 import logging
-import os
 import secrets
 import signal
 import socket
 import time
 from collections.abc import Sequence
 from typing import Protocol, assert_never, cast
+
+import psutil
 
 from openclust.broker.broker import Broker
 from openclust.broker.connection import Connection, Peer
@@ -23,6 +24,7 @@ from openclust.shell.config import Config
 from openclust.shell.listener import Listener, listening_sockets
 from openclust.shell.log import fields
 from openclust.shell.logins import Logins
+from openclust.shell.memory import high_watermark_bytes
 from openclust.shell.open_files import raise_open_files_limit
 from openclust.shell.stream import Stream, TlsStream, Transport
 from openclust.shell.timer_wheel import TimerWheel
@@ -57,7 +59,7 @@ class Server:
         self.broker = Broker(
             config.limits,
             random_name=lambda: secrets.token_urlsafe(16),
-            memory_high_bytes=_memory_high_bytes(config.limits.memory_high_watermark),
+            memory_high_bytes=high_watermark_bytes(config.limits.memory_high_watermark),
             cluster_name=config.cluster_key,
             mechanisms=config.auth.mechanisms,
             guest_from_loopback_only=config.auth.guest_from_loopback_only,
@@ -169,17 +171,25 @@ class Server:
     # -- logins
 
     def _check_login(self, effect: CheckLogin) -> None:
-        if self.logins.refresh(self.now_ms()):
-            self.broker.replace_users(self.logins.users.values())
+        self._refresh_users()
         credentials = effect.credentials
         user = self.broker.users.get(credentials.name)
         known = self.logins.known(user, credentials)
+        if not known:
+            # Perhaps the file has only just changed.
+            self._refresh_users(at_once=True)
+            user = self.broker.users.get(credentials.name)
+            known = self.logins.known(user, credentials)
         if known is not None:
             checked(effect.connection, credentials, user if known else None)
             return
         task = self.loop.create_task(self._check_slowly(effect))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _refresh_users(self, *, at_once: bool = False) -> None:
+        if self.logins.refresh(self.now_ms(), at_once=at_once):
+            self.broker.replace_users(self.logins.users.values())
 
     async def _check_slowly(self, effect: CheckLogin) -> None:
         credentials = effect.credentials
@@ -279,6 +289,15 @@ class Server:
     async def start(self) -> None:
         """Begin to listen. OSError where an address cannot be had."""
         config = self.config
+        books = self.broker.books
+        books.base_bytes = psutil.Process().memory_info().rss
+        if books.base_bytes > books.high_bytes:
+            log.error(
+                "limits.memory_high_watermark is %d bytes, less than the %d the broker needs for itself: "
+                "all publishers will be blocked",
+                books.high_bytes,
+                books.base_bytes,
+            )
         for sock in listening_sockets(config.listen.host, config.listen.port, config.listen.backlog):
             listener = Listener(self.loop, sock, self.plain_connected)
             self.listeners.append(listener)
@@ -320,13 +339,6 @@ def _peer(address: tuple[str, int], *, certificate_name: str = "", is_tls: bool 
     except ValueError:
         is_loopback = False
     return Peer(host, address[1], is_loopback, certificate_name, is_tls)
-
-
-def _memory_high_bytes(watermark: float) -> int:
-    """A share of this machine's memory, or a number of bytes."""
-    if watermark > 1:
-        return int(watermark)
-    return int(watermark * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
 def serve(config: Config, services: Sequence[Service] = ()) -> int:

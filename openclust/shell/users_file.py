@@ -172,9 +172,9 @@ class UsersFile:
         self.users = load_users(path)
         self._next_check_ms = 0
 
-    def refresh(self, now_ms: int) -> bool:
-        """Whether `users` is new. Call as often as you like: it looks at most once a second."""
-        if now_ms < self._next_check_ms:
+    def refresh(self, now_ms: int, *, at_once: bool = False) -> bool:
+        """Whether `users` is new. It looks at most once a second, unless asked to look `at_once`."""
+        if now_ms < self._next_check_ms and not at_once:
             return False
         self._next_check_ms = now_ms + CHECK_INTERVAL_MS
         fingerprint = _fingerprint(self.path)

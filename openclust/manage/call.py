@@ -1,0 +1,139 @@
+"""One call of the HTTP API: who calls, what of the broker the caller may see, and how to ask for a change."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from openclust.broker.access import User
+from openclust.broker.broker import Broker
+from openclust.broker.changes import Change
+from openclust.broker.vhost import VirtualHost
+from openclust.wire.errors import NOT_FOUND, AmqpError
+
+if TYPE_CHECKING:
+    from openclust.shell.server import Server
+
+BODY_BYTES_MAX = 1_048_576
+BODY_WAIT_S = 120.0
+ANSWER_WAIT_S = 30.0
+ROWS_MAX = 1_000
+
+ADMINISTRATOR = frozenset({"administrator"})
+POLICYMAKER = ADMINISTRATOR | {"policymaker"}
+MONITORING = ADMINISTRATOR | {"monitoring"}
+ANYBODY = POLICYMAKER | MONITORING | {"management"}
+
+T = TypeVar("T")
+
+
+class Refused(Exception):
+    """The answer is an error: its status, one word for programs, and a line for people."""
+
+    def __init__(self, status: int, error: str, reason: str, **more: Any) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.body = {"error": error, "reason": reason, **more}
+
+
+def bad_request(reason: str, **more: Any) -> Refused:
+    return Refused(400, "bad_request", reason, **more)
+
+
+def not_found(what: str) -> Refused:
+    return Refused(404, "not_found", what)
+
+
+def answer(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+    """A JSON answer."""
+    data = msgspec.json.encode(body)
+    return web.Response(body=data, status=status, content_type="application/json", headers=headers)
+
+
+class Call:
+    """A call that has been let in."""
+
+    __slots__ = ("request", "server", "user")
+
+    def __init__(self, server: Server, request: web.Request, user: User) -> None:
+        self.server = server
+        self.request = request
+        self.user = user
+
+    @property
+    def broker(self) -> Broker:
+        return self.server.broker
+
+    def part(self, name: str) -> str:
+        """A part of the path, with its %2F and the like undone."""
+        return self.request.match_info[name]
+
+    # -- what may be seen
+
+    @property
+    def sees_all(self) -> bool:
+        return not MONITORING.isdisjoint(self.user.tags)
+
+    def vhosts(self) -> list[VirtualHost]:
+        """The virtual hosts that the caller may see: the one that the path names, or all."""
+        if "vhost" in self.request.match_info:
+            return [self.vhost()]
+        vhosts = self.broker.vhosts
+        return [vhosts[name] for name in sorted(vhosts) if self.sees_all or self.user.may_enter(name)]
+
+    def vhost(self) -> VirtualHost:
+        """The virtual host that the path names."""
+        name = self.part("vhost")
+        vhost = self.broker.vhosts.get(name)
+        if vhost is None or not (self.sees_all or self.user.may_enter(name)):
+            raise not_found(f"no vhost '{name}' that user '{self.user.name}' may see")
+        return vhost
+
+    # -- what it sends
+
+    async def body(self, bytes_max: int = BODY_BYTES_MAX) -> bytes:
+        """The whole body, of at most so many bytes."""
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(BODY_WAIT_S):
+                async for part in self.request.content.iter_any():
+                    size += len(part)
+                    if size > bytes_max:
+                        raise Refused(413, "too_large", f"the body may have at most {bytes_max} bytes")
+                    parts.append(part)
+        except TimeoutError:
+            raise Refused(408, "timeout", f"the body did not come within {BODY_WAIT_S:g} s") from None
+        return b"".join(parts)
+
+    async def read(self, type: type[T]) -> T:
+        """The body as JSON of this shape; no body is an empty object."""
+        try:
+            return msgspec.json.decode(await self.body() or b"{}", type=type)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise bad_request(f"the body is not right: {error}") from None
+
+    # -- what it changes
+
+    async def define(self, change: Change) -> Any:
+        """Make a change, and wait until it holds. Refused with the broker's reason where it cannot be made."""
+        loop = asyncio.get_running_loop()
+        answered: asyncio.Future[Any] = loop.create_future()
+
+        def done(result: Any) -> None:
+            if not answered.done():
+                answered.set_result(result)
+
+        self.broker.now_ms = self.server.now_ms()
+        self.broker.define(change, done)
+        self.server.turn_soon()
+        try:
+            result = await asyncio.wait_for(answered, ANSWER_WAIT_S)
+        except TimeoutError:
+            raise Refused(503, "timeout", f"the change was not ordered within {ANSWER_WAIT_S:g} s") from None
+        if isinstance(result, AmqpError):
+            raise not_found(result.text) if result.code == NOT_FOUND else bad_request(result.text)
+        return result

@@ -1,0 +1,213 @@
+"""The management API over HTTP, in the shapes of RabbitMQ's. It loads aiohttp: import it only where it is wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import ipaddress
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+from aiohttp import web
+
+from openclust import __version__
+from openclust.broker.access import User
+from openclust.manage import changing, reading
+from openclust.manage.call import ADMINISTRATOR, ANYBODY, POLICYMAKER, Call, Refused, answer, not_found
+from openclust.shell.config import Http
+from openclust.shell.log import one_line
+from openclust.wire.sasl import Credentials
+
+if TYPE_CHECKING:
+    from openclust.shell.server import Server
+
+log = logging.getLogger("openclust.http")
+
+CONNECTIONS_MAX = 256
+FIRST_REQUEST_WAIT_S = 10.0
+KEEPALIVE_S = 60.0
+HEADER_BYTES_MAX = 16_384
+
+Handler = Callable[[Call], Awaitable[web.Response]]
+
+_NAMED = "/api/users/{name}"
+_VHOST = "/api/vhosts/{name}"
+_POLICY = "/api/policies/{vhost}/{name}"
+_OPERATOR_POLICY = "/api/operator-policies/{vhost}/{name}"
+
+# What there is, and which tags may call it (one of them is enough).
+ROUTES: tuple[tuple[str, str, Handler, frozenset[str]], ...] = (
+    ("GET", "/api/overview", reading.overview, ANYBODY),
+    ("GET", "/api/whoami", reading.whoami, ANYBODY),
+    ("GET", "/api/queues", reading.queues, ANYBODY),
+    ("GET", "/api/queues/{vhost}", reading.queues, ANYBODY),
+    ("GET", "/api/exchanges", reading.exchanges, ANYBODY),
+    ("GET", "/api/exchanges/{vhost}", reading.exchanges, ANYBODY),
+    ("GET", "/api/connections", reading.connections, ANYBODY),
+    ("GET", "/api/vhosts", reading.vhosts, ANYBODY),
+    ("GET", "/api/users", reading.users, ADMINISTRATOR),
+    ("GET", "/api/permissions", reading.permissions, ADMINISTRATOR),
+    ("GET", "/api/policies", reading.policies, ANYBODY),
+    ("GET", "/api/policies/{vhost}", reading.policies, ANYBODY),
+    ("GET", "/api/operator-policies", reading.operator_policies, ANYBODY),
+    ("GET", "/api/operator-policies/{vhost}", reading.operator_policies, ANYBODY),
+    ("GET", "/api/definitions", reading.definitions, ADMINISTRATOR),
+    ("POST", "/api/definitions", changing.import_definitions, ADMINISTRATOR),
+    ("PUT", _NAMED, changing.put_user, ADMINISTRATOR),
+    ("DELETE", _NAMED, changing.delete_user, ADMINISTRATOR),
+    ("PUT", "/api/permissions/{vhost}/{user}", changing.put_permission, ADMINISTRATOR),
+    ("PUT", _VHOST, changing.put_vhost, ADMINISTRATOR),
+    ("DELETE", _VHOST, changing.delete_vhost, ADMINISTRATOR),
+    ("PUT", _POLICY, changing.put_policy, POLICYMAKER),
+    ("DELETE", _POLICY, changing.delete_policy, POLICYMAKER),
+    ("PUT", _OPERATOR_POLICY, changing.put_operator_policy, ADMINISTRATOR),
+    ("DELETE", _OPERATOR_POLICY, changing.delete_operator_policy, ADMINISTRATOR),
+)
+
+
+class HttpApi:
+    """A service of the broker: `start` listens (OSError where the address cannot be had), `stop` closes everything."""
+
+    def __init__(self, config: Http) -> None:
+        self.config = config
+        self.port = 0
+        """The port it listens on, once started."""
+        self._server: Server | None = None
+        self._runner: web.AppRunner | None = None
+        self._listener: asyncio.Server | None = None
+        self._asked: WeakSet[asyncio.BaseProtocol] = WeakSet()
+
+    async def start(self, server: Server) -> None:
+        self._server = server
+        app = web.Application(middlewares=[self._answer_errors])
+        app.router.add_get("/api/health", _health)
+        for method, path, handler, tags in ROUTES:
+            app.router.add_route(method, path, self._guarded(handler, tags))
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            keepalive_timeout=KEEPALIVE_S,
+            max_line_size=HEADER_BYTES_MAX,
+            max_field_size=HEADER_BYTES_MAX,
+        )
+        await runner.setup()
+        self._runner = runner
+        self._listener = await asyncio.get_running_loop().create_server(
+            self._protocol, self.config.host, self.config.port
+        )
+        address = self._listener.sockets[0].getsockname()
+        self.port = address[1]
+        log.info("HTTP API on http://%s:%d/api/", address[0], address[1])
+
+    async def stop(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    # -- connections
+
+    def _protocol(self) -> asyncio.BaseProtocol:
+        """What talks on a new connection: nothing where there are enough, and none that says nothing for long."""
+        assert self._runner is not None and self._runner.server is not None, "it is set up before it listens"
+        if len(self._runner.server.connections) >= CONNECTIONS_MAX:
+            return _Refusal()
+        protocol = self._runner.server()
+        asyncio.get_running_loop().call_later(FIRST_REQUEST_WAIT_S, self._close_silent, protocol)
+        return protocol
+
+    def _close_silent(self, protocol: web.RequestHandler) -> None:
+        if protocol not in self._asked and protocol.transport is not None:
+            protocol.transport.abort()
+
+    # -- requests
+
+    @web.middleware
+    async def _answer_errors(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Every answer is JSON, also where something went wrong."""
+        if request.protocol is not None:
+            self._asked.add(request.protocol)
+        try:
+            response = await handler(request)
+        except Refused as refused:
+            response = answer(refused.body, refused.status)
+            if refused.status == 401:
+                response.headers["WWW-Authenticate"] = 'Basic realm="openclust", charset="UTF-8"'
+        except web.HTTPNotFound:
+            response = answer(not_found(f"there is no {request.path}").body, 404)
+        except web.HTTPException as error:
+            headers = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else None
+            response = answer({"error": "refused", "reason": error.reason}, error.status, headers)
+        except (ConnectionResetError, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            log.exception("%s %s failed", request.method, request.path)
+            reason = f"this is a mistake in openclust {__version__}, please report it: {one_line(error)}"
+            response = answer({"error": "internal_error", "reason": reason}, 500)
+        response.headers["Cache-Control"] = "no-store"
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        return response
+
+    def _guarded(self, handler: Handler, tags: frozenset[str]) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def guarded(request: web.Request) -> web.Response:
+            assert self._server is not None, "it is there before it listens"
+            user = await self._log_in(request, self._server)
+            if tags.isdisjoint(user.tags):
+                wanted = " or ".join(sorted(tags))
+                raise Refused(403, "not_authorized", f"user '{user.name}' has not the tag {wanted}")
+            return await handler(Call(self._server, request, user))
+
+        return guarded
+
+    async def _log_in(self, request: web.Request, server: Server) -> User:
+        credentials = _credentials(request.headers.get("Authorization", ""))
+        if credentials is None:
+            raise Refused(401, "not_authorized", "give a user and a password (HTTP basic authentication)")
+        broker = server.broker
+        if server.logins.refresh(server.now_ms()):
+            broker.replace_users(server.logins.users.values())
+        user = broker.users.get(credentials.name)
+        right = server.logins.known(user, credentials)
+        if right is None:
+            right = await server.logins.check(user, credentials)
+        if user is None or not right:
+            log.warning("login refused: wrong user name or password, from %s as %s", request.remote, credentials.name)
+            raise Refused(401, "not_authorized", "wrong user name or password")
+        if user.name == "guest" and broker.guest_from_loopback_only and not _is_loopback(request.remote):
+            raise Refused(401, "not_authorized", "user 'guest' can only connect from the loopback")
+        return user
+
+
+class _Refusal(asyncio.Protocol):
+    """Closes at once."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
+
+
+async def _health(request: web.Request) -> web.Response:
+    return answer({"status": "ok"})
+
+
+def _credentials(header: str) -> Credentials | None:
+    scheme, _, encoded = header.partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        name, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
+        return Credentials(name.decode(), password) if colon else None
+    except (binascii.Error, UnicodeError, ValueError):
+        return None
+
+
+def _is_loopback(remote: str | None) -> bool:
+    try:
+        address = ipaddress.ip_address((remote or "").partition("%")[0])
+    except ValueError:
+        return False
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback

@@ -1,0 +1,95 @@
+"""A file of definitions: read with clear errors, and imported into a broker that is about to start."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from openclust.broker.access import User
+from openclust.broker.broker import Broker
+from openclust.broker.definitions import Report, import_definitions
+from openclust.broker.limits import Limits
+from openclust.shell.config import ConfigError
+from openclust.shell.log import escape
+from openclust.shell.saved_users import save_changed_users, users_now
+
+log = logging.getLogger("openclust.definitions")
+
+FILE_BYTES_MAX = 64 * 1_048_576
+LINES_LOGGED_MAX = 20
+
+
+class DefinitionsError(ConfigError):
+    """The definitions cannot be used. Each problem is a line for people."""
+
+
+def load_definitions_file(path: str) -> dict[str, Any]:
+    """The document in the file, or DefinitionsError. `import_definitions` says whether it is a right one."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(FILE_BYTES_MAX + 1)
+    except FileNotFoundError:
+        raise DefinitionsError(
+            f"{path}: no such definitions file; a running broker writes one with: openclust definitions export {path}"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise DefinitionsError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        return parse_definitions(data)
+    except ValueError as error:
+        raise DefinitionsError(f"{path}: {error}") from None
+
+
+def parse_definitions(data: bytes) -> dict[str, Any]:
+    """The document in JSON text. ValueError says what is wrong with it, and where."""
+    if len(data) > FILE_BYTES_MAX:
+        raise ValueError(f"definitions have at most {FILE_BYTES_MAX} bytes")
+    try:
+        document = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(_malformed(data, error)) from None
+    if not isinstance(document, dict):
+        raise ValueError("definitions are a JSON object with lists of queues, exchanges and so on")
+    return document
+
+
+def check_definitions(document: dict[str, Any], users: Iterable[User] = (), limits: Limits | None = None) -> Report:
+    """What an import would say to a broker that has these users and `guest`, and nothing else. Nobody is changed."""
+    broker = Broker(limits or Limits(), random_name=lambda: "check")
+    broker.replace_users([User(name="guest"), *(msgspec.structs.replace(user) for user in users)])
+    return import_definitions(broker, document)
+
+
+def import_at_start(broker: Broker, path: str, users_file: str | None) -> None:
+    """Import the file into a broker that serves nobody yet, or raise ConfigError with all problems.
+
+    Imported users are saved in the users file, if there is one.
+    """
+    document = load_definitions_file(path)
+    before = users_now(broker, broker.users)
+    report = import_definitions(broker, document)
+    if report.problems:
+        raise DefinitionsError(*(escape(f"{path}: {problem}") for problem in report.problems))
+    for line in report.ignored[:LINES_LOGGED_MAX]:
+        log.warning("%s: ignored: %s", path, line)
+    if len(report.ignored) > LINES_LOGGED_MAX:
+        log.warning("%s: ignored: %d more", path, len(report.ignored) - LINES_LOGGED_MAX)
+    log.info("imported %s: %d changes, %d things were there already", path, report.changed, report.unchanged)
+    if users_file is not None:
+        now = users_now(broker, broker.users)
+        save_changed_users(users_file, {name: user for name, user in now.items() if user != before.get(name)})
+
+
+def _malformed(data: bytes, error: Exception) -> str:
+    """The standard parser tells line and column, which msgspec does not."""
+    try:
+        json.loads(data)
+    except json.JSONDecodeError as better:
+        return f"line {better.lineno}, column {better.colno}: {better.msg}"
+    except (UnicodeDecodeError, RecursionError):
+        return "not JSON in UTF-8"
+    return str(error)
