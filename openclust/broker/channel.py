@@ -79,6 +79,7 @@ class Channel:
         "prefetch_each",
         "reply",
         "routes",
+        "starved",
         "state",
         "transaction",
         "unacked",
@@ -102,6 +103,8 @@ class Channel:
         self.transaction: Transaction | None = None
         self.incoming: Incoming | None = None
         self.reply: ReplyQueue | None = None
+        # Somebody was refused for want of the channel's credit, and waits for more of it.
+        self.starved = False
         self.deadline_ms = 0
 
     # -- what comes in
@@ -135,16 +138,19 @@ class Channel:
     def has_credit(self) -> bool:
         """Whether another delivery fits what the channel may hold unacknowledged."""
         held = len(self.unacked)
-        return (not self.prefetch_all or held < self.prefetch_all) and held < self.broker.limits.unacked_per_channel_max
+        if (not self.prefetch_all or held < self.prefetch_all) and held < self.broker.limits.unacked_per_channel_max:
+            return True
+        self.starved = True
+        return False
 
     def remember(self, tag: int, queue: Queue, consumer: Consumer | None, entry: Entry) -> None:
         """Keep a delivery until it is acknowledged."""
         now_ms = self.broker.now_ms
         if not self.unacked:
             self.lowest_tag = tag
-            timeout_ms = consumer.timeout_ms if consumer is not None else self.broker.limits.consumer_timeout_ms
-            if timeout_ms:
-                self.broker.deadlines.wake(self, now_ms + timeout_ms)
+        timeout_ms = consumer.timeout_ms if consumer is not None else self.broker.limits.consumer_timeout_ms
+        if timeout_ms and not 0 < self.deadline_ms <= now_ms + timeout_ms:
+            self.broker.deadlines.wake(self, now_ms + timeout_ms)
         self.unacked[tag] = Unacked(queue, consumer, entry, now_ms, tag)
 
     def ack(self, tag: int, multiple: bool) -> None:
@@ -171,16 +177,41 @@ class Channel:
         consumer = item.consumer
         if consumer is not None:
             consumer.unacked -= 1
+            if not consumer.waiting and not self.starved:
+                consumer.wake()
+        if self.starved:
+            self.wake_consumers()
+
+    def take_back(self, items: list[Unacked]) -> None:
+        """Return deliveries of this channel to their queues, in their old order, and let these deliver again."""
+        queues: dict[Queue, None] = {}
+        consumers: dict[Consumer, None] = {}
+        for item in items:
+            item.queue.put_back(item.entry)
+            queues[item.queue] = None
+            if item.consumer is not None:
+                item.consumer.unacked -= 1
+                consumers[item.consumer] = None
+        for queue in queues:
+            queue.dispatch()
+        for consumer in consumers:
             if not consumer.waiting:
                 consumer.wake()
-        if self.prefetch_all:
+        if self.starved:
             self.wake_consumers()
 
     def wake_consumers(self) -> None:
         """Consumers may be sent messages again: after new credit, or a resumed flow or socket."""
-        if self.consumers:
-            for consumer in list(self.consumers.values()):
-                consumer.wake()
+        self.starved = False
+        consumers = self.consumers
+        if not consumers:
+            return
+        if len(consumers) > 1:
+            # Who comes first may take all the credit there is: next time that is another.
+            first = next(iter(consumers))
+            consumers[first] = consumers.pop(first)
+        for consumer in list(consumers.values()):
+            consumer.wake()
 
     def rest_consumers(self) -> None:
         """Consumers may not be sent messages: the flow or the socket has stopped."""
@@ -210,9 +241,9 @@ class Channel:
             if item is None:
                 raise unknown_tag(tag)
             return [item]
-        last = self.delivery_tag if tag == 0 else tag
-        if last > self.delivery_tag or (tag and tag < self.lowest_tag and tag not in unacked):
+        if tag and tag not in unacked:
             raise unknown_tag(tag)
+        last = tag or self.delivery_tag
         taken = []
         for each in range(self.lowest_tag, last + 1):
             item = unacked.pop(each, None)
@@ -270,8 +301,16 @@ class Channel:
             )
         )
 
+    def stop_consumers(self) -> None:
+        """From now on nothing is delivered here; `release` must follow."""
+        self.end_replies()
+        for consumer in self.consumers.values() if self.consumers else ():
+            consumer.queue.stop(consumer)
+
     def release(self) -> None:
         """Give back all the channel holds: consumers end, deliveries return to their queues."""
+        # First of all: what returns must not be delivered here again.
+        self.stop_consumers()
         self.incoming = None
         unacked = list(self.unacked.values())
         if self.transaction is not None:
@@ -282,23 +321,10 @@ class Channel:
         self.consumers = None
         self.unacked = {}
         self.deadline_ms = 0
-        self.end_replies()
         self.state = CLOSING
-        requeue(unacked)
+        self.take_back(unacked)
         for consumer in consumers:
             self.connection.vhost.drop_consumer(consumer)
-
-
-def requeue(items: list[Unacked]) -> None:
-    """Return deliveries to their queues, in their old order, and let these deliver again."""
-    queues: dict[Queue, None] = {}
-    for item in items:
-        item.queue.put_back(item.entry)
-        if item.consumer is not None:
-            item.consumer.unacked -= 1
-        queues[item.queue] = None
-    for queue in queues:
-        queue.dispatch()
 
 
 def unknown_tag(tag: int) -> ChannelError:

@@ -397,6 +397,9 @@ class Connection:
     def release_all(self) -> None:
         """Give back channels and exclusive queues."""
         channels, self.channels = self.channels, {}
+        # All of them first: what one returns must not go to another.
+        for channel in channels.values():
+            channel.stop_consumers()
         for channel in channels.values():
             channel.release()
         owned, self.owned = self.owned, None

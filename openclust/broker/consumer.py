@@ -124,5 +124,5 @@ class Consumer:
 
     def wake(self) -> None:
         """Say that it may be able to take messages again: after an ack, a resumed socket, a flow."""
-        if self.can_take():
+        if not self.cancelled and self.can_take():
             self.queue.consumer_ready(self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclust.broker.channel import Channel, handles, requeue
+from openclust.broker.channel import Channel, handles
 from openclust.broker.consumer import Consumer, pack_tag
 from openclust.broker.declaring import named_queue
 from openclust.broker.message import counted_header
@@ -175,6 +175,9 @@ def basic_get(channel: Channel, method: BasicGet) -> None:
     name = named_queue(channel, method.queue)
     connection.demand("read", name)
     queue = connection.vhost.queue(name, connection)
+    limit = channel.broker.limits.unacked_per_channel_max
+    if not method.no_ack and len(channel.unacked) >= limit:
+        raise ChannelError(RESOURCE_ERROR, f"this channel has {limit} deliveries to acknowledge, the most it may have")
     entry = queue.get()
     if entry is None:
         channel.send(BasicGetEmpty())
@@ -220,8 +223,7 @@ def _refuse(channel: Channel, tag: int, multiple: bool, back: bool) -> None:
     if channel.transaction is not None:
         channel.transaction.rejects.extend((item, back) for item in items)
     elif back:
-        requeue(items)
-        channel.wake_consumers()
+        channel.take_back(items)
     else:
         for item in items:
             item.queue.reject(item.entry)
@@ -244,5 +246,4 @@ def _recover(channel: Channel, back: bool) -> None:
         raise ConnectionError(NOT_IMPLEMENTED, "requeue=false: recover can only return messages to their queues")
     items = list(channel.unacked.values())
     channel.unacked.clear()
-    requeue(items)
-    channel.wake_consumers()
+    channel.take_back(items)

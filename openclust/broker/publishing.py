@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from openclust.broker.channel import Channel, handles, requeue
+from openclust.broker.channel import Channel, handles
 from openclust.broker.confirms import Confirms
 from openclust.broker.fanout import fan_out
 from openclust.broker.reply import REPLY_PREFIX, REPLY_TO
@@ -249,10 +249,9 @@ def tx_commit(channel: Channel, method: TxCommit) -> None:
         _perform(channel, route, publication.header, publication.body, None)
     for item in transaction.acks:
         channel.settle(item)
+    channel.take_back([item for item, back in transaction.rejects if back])
     for item, back in transaction.rejects:
-        if back:
-            requeue([item])
-        else:
+        if not back:
             item.queue.reject(item.entry)
             channel.credit(item)
     channel.send(TxCommitOk())

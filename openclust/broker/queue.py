@@ -210,6 +210,9 @@ class Queue:
     def put_back(self, entry: Entry) -> None:
         """A delivery comes back: to its old place, or away if it was delivered too often. Then call `dispatch`."""
         self.unacked -= 1
+        if not self.is_alive:
+            self.vhost.broker.books.release(entry.message)
+            return
         entry.deliveries += 1
         limit = self.settings.delivery_limit
         if limit is not None and entry.deliveries > limit:
@@ -227,6 +230,9 @@ class Queue:
 
     def reject(self, entry: Entry) -> None:
         """A consumer refuses a delivery for good."""
+        if not self.is_alive:
+            self.forget(entry)
+            return
         self.unacked -= 1
         self.backlog.settle(entry)
         bury(self, entry, "rejected")
@@ -236,6 +242,11 @@ class Queue:
     def add_consumer(self, consumer: Consumer) -> None:
         self.turns.add(consumer)
         self.dispatch()
+
+    def stop(self, consumer: Consumer) -> None:
+        """Deliver nothing more to a consumer; `remove_consumer` must follow."""
+        self.turns.remove(consumer)
+        self.refresh_direct()
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """Take a consumer out; the caller has seen to its deliveries, and to auto-delete."""

@@ -49,6 +49,10 @@ class ReplyQueue:
     def refresh_direct(self) -> None:
         self.direct = self.consumer if self.consumer is not None and self.consumer.can_take() else None
 
+    def stop(self, consumer: Consumer) -> None:
+        """Deliver nothing more."""
+        self.consumer = self.direct = None
+
     def forget(self, entry: Entry) -> None:
         """Nothing was kept."""
 

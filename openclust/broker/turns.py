@@ -39,9 +39,13 @@ class Turns:
         self.resume(consumer)
 
     def remove(self, consumer: Consumer) -> None:
-        was_active = self.single_active and self.active() is consumer
-        self.all = tuple(other for other in self.all if other is not consumer)
+        """Take a consumer out, for good; a second time changes nothing."""
+        if consumer.cancelled:
+            return
         consumer.cancelled = True
+        was_active = self.single_active and self.active() is consumer
+        at = self.all.index(consumer)
+        self.all = self.all[:at] + self.all[at + 1 :]
         if consumer.waiting:
             self.waiting.remove(consumer)
             consumer.waiting = False
@@ -58,6 +62,15 @@ class Turns:
             waiting.append(consumer)
         else:
             waiting.insert(bisect_right(waiting, -consumer.priority, key=_rank), consumer)
+
+    def clear(self) -> tuple[Consumer, ...]:
+        """Take all consumers out, for good."""
+        gone, self.all = self.all, ()
+        self.waiting = []
+        for consumer in gone:
+            consumer.cancelled = True
+            consumer.waiting = False
+        return gone
 
     def active(self) -> Consumer | None:
         """The single active consumer."""

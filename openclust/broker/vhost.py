@@ -285,14 +285,15 @@ class VirtualHost:
         queue.deadline_ms = 0
         if queue.owner is not None:
             queue.owner.disown(queue)
-        for consumer in queue.turns.all:
+        for consumer in queue.turns.clear():
             consumer.channel.consumer_cancelled(consumer)
         queue.direct = None
         return count
 
     def queue_unused(self, queue: Queue) -> None:
         """A queue's `x-expires` has run out."""
-        self.broker.define(DeleteQueue(vhost=self.name, name=queue.name))
+        if queue.is_alive:
+            self.broker.define(DeleteQueue(vhost=self.name, name=queue.name))
 
     def drop_consumer(self, consumer: Consumer) -> None:
         """A consumer ends: its queue goes on without it, or goes too if that was the last of an auto-delete queue."""
