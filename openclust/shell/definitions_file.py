@@ -53,7 +53,7 @@ def parse_definitions(data: bytes) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(_malformed(data, error)) from None
     if not isinstance(document, dict):
-        raise ValueError("definitions are a JSON object with lists of queues, exchanges and so on")
+        raise ValueError("wanted a JSON object of definitions: lists of queues, exchanges and so on by name")
     return document
 
 

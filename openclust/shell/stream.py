@@ -44,6 +44,7 @@ class Stream:
     __slots__ = (
         "born_ms",
         "connection",
+        "fd",
         "finishing",
         "heard",
         "pending",
@@ -58,6 +59,8 @@ class Stream:
     def __init__(self, server: Server, sock: socket.socket, connection: Connection, now_ms: int) -> None:
         self.server = server
         self.sock: socket.socket | None = sock
+        # Not the socket itself: asyncio would spell it out, addresses and all, whenever it finds it unknown.
+        self.fd = sock.fileno()
         self.connection = connection
         self.born_ms = now_ms
         self.heard = True
@@ -67,7 +70,7 @@ class Stream:
         self.pending: deque[bytes | memoryview] | None = None
         self.pending_bytes = 0
         self.reading = True
-        server.loop.add_reader(sock, self._readable)
+        server.loop.add_reader(self.fd, self._readable)
 
     # -- reading
 
@@ -89,12 +92,12 @@ class Stream:
     def pause_reading(self) -> None:
         if self.reading and self.sock is not None:
             self.reading = False
-            self.server.loop.remove_reader(self.sock)
+            self.server.loop.remove_reader(self.fd)
 
     def resume_reading(self) -> None:
         if not self.reading and self.sock is not None:
             self.reading = True
-            self.server.loop.add_reader(self.sock, self._readable)
+            self.server.loop.add_reader(self.fd, self._readable)
 
     # -- writing
 
@@ -146,13 +149,13 @@ class Stream:
         assert self.sock is not None, "only an open socket has bytes to wait for"
         self.pending = pending
         self.pending_bytes = size
-        self.server.loop.add_writer(self.sock, self._writable)
+        self.server.loop.add_writer(self.fd, self._writable)
         self.connection.flushed(size)
 
     def _writable(self) -> None:
         if self._drain():
             assert self.sock is not None, "drained, so open"
-            self.server.loop.remove_writer(self.sock)
+            self.server.loop.remove_writer(self.fd)
             self.pending = None
             if self.finishing:
                 self._shut()
@@ -213,8 +216,8 @@ class Stream:
         sock, self.sock = self.sock, None
         if sock is None:
             return
-        self.server.loop.remove_reader(sock)
-        self.server.loop.remove_writer(sock)
+        self.server.loop.remove_reader(self.fd)
+        self.server.loop.remove_writer(self.fd)
         sock.close()
         self.pending = None
         self.server.connection_lost(self.connection)
