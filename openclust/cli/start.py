@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import socket
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -60,8 +61,11 @@ FLAGS = {
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error [info].")
 @click.option("--log-format", metavar="FORMAT", help="text or json [text].")
 @click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Set any other key; repeatable.")
+@click.option("--welcome", is_flag=True, help="Print how to try the broker, also where stdout is no terminal.")
 @click.option("--check-config", is_flag=True, help="Check the configuration and every file it names, then exit.")
-def start(path: str | None, no_http: bool, settings: tuple[str, ...], check_config: bool, **flags: Any) -> int:
+def start(
+    path: str | None, no_http: bool, settings: tuple[str, ...], check_config: bool, welcome: bool, **flags: Any
+) -> int:
     """Run a broker until SIGTERM or Ctrl-C.
 
     Every key of docs/configuration.md can be set in the file, as OPENCLUST_SECTION_KEY in the environment, or with a
@@ -81,19 +85,24 @@ def start(path: str | None, no_http: bool, settings: tuple[str, ...], check_conf
     from openclust.shell.server import serve
 
     try:
-        exit_code: int = serve(config, _services(config))
+        exit_code: int = serve(config, _services(config, welcome))
         return exit_code
     except OSError as error:
         raise ConfigError(listen_problem(error, config)) from None
 
 
-def _services(config: Config) -> list[Service]:
+def _services(config: Config, welcome: bool) -> list[Service]:
     """What runs beside the broker. Without the HTTP API, its library takes no memory."""
-    if not config.http.enabled:
-        return []
-    from openclust.manage.http import HttpApi
+    services: list[Service] = []
+    if config.http.enabled:
+        from openclust.manage.http import HttpApi
 
-    return [HttpApi(config.http)]
+        services.append(HttpApi(config.http))
+    if sys.stdout.isatty() or welcome:
+        from openclust.cli.welcome import Welcome
+
+        services.append(Welcome(os.path.relpath(sys.executable) if sys.prefix != sys.base_prefix else "python3"))
+    return services
 
 
 def check_contents(loaded: Loaded, *, definitions_too: bool = True) -> None:

@@ -9,7 +9,6 @@ import ipaddress
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
 from aiohttp import web
 
@@ -78,7 +77,7 @@ class HttpApi:
         self._server: Server | None = None
         self._runner: web.AppRunner | None = None
         self._listener: asyncio.Server | None = None
-        self._asked: WeakSet[asyncio.BaseProtocol] = WeakSet()
+        self._silent: dict[asyncio.BaseProtocol, asyncio.TimerHandle] = {}
 
     async def start(self, server: Server) -> None:
         self._server = server
@@ -116,11 +115,13 @@ class HttpApi:
         if len(self._runner.server.connections) >= CONNECTIONS_MAX:
             return _Refusal()
         protocol = self._runner.server()
-        asyncio.get_running_loop().call_later(FIRST_REQUEST_WAIT_S, self._close_silent, protocol)
+        loop = asyncio.get_running_loop()
+        self._silent[protocol] = loop.call_later(FIRST_REQUEST_WAIT_S, self._close_silent, protocol)
         return protocol
 
     def _close_silent(self, protocol: web.RequestHandler) -> None:
-        if protocol not in self._asked and protocol.transport is not None:
+        del self._silent[protocol]
+        if protocol.transport is not None:
             protocol.transport.abort()
 
     # -- requests
@@ -130,8 +131,9 @@ class HttpApi:
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         """Every answer is JSON, also where something went wrong."""
-        if request.protocol is not None:
-            self._asked.add(request.protocol)
+        silent = self._silent.pop(request.protocol, None)
+        if silent is not None:
+            silent.cancel()
         try:
             response = await handler(request)
         except Refused as refused:

@@ -42,7 +42,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
 
 def run_broker_as(monkeypatch: pytest.MonkeyPatch, serve: Callable[[Config], int]) -> None:
     module = ModuleType("openclust.shell.server")
-    module.serve = serve  # type: ignore[attr-defined]
+    module.serve = lambda config, services: serve(config)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "openclust.shell.server", module)
     monkeypatch.setattr("openclust.shell.log.configure", lambda *_: None)
 
