@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 .PHONY: run test unit bench lint format clean
 
 run: $(VENV)/.runtime
-	@$(BIN)/openclust start --cluster-key $${OPENCLUST_CLUSTER_KEY:-demo}
+	@$(BIN)/openclust start --welcome --cluster-key $${OPENCLUST_CLUSTER_KEY:-demo}
 
 test: lint
 	@$(BIN)/pytest
@@ -15,7 +15,7 @@ unit: $(STAMP)
 	@$(BIN)/pytest -m "not sockets"
 
 bench: $(VENV)/.runtime
-	@$(BIN)/openclust bench fanout --start
+	@$(BIN)/openclust bench --start
 
 lint: $(STAMP)
 	@$(BIN)/ruff check .

@@ -60,6 +60,8 @@ class Broker:
         self.connections: dict[Connection, None] = {}
         self.replies: dict[str, ReplyQueue] = {}
         self.properties: dict[bytes, Properties] = {}
+        # Property flags and properties that were looked at and found sound, as bytes.
+        self.sound: set[bytes] = set()
         self.queue_count = 0
         self.binding_count = 0
         # What one turn leaves to do, in the order in which it is done.

@@ -137,11 +137,17 @@ class Channel:
 
     def has_credit(self) -> bool:
         """Whether another delivery fits what the channel may hold unacknowledged."""
-        held = len(self.unacked)
+        held = len(self.unacked) if self.transaction is None else self.held_count()
         if (not self.prefetch_all or held < self.prefetch_all) and held < self.broker.limits.unacked_per_channel_max:
             return True
         self.starved = True
         return False
+
+    def held_count(self) -> int:
+        """How many deliveries wait for their acknowledgement, or for the commit that makes it count."""
+        transaction = self.transaction
+        settled = 0 if transaction is None else len(transaction.acks) + len(transaction.rejects)
+        return len(self.unacked) + settled
 
     def remember(self, tag: int, queue: Queue, consumer: Consumer | None, entry: Entry) -> None:
         """Keep a delivery until it is acknowledged."""
@@ -311,9 +317,13 @@ class Channel:
         """Give back all the channel holds: consumers end, deliveries return to their queues."""
         # First of all: what returns must not be delivered here again.
         self.stop_consumers()
-        self.incoming = None
+        books = self.broker.books
+        if self.incoming is not None:
+            books.held_bytes -= self.incoming.got
+            self.incoming = None
         unacked = list(self.unacked.values())
         if self.transaction is not None:
+            books.held_bytes -= self.transaction.held_bytes
             unacked += self.transaction.acks
             unacked += [item for item, _ in self.transaction.rejects]
             self.transaction = None

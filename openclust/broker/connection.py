@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-import msgspec
-
 from openclust.broker import consuming, content, declaring, login, publishing
 from openclust.broker.access import User
 from openclust.broker.channel import OPEN, Channel
 from openclust.broker.effects import CloseTransport, Resume
+from openclust.broker.peer import Peer
 from openclust.broker.routing import Route
 from openclust.wire.codec import decode_method, method_frame, method_id, name_of
 from openclust.wire.errors import (
@@ -55,16 +54,6 @@ Hold = Literal["", "login", "memory", "turn"]
 
 _PUBLISH = publishing.PUBLISH_PREFIX
 _NO_PROPERTIES: Table = {}
-
-
-class Peer(msgspec.Struct, frozen=True):
-    """Who is at the other end, as the transport knows it."""
-
-    host: str
-    port: int
-    is_loopback: bool
-    certificate_name: str = ""
-    is_tls: bool = False
 
 
 class Connection:

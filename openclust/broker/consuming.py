@@ -176,7 +176,7 @@ def basic_get(channel: Channel, method: BasicGet) -> None:
     connection.demand("read", name)
     queue = connection.vhost.queue(name, connection)
     limit = channel.broker.limits.unacked_per_channel_max
-    if not method.no_ack and len(channel.unacked) >= limit:
+    if not method.no_ack and channel.held_count() >= limit:
         raise ChannelError(RESOURCE_ERROR, f"this channel has {limit} deliveries to acknowledge, the most it may have")
     entry = queue.get()
     if entry is None:

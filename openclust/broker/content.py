@@ -60,8 +60,10 @@ def take_body(channel: Channel, payload: bytes) -> None:
     incoming = channel.incoming
     if incoming is None or incoming.size < 0:
         raise ConnectionError(UNEXPECTED_FRAME, "a content body where none was to come")
-    incoming.pieces.append(payload)
-    incoming.got += len(payload)
+    if payload:
+        incoming.pieces.append(payload)
+        incoming.got += len(payload)
+        channel.broker.books.held_bytes += len(payload)
     if incoming.got > incoming.size:
         raise ConnectionError(UNEXPECTED_FRAME, "a content body is larger than its header said")
     if incoming.got == incoming.size:
@@ -70,4 +72,8 @@ def take_body(channel: Channel, payload: bytes) -> None:
 
 def _finish(channel: Channel, incoming: Incoming) -> None:
     channel.incoming = None
-    publish(channel, incoming.arguments, incoming.header, b"".join(incoming.pieces))
+    channel.broker.books.held_bytes -= incoming.got
+    try:
+        publish(channel, incoming.arguments, incoming.header, b"".join(incoming.pieces))
+    except ConnectionError as error:
+        channel.connection.fail(error, *BasicPublish.ID)

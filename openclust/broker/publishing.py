@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from openclust.broker.channel import Channel, handles
 from openclust.broker.confirms import Confirms
 from openclust.broker.fanout import fan_out
+from openclust.broker.message import OVERHEAD_BYTES
 from openclust.broker.reply import REPLY_PREFIX, REPLY_TO
 from openclust.broker.routing import Route, find_queues
 from openclust.broker.transaction import Transaction
@@ -34,9 +37,20 @@ from openclust.wire.methods import (
     TxSelect,
     TxSelectOk,
 )
-from openclust.wire.properties import EXPIRATION, HEADERS, USER_ID, Properties, decode_properties, encode_header
+from openclust.wire.properties import (
+    EXPIRATION,
+    HEADERS,
+    PREAMBLE,
+    USER_ID,
+    Properties,
+    decode_properties,
+    encode_header,
+)
 from openclust.wire.properties import REPLY_TO as REPLY_TO_FLAG
 from openclust.wire.table import Table
+
+if TYPE_CHECKING:
+    from openclust.broker.broker import Broker
 
 EXPIRATION_MAX_MS = 2**53
 PUBLISH_PREFIX = b"\0\x3c\0\x28"
@@ -44,6 +58,8 @@ PUBLISH_PREFIX = b"\0\x3c\0\x28"
 _WATCH = HEADERS | EXPIRATION | REPLY_TO_FLAG | USER_ID | 0x0003
 _BY_MESSAGE = 0xFFFF
 _PROPERTIES_CACHE_MAX = 1_000
+_CACHED_QUEUES_MAX = 1_000_000
+"""How many queues the cached routes of one user may list together, roughly."""
 
 
 class Publication(msgspec.Struct):
@@ -66,6 +82,8 @@ def publish(channel: Channel, arguments: bytes, header: bytes, body: bytes) -> N
         ):
             _publish_with_care(channel, route, header, body)
             return
+        if len(header) != PREAMBLE.size and header[12:] not in channel.broker.sound:
+            _check_header(channel.broker, header)
         accepted = fan_out(route, header, body, channel.broker.dirty)
     except ChannelError as error:
         channel.fail(error, *BasicPublish.ID)
@@ -74,6 +92,15 @@ def publish(channel: Channel, arguments: bytes, header: bytes, body: bytes) -> N
     broker.turn_bytes += (len(body) + 200) * len(route.queues)
     if channel.confirms is not None and channel.confirms.settle(accepted):
         broker.confirming.append(channel)
+
+
+def _check_header(broker: Broker, header: bytes) -> None:
+    """Raise 502 for properties that do not add up: all who got the message would fail on it."""
+    decode_properties(header)
+    if len(broker.sound) >= _PROPERTIES_CACHE_MAX:
+        broker.sound.clear()
+    if len(header) <= 512:
+        broker.sound.add(header[12:])
 
 
 def too_large(size: int, limit: int) -> ChannelError:
@@ -104,9 +131,10 @@ def _resolve(channel: Channel, arguments: bytes) -> Route:
     queues, by_headers = find_queues(vhost, exchange, (method.routing_key,))
     watch = _BY_MESSAGE if by_headers else _WATCH
     route = Route(method.exchange, method.routing_key, queues, mandatory=method.mandatory, watch=watch)
-    if len(channel.routes) >= channel.broker.limits.route_cache_max:
-        channel.routes.clear()
-    channel.routes[arguments] = route
+    routes = channel.routes
+    if len(routes) >= channel.broker.limits.route_cache_max or len(routes) * len(queues) > _CACHED_QUEUES_MAX:
+        routes.clear()
+    routes[arguments] = route
     return route
 
 
@@ -141,7 +169,9 @@ def _publish_with_care(channel: Channel, route: Route, header: bytes, body: byte
 
 def _remember(channel: Channel, transaction: Transaction, publication: Publication) -> None:
     limit = channel.broker.limits.transaction_bytes_max
-    transaction.held_bytes += len(publication.body) + len(publication.header)
+    size = len(publication.body) + len(publication.header) + OVERHEAD_BYTES
+    transaction.held_bytes += size
+    channel.broker.books.held_bytes += size
     if transaction.held_bytes > limit:
         raise ChannelError(
             RESOURCE_ERROR, f"a transaction holds more than {limit} bytes of messages: commit more often"
@@ -272,4 +302,5 @@ def _begin_next(channel: Channel) -> Transaction:
     if transaction is None:
         raise ChannelError(PRECONDITION_FAILED, "channel is not transactional")
     channel.transaction = Transaction()
+    channel.broker.books.held_bytes -= transaction.held_bytes
     return transaction

@@ -17,9 +17,10 @@ from typing import Protocol, assert_never, cast
 import psutil
 
 from openclust.broker.broker import Broker
-from openclust.broker.connection import Connection, Peer
+from openclust.broker.connection import Connection
 from openclust.broker.effects import CheckLogin, CloseTransport, Effect, Note, Resume, StartHeartbeats
 from openclust.broker.login import checked
+from openclust.broker.peer import Peer
 from openclust.shell.config import Config
 from openclust.shell.listener import Listener, listening_sockets
 from openclust.shell.log import fields

@@ -12,9 +12,10 @@ import pytest
 from openclust.broker.access import Permission, User
 from openclust.broker.broker import Broker
 from openclust.broker.changes import Bind, Change, DeclareExchange, DeclareQueue, PutUser, perform
-from openclust.broker.connection import Connection, Peer
+from openclust.broker.connection import Connection
 from openclust.broker.definitions import Import, Report, export_definitions, import_definitions
 from openclust.broker.limits import Limits
+from openclust.broker.peer import Peer
 from openclust.broker.policy import Policy
 from openclust.wire.errors import ChannelError
 

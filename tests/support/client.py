@@ -11,10 +11,11 @@ import msgspec
 
 from openclust.broker.access import Permission, User
 from openclust.broker.broker import Broker
-from openclust.broker.connection import Connection, Peer
+from openclust.broker.connection import Connection
 from openclust.broker.effects import CheckLogin, CloseTransport, Effect, Note, Resume, StartHeartbeats
 from openclust.broker.limits import Limits
 from openclust.broker.login import checked
+from openclust.broker.peer import Peer
 from openclust.wire.codec import decode_method, method_frame
 from openclust.wire.frames import ENVELOPE, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, PROTOCOL_HEADER, frame
 from openclust.wire.methods import (

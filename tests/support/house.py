@@ -7,10 +7,11 @@ from typing import assert_never
 
 from openclust.broker.access import Permission, User
 from openclust.broker.broker import Broker
-from openclust.broker.connection import Connection, Peer
+from openclust.broker.connection import Connection
 from openclust.broker.effects import CheckLogin, CloseTransport, Note, Resume, StartHeartbeats
 from openclust.broker.limits import Limits
 from openclust.broker.login import checked
+from openclust.broker.peer import Peer
 from openclust.wire.codec import method_frame
 from openclust.wire.frames import PROTOCOL_HEADER
 from openclust.wire.methods import ChannelOpen, ConnectionOpen, ConnectionStartOk, ConnectionTuneOk, Method

@@ -1,0 +1,15 @@
+"""Who is at the other end of a connection."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """Who is at the other end, as the transport knows it."""
+
+    host: str
+    port: int
+    is_loopback: bool
+    certificate_name: str = ""
+    is_tls: bool = False

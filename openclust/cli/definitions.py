@@ -1,0 +1,150 @@
+"""`openclust definitions`: what a broker is told to have, out of it and into it, as RabbitMQ's JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from typing import Any
+
+import click
+
+from openclust.shell.config import ConfigError
+from openclust.shell.log import escape
+
+URL_DEFAULT = "http://guest:guest@127.0.0.1:15672"
+LINES_SHOWN_MAX = 50
+REFUSED = 1
+
+
+@click.group()
+def definitions() -> None:
+    """Export, import or check definitions: users, policies, exchanges, queues, bindings.
+
+    The file format is RabbitMQ's. Messages are no part of definitions.
+    """
+
+
+url_option = click.option(
+    "--url",
+    metavar="URL",
+    default=URL_DEFAULT,
+    envvar="OPENCLUST_URL",
+    show_default=True,
+    help="HTTP API of a running broker, with user and password.",
+)
+
+
+@definitions.command("export")
+@click.argument("file", default="-")
+@url_option
+def export_(file: str, url: str) -> None:
+    """Write a running broker's definitions to FILE, or to standard output.
+
+    They hold password hashes: the file is made readable for its owner only.
+    """
+    import msgspec
+
+    from openclust.cli.http_client import HttpClient
+
+    client = HttpClient(url)
+    status, document = client.call("GET", "/api/definitions")
+    if status != 200:
+        raise click.ClickException(client.refusal(status, document))
+    data = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    if file == "-":
+        sys.stdout.buffer.write(data)
+    else:
+        _replace(file, data)
+        click.echo(f"Wrote {_counted(document)} to {file}.")
+    for line in document.get("openclust_left_out", []):
+        click.echo(f"left out: {escape(line)}", err=True)
+
+
+@definitions.command("import")
+@click.argument("file")
+@url_option
+def import_(file: str, url: str) -> int:
+    """Import FILE into a running broker ("-": standard input).
+
+    Nothing is changed if anything in it is wrong, or differs from what the broker has under the same name.
+    """
+    from openclust.cli.http_client import HttpClient
+
+    client = HttpClient(url)
+    status, answer = client.call("POST", "/api/definitions", _read(file))
+    if status not in (200, 400) or not isinstance(answer, dict):
+        raise click.ClickException(client.refusal(status, answer))
+    _tell("ignored", answer.get("ignored", []))
+    if status == 400:
+        _tell("problem", answer.get("problems") or [answer.get("reason", "")])
+        changed = answer.get("changed", 0)
+        click.echo(
+            f"{changed} changes were made, the rest was refused." if changed else "Nothing was changed.", err=True
+        )
+        return REFUSED
+    click.echo(f"Imported {file}: {answer['changed']} changes, {answer['unchanged']} things were there already.")
+    return 0
+
+
+@definitions.command()
+@click.argument("file")
+def check(file: str) -> int:
+    """Say whether FILE could be imported into an empty broker. No broker is needed for it."""
+    import msgspec
+
+    from openclust.shell.definitions_file import check_definitions, parse_definitions
+
+    try:
+        report = check_definitions(parse_definitions(_read(file)))
+    except ValueError as error:
+        raise click.ClickException(f"{file}: {error}") from None
+    assert isinstance(report, msgspec.Struct)
+    _tell("ignored", report.ignored)
+    _tell("problem", report.problems)
+    if report.problems:
+        return REFUSED
+    click.echo(f"{file} is right: an empty broker would make {report.changed} changes.")
+    return 0
+
+
+def _read(file: str) -> bytes:
+    from openclust.shell.definitions_file import FILE_BYTES_MAX
+
+    if file == "-":
+        data = sys.stdin.buffer.read(FILE_BYTES_MAX + 1)
+    else:
+        with open(file, "rb") as opened:
+            data = opened.read(FILE_BYTES_MAX + 1)
+    if len(data) > FILE_BYTES_MAX:
+        raise ConfigError(f"{file}: definitions have at most {FILE_BYTES_MAX} bytes")
+    return data
+
+
+def _replace(file: str, data: bytes) -> None:
+    """In one step, so that an export that fails leaves the last one as it was."""
+    folder = os.path.dirname(os.path.abspath(file))
+    descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".definitions-")
+    try:
+        with os.fdopen(descriptor, "wb") as opened:
+            opened.write(data)
+        os.replace(temporary, file)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _tell(what: str, lines: list[str]) -> None:
+    for line in lines[:LINES_SHOWN_MAX]:
+        click.echo(f"{what}: {escape(line)}", err=True)
+    if len(lines) > LINES_SHOWN_MAX:
+        click.echo(f"{what}: {len(lines) - LINES_SHOWN_MAX} more", err=True)
+
+
+def _counted(document: dict[str, Any]) -> str:
+    parts = [
+        f"{len(document[key])} {key}" for key in ("users", "vhosts", "policies", "exchanges", "queues", "bindings")
+    ]
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
