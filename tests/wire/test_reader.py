@@ -176,6 +176,8 @@ def header_of(size: int, *, class_id: int = 60, weight: int = 0) -> bytes:
         frame(FRAME_HEADER, 1, header_of(5)) + frame(FRAME_BODY, 1, b"body"),
         frame(FRAME_HEADER, 1, header_of(2**64 - 1)) + frame(FRAME_BODY, 1, b"body"),
         frame(FRAME_HEADER, 1, header_of(4)) + frame(FRAME_BODY, 1, b"bo") + frame(FRAME_BODY, 1, b"dy"),
+        # As long, end octet included, as the header says; but these are two frames.
+        frame(FRAME_HEADER, 1, header_of(12)) + frame(FRAME_BODY, 1, b"bo") + frame(FRAME_BODY, 1, b"dy"),
         frame(FRAME_HEADER, 1, header_of(4)) + HEARTBEAT + frame(FRAME_BODY, 1, b"body"),
         HEARTBEAT + frame(FRAME_HEADER, 1, header_of(4)) + frame(FRAME_BODY, 1, b"body"),
         frame(FRAME_METHOD, 1, header_of(4)) + frame(FRAME_BODY, 1, b"body"),
@@ -191,6 +193,8 @@ def test_content_with_anything_odd_goes_frame_by_frame(content: bytes) -> None:
 def test_an_ack_of_another_size_goes_by_frames_to_whoever_refuses_it() -> None:
     payload = encode_method(BasicAck(delivery_tag=1))
     assert read(frame(FRAME_METHOD, 1, payload + b"\0")).calls == [("method", 1, payload + b"\0")]
+    # Where the end octet of an ack would be, this one has it too.
+    assert read(frame(FRAME_METHOD, 1, payload + b"\xce\0")).calls == [("method", 1, payload + b"\xce\0")]
     assert read(frame(FRAME_METHOD, 1, payload[:-1]) + HEARTBEAT * 2).calls == [("method", 1, payload[:-1])]
 
 
