@@ -74,15 +74,16 @@ def publish(channel: Channel, arguments: bytes, header: bytes, body: bytes) -> N
     """A whole publish: the hot path, as long as nothing about it asks for a closer look."""
     try:
         route = channel.routes.get(arguments) or _resolve(channel, arguments)
+        flags = header[12] << 8 | header[13]
         if (
-            (header[12] << 8 | header[13]) & route.watch
+            flags & route.watch
             or not route.queues
             or channel.transaction is not None
             or len(body) > channel.broker.limits.message_size_max
         ):
             _publish_with_care(channel, route, header, body)
             return
-        if len(header) != PREAMBLE.size and header[12:] not in channel.broker.sound:
+        if (flags or len(header) != PREAMBLE.size) and header[12:] not in channel.broker.sound:
             _check_header(channel.broker, header)
         accepted = fan_out(route, header, body, channel.broker.dirty)
     except ChannelError as error:
