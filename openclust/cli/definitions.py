@@ -30,7 +30,6 @@ url_option = click.option(
     "--url",
     metavar="URL",
     default=URL_DEFAULT,
-    envvar="OPENCLUST_URL",
     show_default=True,
     help="HTTP API of a running broker, with user and password.",
 )
@@ -73,7 +72,12 @@ def import_(file: str, url: str) -> int:
     from openclust.cli.http_client import HttpClient
 
     client = HttpClient(url)
-    status, answer = client.call("POST", "/api/definitions", _read(file))
+    data = _read(file)
+    _parse(file, data)  # what is no JSON is wrong input, not a broker's no
+    status, answer = client.call("POST", "/api/definitions", data)
+    if status == 204:  # RabbitMQ has no more to say
+        click.echo(f"Imported {file}.")
+        return 0
     if status not in (200, 400) or not isinstance(answer, dict):
         raise click.ClickException(client.refusal(status, answer))
     _tell("ignored", answer.get("ignored", []))
@@ -92,15 +96,9 @@ def import_(file: str, url: str) -> int:
 @click.argument("file")
 def check(file: str) -> int:
     """Say whether FILE could be imported into an empty broker. No broker is needed for it."""
-    import msgspec
+    from openclust.shell.definitions_file import check_definitions
 
-    from openclust.shell.definitions_file import check_definitions, parse_definitions
-
-    try:
-        report = check_definitions(parse_definitions(_read(file)))
-    except ValueError as error:
-        raise click.ClickException(f"{file}: {error}") from None
-    assert isinstance(report, msgspec.Struct)
+    report = check_definitions(_parse(file, _read(file)))
     _tell("ignored", report.ignored)
     _tell("problem", report.problems)
     if report.problems:
@@ -122,14 +120,25 @@ def _read(file: str) -> bytes:
     return data
 
 
+def _parse(file: str, data: bytes) -> dict[str, Any]:
+    from openclust.shell.definitions_file import parse_definitions
+
+    try:
+        return parse_definitions(data)
+    except ValueError as error:
+        raise click.ClickException(f"{file}: {error}") from None
+
+
 def _replace(file: str, data: bytes) -> None:
     """In one step, so that an export that fails leaves the last one as it was."""
-    folder = os.path.dirname(os.path.abspath(file))
-    descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".definitions-")
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(os.path.realpath(file)), prefix=".definitions-")
+    except OSError as error:
+        raise click.ClickException(f"{file}: cannot be written: {error.strerror}") from None
     try:
         with os.fdopen(descriptor, "wb") as opened:
             opened.write(data)
-        os.replace(temporary, file)
+        os.replace(temporary, os.path.realpath(file))
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)

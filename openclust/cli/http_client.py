@@ -49,8 +49,10 @@ class HttpClient:
                 return error.code, self._decoded(error.read(BODY_BYTES_MAX))
         except urllib.error.URLError as error:
             raise click.ClickException(self._unreachable(error.reason)) from None
-        except (OSError, http.client.HTTPException) as error:
+        except OSError as error:
             raise click.ClickException(self._unreachable(error)) from None
+        except http.client.HTTPException:
+            raise click.ClickException(self._unreachable("what listens there does not speak HTTP")) from None
 
     def refusal(self, status: int, answer: Any) -> str:
         """Why a call was refused, and the way out."""
@@ -63,7 +65,7 @@ class HttpClient:
         return text
 
     def _unreachable(self, reason: object) -> str:
-        told = getattr(reason, "strerror", None) or reason
+        told = getattr(reason, "strerror", None) or reason or "nothing came back"
         return (
             f"no answer from the HTTP API at {self.base}: {told}; is a broker running there, "
             "with [http] enabled and this port (openclust start --http-port PORT)?"

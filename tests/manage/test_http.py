@@ -1,0 +1,285 @@
+"""The HTTP API: who is let in, what is shown, and that every answer is JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from openclust.broker.access import Permission, User
+from openclust.broker.changes import Bind, DeclareQueue, PutVhost, perform
+from openclust.manage import http as http_module
+from openclust.shell.passwords import hash_password
+from openclust.shell.server import Server
+
+from ..clients.broker_process import free_port
+from .running_api import RunningApi
+
+pytestmark = pytest.mark.sockets
+
+
+def add_user(api: RunningApi, name: str, *tags: str, vhost: str | None = None) -> str:
+    """Add a user whose password is its name; the login."""
+    permissions = {vhost: Permission(".*", ".*", ".*")} if vhost is not None else {}
+    user = User(name=name, password_hash=hash_password(name), tags=tags, permissions=permissions)
+    api.on_loop(lambda server: server.broker.put_user(user))
+    return f"{name}:{name}"
+
+
+def add_queues(api: RunningApi, count: int, vhost: str = "/") -> None:
+    def add(server: Server) -> None:
+        perform(server.broker, PutVhost(vhost=vhost))
+        for number in range(count):
+            perform(server.broker, DeclareQueue(vhost=vhost, name=f"q{number:05}"))
+
+    api.on_loop(add)
+
+
+# -- who is let in
+
+
+def test_health_needs_no_login(api: RunningApi) -> None:
+    assert api.call("GET", "/api/health", login=None).json == {"status": "ok"}
+
+
+@pytest.mark.parametrize("login", [None, "guest:wrong", "nobody:guest", "guest:"])
+def test_all_else_wants_a_right_login(api: RunningApi, login: str | None) -> None:
+    answer = api.call("GET", "/api/overview", login=login)
+    assert answer.status == 401
+    assert answer.json["error"] == "not_authorized"
+    assert answer.headers["WWW-Authenticate"].startswith("Basic ")
+
+
+@pytest.mark.parametrize("header", ["Basic", "Basic !!!", "Basic Zm9v", "Bearer x", "Basic /////w=="])
+def test_a_malformed_login_is_refused(api: RunningApi, header: str) -> None:
+    assert api.call("GET", "/api/overview", login=None, Authorization=header).status == 401
+
+
+def test_a_user_without_a_tag_sees_nothing(api: RunningApi) -> None:
+    answer = api.call("GET", "/api/overview", login=add_user(api, "plain"))
+    assert (answer.status, answer.json["error"]) == (403, "not_authorized")
+    assert "'plain' has not the tag" in answer.json["reason"]
+
+
+@pytest.mark.parametrize("path", ["/api/definitions", "/api/users", "/api/permissions"])
+def test_hashes_are_for_administrators_only(api: RunningApi, path: str) -> None:
+    login = add_user(api, "watcher", "monitoring")
+    assert api.call("GET", path, login=login).status == 403
+    assert api.call("GET", path).status == 200
+
+
+def test_monitoring_may_change_nothing(api: RunningApi) -> None:
+    login = add_user(api, "watcher", "monitoring", "management", vhost="/")
+    for method, path in (
+        ("POST", "/api/definitions"),
+        ("PUT", "/api/users/x"),
+        ("DELETE", "/api/users/guest"),
+        ("PUT", "/api/permissions/%2F/guest"),
+        ("PUT", "/api/vhosts/x"),
+        ("DELETE", "/api/vhosts/%2F"),
+        ("PUT", "/api/policies/%2F/x"),
+        ("DELETE", "/api/policies/%2F/x"),
+        ("PUT", "/api/operator-policies/%2F/x"),
+        ("DELETE", "/api/operator-policies/%2F/x"),
+    ):
+        assert api.call(method, path, {}, login=login).status == 403, (method, path)
+
+
+def test_every_route_is_guarded(api: RunningApi) -> None:
+    for method, path, _, _ in http_module.ROUTES:
+        path = path.format(vhost="%2F", name="x", user="x")
+        assert api.call(method, path, {}, login=None).status == 401, (method, path)
+
+
+def test_management_sees_its_own_virtual_hosts_only(api: RunningApi) -> None:
+    add_queues(api, 1)
+    add_queues(api, 2, "other")
+    login = add_user(api, "m", "management", vhost="other")
+    assert {row["vhost"] for row in api.get("/api/queues", login)} == {"other"}
+    assert [row["name"] for row in api.get("/api/vhosts", login)] == ["other"]
+    assert api.get("/api/overview", login)["object_totals"]["queues"] == 2
+    answer = api.call("GET", "/api/queues/%2F", login=login)
+    assert (answer.status, answer.json["reason"]) == (404, "no vhost '/' that user 'm' may see")
+
+
+def test_guest_is_let_in_from_the_loopback_only(api: RunningApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_module, "_is_loopback", lambda remote: False)
+    answer = api.call("GET", "/api/overview")
+    assert (answer.status, answer.json["reason"]) == (401, "user 'guest' can only connect from the loopback")
+
+
+@pytest.mark.parametrize(
+    ("address", "is_loopback"),
+    [("127.0.0.9", True), ("::1", True), ("::ffff:127.0.0.1", True), ("10.0.0.1", False), (None, False), ("x", False)],
+)
+def test_what_the_loopback_is(address: str | None, is_loopback: bool) -> None:
+    assert http_module._is_loopback(address) is is_loopback
+
+
+# -- what is shown
+
+
+def test_the_overview_counts(api: RunningApi) -> None:
+    add_queues(api, 3)
+    api.on_loop(lambda server: perform(server.broker, Bind(vhost="/", source="amq.topic", destination="q00001")))
+    shown = api.get("/api/overview")
+    assert shown["cluster_name"] == "test"
+    assert shown["node"] == "one"
+    assert shown["object_totals"] == {
+        "connections": 0,
+        "channels": 0,
+        "consumers": 0,
+        "exchanges": 6,
+        "queues": 3,
+        "bindings": 1,
+    }
+    assert shown["queue_totals"] == {"messages": 0, "messages_ready": 0, "messages_unacknowledged": 0}
+    assert shown["memory"]["blocked"] is False
+    assert shown["memory"]["high_bytes"] > 0
+
+
+def test_a_queue_is_shown_as_rabbitmq_shows_it(api: RunningApi) -> None:
+    change = DeclareQueue(vhost="/", name="q", arguments={"x-max-length": 5, "x-b": b"\xff"})
+    api.on_loop(lambda server: perform(server.broker, change))
+    body = {"pattern": "q", "definition": {"max-length": 3}}
+    assert api.call("PUT", "/api/policies/%2f/three", body).status == 201
+    assert api.get("/api/queues/%2F") == [
+        {
+            "name": "q",
+            "vhost": "/",
+            "type": "classic",
+            "durable": True,
+            "auto_delete": False,
+            "exclusive": False,
+            "arguments": {"x-max-length": 5, "x-b": "�"},
+            "state": "running",
+            "consumers": 0,
+            "messages": 0,
+            "messages_ready": 0,
+            "messages_unacknowledged": 0,
+            "message_bytes_ready": 0,
+            "policy": "three",
+            "operator_policy": None,
+            "effective_policy_definition": {"max-length": 3},
+        }
+    ]
+
+
+def test_names_that_are_not_utf_8_can_be_shown(api: RunningApi) -> None:
+    api.on_loop(lambda server: perform(server.broker, DeclareQueue(vhost="/", name="caf\udce9")))
+    assert [row["name"] for row in api.get("/api/queues")] == ["caf�"]
+
+
+def test_exchanges_are_shown_with_the_predeclared_ones(api: RunningApi) -> None:
+    names = [row["name"] for row in api.get("/api/exchanges/%2F")]
+    assert names == ["", "amq.direct", "amq.fanout", "amq.headers", "amq.match", "amq.topic"]
+
+
+def test_who_am_i(api: RunningApi) -> None:
+    assert api.get("/api/whoami") == {"name": "guest", "tags": ["administrator"]}
+
+
+# -- pages
+
+
+def test_a_listing_without_a_page_is_bounded_and_says_so(api: RunningApi) -> None:
+    add_queues(api, 1_001)
+    answer = api.call("GET", "/api/queues")
+    assert [len(answer.json), answer.json[0]["name"]] == [1_000, "q00000"]
+    assert answer.headers["X-Openclust-Note"].startswith("the first 1000 of 1001 rows")
+
+
+def test_pages_follow_each_other_across_virtual_hosts(api: RunningApi) -> None:
+    add_queues(api, 3)
+    add_queues(api, 4, "other")
+    found = []
+    for page in (1, 2, 3):
+        shown = api.get(f"/api/queues?page={page}&page_size=3")
+        assert (shown["page"], shown["page_count"], shown["total_count"]) == (page, 3, 7)
+        assert shown["item_count"] == len(shown["items"])
+        found += [(row["vhost"], row["name"]) for row in shown["items"]]
+    assert found == [("/", f"q{n:05}") for n in range(3)] + [("other", f"q{n:05}") for n in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("page=0", "page is a number of 1 to 1000000"),
+        ("page=x", "page is a number of 1 to 1000000"),
+        ("page=1&page_size=1001", "page_size is a number of 1 to 1000"),
+        ("page=2", "page 2 is past the last one, 1"),
+        ("page=99999999999999999999", "page is a number of 1 to 1000000"),
+    ],
+)
+def test_a_wrong_page_is_refused(api: RunningApi, query: str, reason: str) -> None:
+    answer = api.call("GET", f"/api/queues?{query}")
+    assert (answer.status, answer.json) == (400, {"error": "bad_request", "reason": reason})
+
+
+# -- errors and bounds
+
+
+def test_what_is_not_there_is_told_in_json(api: RunningApi) -> None:
+    answer = api.call("GET", "/api/nothing", login=None)
+    assert (answer.status, answer.json) == (404, {"error": "not_found", "reason": "there is no /api/nothing"})
+    answer = api.call("POST", "/api/overview")
+    assert (answer.status, answer.json["error"], answer.headers["Allow"]) == (405, "refused", "GET")
+
+
+def test_a_mistake_of_ours_is_one_line_and_the_api_goes_on(api: RunningApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr("openclust.manage.snapshot.overview", broken)
+    answer = api.call("GET", "/api/overview")
+    assert (answer.status, answer.json["error"]) == (500, "internal_error")
+    assert "KeyError: 'x'" in answer.json["reason"]
+    assert "Traceback" not in answer.json["reason"]
+    assert api.call("GET", "/api/whoami").status == 200
+
+
+def test_a_connection_that_says_nothing_is_closed(api: RunningApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_module, "FIRST_REQUEST_WAIT_S", 0.05)
+    with socket.create_connection(("127.0.0.1", api.port), timeout=10) as silent:
+        with contextlib.suppress(ConnectionResetError):
+            assert silent.recv(1) == b""
+    assert api.call("GET", "/api/health").status == 200
+
+
+def test_connections_past_the_bound_are_closed_at_once(api: RunningApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_module, "CONNECTIONS_MAX", 1)
+    with socket.create_connection(("127.0.0.1", api.port), timeout=10) as first:
+        first.sendall(b"GET /api/health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert first.recv(100).startswith(b"HTTP/1.1 200")
+        with socket.create_connection(("127.0.0.1", api.port), timeout=10) as second:
+            assert second.recv(1) == b""
+
+
+# -- as a process
+
+
+def start(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "openclust", "start", "--cluster-key", "t", "--port", str(free_port())]
+    return subprocess.run([*command, *arguments], cwd=cwd, capture_output=True, text=True, timeout=30, check=False)
+
+
+def test_a_port_in_use_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = start("--http-port", str(port), cwd=tmp_path)
+    assert done.returncode == 2
+    line = done.stderr.splitlines()[-1]
+    assert f"cannot listen on 127.0.0.1:{port}: another process has this port" in line
+    assert "--http-port" in line
+
+
+def test_without_the_api_its_library_is_not_loaded() -> None:
+    code = "import sys, openclust.cli.start, openclust.shell.server; print('aiohttp' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
