@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from openclust.broker.access import Permission, User
+from openclust.broker.access import User
 from openclust.broker.changes import (
     Bind,
     Change,
@@ -29,7 +29,7 @@ from openclust.broker.definitions_document import (
     as_table,
     place,
 )
-from openclust.broker.definitions_rules import check_name, check_pattern, check_policy, check_short, checked_arguments
+from openclust.broker.definitions_rules import check_name, check_policy, check_short, checked_arguments, permission_of
 from openclust.broker.exchange import TYPES, binding_key
 from openclust.broker.field_type import type_name, value_text
 from openclust.broker.headers import HeadersMatcher
@@ -154,9 +154,7 @@ class Planner:
         self._demand_vhost(entry.vhost)
         if entry.user not in self._users:
             raise ValueError(f"no user '{value_text(entry.user)}', neither in the document nor in the broker")
-        for action in ("configure", "write", "read"):
-            check_pattern(action, getattr(entry, action))
-        permission = Permission(entry.configure, entry.write, entry.read)
+        permission = permission_of(entry.configure, entry.write, entry.read)
         existing = self.broker.users.get(entry.user)
         holds = existing is not None and existing.permissions.get(entry.vhost) == permission
         change = PutPermission(vhost=entry.vhost, user=entry.user, permission=permission)

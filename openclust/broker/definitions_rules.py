@@ -6,6 +6,7 @@ import re
 
 import msgspec
 
+from openclust.broker.access import Permission
 from openclust.broker.field_type import value_text
 from openclust.broker.policy import Policy, checked
 from openclust.wire.errors import AmqpError
@@ -15,8 +16,15 @@ NAME_BYTES_MAX = 255  # a short string of the protocol
 PATTERN_CHARACTERS_MAX = 4_096
 
 
-def check_pattern(action: str, pattern: str) -> None:
-    """ValueError for what is no pattern of a permission."""
+def permission_of(configure: str, write: str, read: str) -> Permission:
+    """The permission of these patterns; ValueError names the one that is none. An empty one permits nothing."""
+    for action, pattern in (("configure", configure), ("write", write), ("read", read)):
+        _check_pattern(action, pattern)
+    # RabbitMQ takes an empty pattern for ^$; the regular expression would match every name.
+    return Permission(configure or "^$", write or "^$", read or "^$")
+
+
+def _check_pattern(action: str, pattern: str) -> None:
     if len(pattern) > PATTERN_CHARACTERS_MAX:
         raise ValueError(f"the {action} pattern has more than {PATTERN_CHARACTERS_MAX} characters")
     try:

@@ -20,7 +20,7 @@ from openclust.broker.changes import (
     PutVhost,
 )
 from openclust.broker.definitions import Import
-from openclust.broker.definitions_rules import check_name, check_pattern, check_policy
+from openclust.broker.definitions_rules import check_name, check_policy, permission_of
 from openclust.broker.password_hash import RABBIT_DEFAULT, from_rabbit
 from openclust.broker.policy import ApplyTo, Policy
 from openclust.manage.call import ANSWER_WAIT_S, Call, Refused, answer, bad_request, not_found
@@ -112,12 +112,11 @@ async def put_permission(call: Call) -> web.Response:
         raise not_found(f"no user '{name}'")
     body = await call.read(PermissionBody)
     try:
-        for action in ("configure", "write", "read"):
-            check_pattern(action, getattr(body, action))
+        permission = permission_of(body.configure, body.write, body.read)
     except ValueError as error:
         raise bad_request(str(error)) from None
     is_new = vhost not in user.permissions
-    await _permit(call, vhost, name, Permission(body.configure, body.write, body.read))
+    await _permit(call, vhost, name, permission)
     return _put(is_new)
 
 

@@ -60,7 +60,8 @@ def parse_definitions(data: bytes) -> dict[str, Any]:
 def check_definitions(document: dict[str, Any], users: Iterable[User] = (), limits: Limits | None = None) -> Report:
     """What an import would say to a broker that has these users and `guest`, and nothing else. Nobody is changed."""
     broker = Broker(limits or Limits(), random_name=lambda: "check")
-    broker.replace_users([User(name="guest"), *(msgspec.structs.replace(user) for user in users)])
+    known = [msgspec.structs.replace(user, permissions=dict(user.permissions)) for user in users]
+    broker.replace_users([User(name="guest", permissions={}), *known])
     return import_definitions(broker, document)
 
 

@@ -239,6 +239,13 @@ def test_a_user_keeps_the_permissions_that_the_document_does_not_name(broker: Br
     assert broker.users["u"].permissions == {"/": Permission("a", "b", "c")}
 
 
+def test_an_empty_pattern_permits_nothing(broker: Broker) -> None:
+    entry = {"user": "u", "vhost": "/", "configure": "", "write": "", "read": ""}
+    import_definitions(broker, {"users": [{"name": "u"}], "permissions": [entry]})
+    assert broker.users["u"].permissions == {"/": Permission("^$", "^$", "^$")}
+    assert not broker.users["u"].may("read", "/", "orders")
+
+
 # -- what is refused
 
 

@@ -244,9 +244,11 @@ def test_a_mistake_of_ours_is_one_line_and_the_api_goes_on(api: RunningApi, monk
 
 def test_a_connection_that_says_nothing_is_closed(api: RunningApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_module, "FIRST_REQUEST_WAIT_S", 0.05)
-    with socket.create_connection(("127.0.0.1", api.port), timeout=10) as silent:
-        with contextlib.suppress(ConnectionResetError):
-            assert silent.recv(1) == b""
+    with (
+        socket.create_connection(("127.0.0.1", api.port), timeout=10) as silent,
+        contextlib.suppress(ConnectionResetError),
+    ):
+        assert silent.recv(1) == b""
     assert api.call("GET", "/api/health").status == 200
 
 
