@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pika
-import psutil
 import pytest
+from pamqp import body, commands, header
+from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import (
     AMQPConnectionError,
     ChannelClosedByBroker,
@@ -21,16 +24,16 @@ from .broker_process import Broker, running_broker
 from .deadline import eventually
 from .pika_client import (
     Client,
-    bodies,
     connection_closed,
     consume,
-    drain,
+    depth,
     get,
     publish,
     pump,
     temporary_queue,
     unique,
 )
+from .raw_client import RawClient
 
 pytestmark = pytest.mark.sockets
 
@@ -125,46 +128,78 @@ def test_heartbeats_keep_an_idle_connection_alive(client: Client) -> None:
 # Being blocked
 
 
-def test_the_memory_mark_blocks_publishers_and_never_consumers(own_process: None, tmp_path: Path) -> None:
-    with running_broker(tmp_path, "[limits]\nmemory_high_watermark = 0.00001\n") as broker:
+@pytest.fixture
+def small_memory(own_process: None, tmp_path: Path) -> Iterator[Client]:
+    """A client of a broker that may take 80 MB, of which an idle one needs about half."""
+    with running_broker(tmp_path, "[limits]\nmemory_high_watermark = 80000000\n") as broker:
         client = Client(broker)
-        consumer, publisher = client.channel(), client.channel()
-        blocked: list[Any] = []
-        publisher.connection.add_on_connection_blocked_callback(lambda _, frame: blocked.append(frame.method.reason))
-        queue = temporary_queue(consumer)
-        inbox = consume(consumer, queue)
-        publish(publisher, queue, b"x")
-        pump(publisher, lambda: blocked)
-        assert "memory" in blocked[0].lower()
-        assert consumer.queue_declare(queue, passive=True).method.consumer_count == 1
-        assert bodies(inbox) in ([], [b"x"])  # the one publish may pass or wait, as RabbitMQ's does
-        client.close()
+        yield client
+    client.close()  # not before: a blocked connection waits with its close, too
 
 
-def test_publishers_go_on_when_the_memory_is_free_again(own_process: None, broker: Broker, tmp_path: Path) -> None:
-    assert broker.process is not None
-    idle = psutil.Process(broker.process.pid).memory_info().rss
-    watermark = (idle + 60_000_000) / psutil.virtual_memory().total
-    with running_broker(tmp_path, f"[limits]\nmemory_high_watermark = {watermark:.8f}\n") as small:
-        client = Client(small)
-        consumer, publisher = client.channel(), client.channel()
-        events: list[str] = []
-        publisher.connection.add_on_connection_blocked_callback(lambda *_: events.append("blocked"))
-        publisher.connection.add_on_connection_unblocked_callback(lambda *_: events.append("unblocked"))
-        queue = temporary_queue(consumer)
-        for _ in range(150):
-            publish(publisher, queue, bytes(1_000_000))
-            publisher.connection.process_data_events(0)
-            if events:
-                break
-        pump(publisher, lambda: events == ["blocked"])
-        consumer.queue_purge(queue)
-        pump(publisher, lambda: events == ["blocked", "unblocked"], within_s=10)
-        publisher.connection.process_data_events(0.1)
-        consumer.queue_purge(queue)
-        publish(publisher, queue, b"after")
-        assert drain(consumer, queue)[-1:] == [b"after"] or get(consumer, queue).body == b"after"
-        client.close()
+def fill_until_blocked(publisher: BlockingChannel, queue: str) -> list[str]:
+    """Publish until the broker says connection.blocked; the list takes what it says from here on."""
+    events: list[str] = []
+    publisher.connection.add_on_connection_blocked_callback(lambda _, frame: events.append(frame.method.reason))
+    publisher.connection.add_on_connection_unblocked_callback(lambda *_: events.append("unblocked"))
+    for _ in range(1_000):
+        publish(publisher, queue, bytes(100_000))
+        publisher.connection.process_data_events(0)
+        if events:
+            return events
+    raise AssertionError("100 MB are published, and the connection is not blocked")
+
+
+def test_the_memory_mark_blocks_publishers_and_never_consumers(small_memory: Client) -> None:
+    consumer, publisher = small_memory.channel(), small_memory.channel()
+    queue = temporary_queue(consumer)
+    events = fill_until_blocked(publisher, queue)
+    assert "memory" in events[0]
+    held = depth(consumer, queue)
+    publish(publisher, queue, b"waits")
+    publisher.connection.process_data_events(0.2)
+    assert depth(consumer, queue) <= held + 1
+    inbox = consume(consumer, queue)
+    pump(consumer, lambda: len(inbox) >= held)
+    assert temporary_queue(small_memory.channel())  # who does not publish is not stopped
+
+
+def while_it_drains(consumer: BlockingChannel, publisher: BlockingChannel, events: list[str]) -> None:
+    def unblocked() -> bool:
+        consumer.connection.process_data_events(0)
+        return events[1:] == ["unblocked"]
+
+    pump(publisher, unblocked)
+
+
+def test_publishers_go_on_when_the_memory_is_free_again(small_memory: Client) -> None:
+    consumer, publisher = small_memory.channel(), small_memory.channel()
+    queue = temporary_queue(consumer)
+    events = fill_until_blocked(publisher, queue)
+    publish(publisher, queue, b"waits")
+    inbox = consume(consumer, queue, auto_ack=True)
+    while_it_drains(consumer, publisher, events)
+    pump(consumer, lambda: inbox and inbox[-1].body == b"waits")
+
+
+def test_a_publisher_that_cannot_be_told_is_stopped_all_the_same(small_memory: Client) -> None:
+    # 0-9-1 has no connection.blocked: the broker just stops to read.
+    consumer = small_memory.channel()
+    queue = temporary_queue(consumer)
+    with RawClient(small_memory.broker) as raw:
+        raw.open(frame_max=131072)
+        raw.socket.settimeout(0.5)
+        piece = (
+            raw.bytes_of(commands.Basic.Publish(routing_key=queue), 1)
+            + raw.bytes_of(header.ContentHeader(0, 100_000, commands.Basic.Properties()), 1)
+            + raw.bytes_of(body.ContentBody(bytes(100_000)), 1)
+        )
+        with pytest.raises(TimeoutError):
+            for _ in range(2_000):
+                raw.send_bytes(piece)
+        assert depth(consumer, queue) < 800
+        inbox = consume(consumer, queue, auto_ack=True)
+        pump(consumer, lambda: len(inbox) >= 100)
 
 
 # Saying goodbye
@@ -197,9 +232,6 @@ def test_ctrl_c_ends_like_sigterm(own_process: None, tmp_path: Path) -> None:
 
 
 def test_a_second_broker_on_the_port_says_so_in_one_line(own_process: None, broker: Broker, tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
     command = [sys.executable, "-m", "openclust", "start", "--cluster-key", "test", "--port", str(broker.port)]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=20, env=os.environ)
     assert ended.returncode != 0

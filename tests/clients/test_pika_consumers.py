@@ -8,6 +8,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
+from .deadline import eventually
 from .pika_client import (
     Client,
     arrive,
@@ -365,7 +366,7 @@ def test_a_single_active_consumer_gets_everything_until_it_goes(client: Client, 
 
 def test_a_single_active_consumer_refuses_exclusive_ones(channel: BlockingChannel) -> None:
     queue = shared_queue(channel, x_single_active_consumer=True)
-    with channel_closed(403, "exclusive use"):
+    with channel_closed(403, f"'{queue}'"):
         consume(channel, queue, exclusive=True)
 
 
@@ -393,7 +394,7 @@ def test_a_consumer_that_sits_on_a_message_too_long_loses_its_channel(
     pump(channel, lambda: inbox)
     connection = channel.connection
     with channel_closed(406, "delivery acknowledgement", "timed out"):
-        pump(channel, lambda: channel.is_closed and depth(channel, queue))
+        eventually(lambda: depth(channel, queue))  # stays 0: ends with the channel
     other = connection.channel()
     assert get(other, queue).method.redelivered
     other.queue_delete(queue)
@@ -413,8 +414,17 @@ def test_a_consumer_that_acks_in_time_keeps_its_channel(channel: BlockingChannel
 # Flow
 
 
-def test_channel_flow_may_only_be_switched_on(client: Client) -> None:
-    channel = client.channel()
+def test_a_stopped_flow_pauses_deliveries(channel: BlockingChannel, openclust_only: None) -> None:
+    # RabbitMQ answers active=false with 540; 0-9-1 says that the server must honour it.
+    queue = temporary_queue(channel)
+    inbox = consume(channel, queue, auto_ack=True)
+    assert channel.flow(False) is False
+    publish(channel, queue, b"x")
+    settle(channel)
+    assert inbox == []
     assert channel.flow(True) is True
-    with connection_closed(540, "active=false"):
-        channel.flow(False)
+    arrive(channel, inbox, 1)
+
+
+def test_a_flow_that_is_on_may_be_switched_on(channel: BlockingChannel) -> None:
+    assert channel.flow(True) is True

@@ -76,7 +76,7 @@ def test_a_mechanism_that_is_not_offered_is_refused(broker: Broker) -> None:
     with RawClient(broker) as raw:
         raw.start()
         raw.send(commands.Connection.StartOk({}, "GSSAPI", "", "en_US"))
-        assert b"GSSAPI" in (said := raw.read_until_closed()) or said == b""
+        expect_refusal(raw, 403, 504, 530, 540)
 
 
 def test_a_wrong_password_closes_the_socket_of_a_client_that_expects_no_more(broker: Broker) -> None:
@@ -118,8 +118,7 @@ def test_frames_before_the_login_are_small(broker: Broker) -> None:
     with RawClient(broker) as raw:
         raw.start()
         raw.send_bytes(struct.pack(">BHI", 1, 0, 5000) + bytes(5000) + b"\xce")
-        data = raw.read_until_closed()
-        assert data == b"" or b"FRAME_ERROR" in data or b"frame" in data.lower()
+        expect_refusal(raw, 501)
 
 
 def test_a_silent_client_is_closed_after_the_handshake_time(own_process: None, tmp_path: Path) -> None:
@@ -422,8 +421,9 @@ def test_rubbish_hurts_only_who_sends_it(broker: Broker, client: Client, seed: i
             raw.open()
         try:
             raw.send_bytes(rubbish)
+            raw.socket.shutdown(socket.SHUT_WR)  # a frame that promises more than it brings ends here
             raw.read_until_closed()
-        except (BrokenPipeError, ConnectionResetError, TimeoutError):
-            pass  # a frame that promises more than it brings may just be waited for
+        except (BrokenPipeError, ConnectionResetError):
+            pass
     publish(channel, queue, b"still here")
     assert get(channel, queue).body == b"still here"
