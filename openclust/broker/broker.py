@@ -27,6 +27,7 @@ from openclust.wire.sasl import MECHANISMS
 from openclust.wire.table import Table, encode_table
 
 _SHARED_PROPERTIES_MAX = 1_000
+LETTERS_PER_TURN_MAX = 2_000
 
 
 class Broker:
@@ -80,9 +81,16 @@ class Broker:
     # -- turns
 
     def settle(self) -> None:
-        """Finish what the calls since the last turn began; then effects and outboxes are complete."""
-        while self.dead_letters:
-            letters, self.dead_letters = self.dead_letters, []
+        """Finish what the calls since the last turn began; then effects and outboxes are complete.
+
+        Where `dead_letters` are left, another turn must follow.
+        """
+        # Queues that overflow into each other multiply a message: what is left waits for the next turn.
+        left = LETTERS_PER_TURN_MAX
+        while self.dead_letters and left:
+            letters = self.dead_letters[:left]
+            del self.dead_letters[:left]
+            left -= len(letters)
             for queue, message, reason in letters:
                 redirect_dead(self, queue, message, reason)
         if self.confirming:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from openclust.broker.queue import Queue
 
 REJECTED = "rejected"
+_COUNT_MAX = 2**63 - 1
 
 
 def redirect_dead(broker: Broker, queue: Queue, message: Message, reason: str) -> None:
@@ -53,7 +54,8 @@ def buried_properties(message: Message, queue: str, reason: str, now_s: int) -> 
     if same is not None:
         history.remove(same)
         count = same.get("count")
-        same["count"] = count + 1 if isinstance(count, int) else 1
+        # The publisher may have written it: any number at all must still fit its field.
+        same["count"] = min(count + 1, _COUNT_MAX) if isinstance(count, int) else 1
     else:
         same = _first_death(message, old, queue, reason, now_s)
     entries: list[Value] = [same, *history]

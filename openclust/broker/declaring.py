@@ -7,6 +7,7 @@ from typing import Any
 
 from openclust.broker.changes import Bind, Change, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
 from openclust.broker.channel import Channel, handles
+from openclust.broker.leaving import expire
 from openclust.broker.queue import Queue
 from openclust.broker.reply import REPLY_PREFIX, REPLY_TO
 from openclust.wire.errors import (
@@ -76,11 +77,11 @@ def exchange_declare(channel: Channel, method: ExchangeDeclare) -> None:
     vhost = channel.connection.vhost
     name = clean(method.exchange)
     reply = _answer(channel, method.no_wait, ExchangeDeclareOk())
+    _refuse_default(name)
     if method.passive:
         vhost.exchange(name)
         reply(None)
         return
-    _refuse_default(name)
     connection = channel.connection
     connection.demand("configure", name)
     if name.startswith("amq.") and name not in vhost.exchanges:
@@ -182,17 +183,20 @@ def queue_declare(channel: Channel, method: QueueDeclare) -> None:
     vhost = connection.vhost
     name = clean(method.queue)
     if name == REPLY_TO or name.startswith(REPLY_PREFIX):
-        _declare_reply(channel, name)
+        _declare_reply(channel, name, method.no_wait)
         return
 
     def reply(queue: Queue) -> None:
         channel.last_queue = queue.name
         if not method.no_wait:
+            # What has expired by now does not count, though nobody looked yet.
+            expire(queue)
             ok = QueueDeclareOk(queue=queue.name, message_count=len(queue), consumer_count=len(queue.turns.all))
             channel.send(ok)
 
     if method.passive:
-        queue = vhost.queue(named_queue(channel, name), connection)
+        # Here an empty name is a name, and not the last queue's, as in RabbitMQ.
+        queue = vhost.queue(name, connection)
         queue.touch()
         reply(queue)
         return
@@ -222,11 +226,12 @@ def queue_declare(channel: Channel, method: QueueDeclare) -> None:
         define(channel, change, method, reply)
 
 
-def _declare_reply(channel: Channel, name: str) -> None:
+def _declare_reply(channel: Channel, name: str, no_wait: bool) -> None:
     """Declaring a reply address asks whether somebody still waits for the answer."""
     if name != REPLY_TO and name not in channel.broker.replies:
         raise ChannelError(NOT_FOUND, f"no queue '{name}' in vhost '{channel.connection.vhost.name}'")
-    channel.send(QueueDeclareOk(queue=name, message_count=0, consumer_count=1))
+    if not no_wait:
+        channel.send(QueueDeclareOk(queue=name, message_count=0, consumer_count=1))
 
 
 @handles(QueueBind)

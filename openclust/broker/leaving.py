@@ -40,6 +40,7 @@ def make_room(queue: Queue) -> None:
         assert victim is not None, "a backlog with a length has a head"
         queue.ready_bytes -= len(victim.message.body)
         bury(queue, victim, MAX_LENGTH)
+        queue.watch_head()
 
 
 def refuse(queue: Queue, message: Message) -> None:

@@ -134,6 +134,8 @@ class Queue:
             self.vhost.broker.books.release(replaced.message)
         if self.limited:
             make_room(self)
+        if 0 < entry.expires_ms <= self.vhost.broker.now_ms:
+            expire(self)
         if entry.expires_ms:
             self.schedule()
 
@@ -184,6 +186,8 @@ class Queue:
                 continue
             consumer = self.turns.next()
             if consumer is None:
+                if head.expires_ms:
+                    self.schedule()
                 return
             consumer.deliver(self._take())
         self.refresh_direct()
@@ -199,7 +203,11 @@ class Queue:
         """Take the next message for basic.get; afterwards `forget`, `settle` or `put_back` it."""
         self.touch()
         expire(self)
-        return self._take() if self.backlog else None
+        if not self.backlog:
+            return None
+        entry = self._take()
+        self.watch_head()
+        return entry
 
     def forget(self, entry: Entry) -> None:
         """A message is delivered for good: acknowledged, or sent where none will be."""
@@ -282,6 +290,12 @@ class Queue:
             due = min(due, end) if due else end
         if due:
             self.vhost.broker.deadlines.wake(self, due)
+
+    def watch_head(self) -> None:
+        """Another message stands at the head: it may be one that expires."""
+        head = self.backlog.peek()
+        if head is not None and head.expires_ms:
+            self.schedule()
 
     def on_deadline(self, now_ms: int) -> None:
         expire(self)

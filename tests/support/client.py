@@ -300,11 +300,7 @@ class Client:
         **properties: Any,
     ) -> None:
         """Publish a message; with `pieces`, in body frames of that size, each frame in a read of its own."""
-        method = BasicPublish(exchange=exchange, routing_key=routing_key, mandatory=mandatory)
-        header = encode_header(Properties(**properties), len(body))
-        frames = [method_frame(channel, method), frame(FRAME_HEADER, channel, header)]
-        step = pieces or max(1, len(body))
-        frames += [frame(FRAME_BODY, channel, body[at : at + step]) for at in range(0, len(body), step)]
+        frames = _publish_frames(channel, exchange, routing_key, mandatory, body, pieces, properties)
         if pieces:
             for each in frames:
                 self.feed(each)
@@ -444,6 +440,24 @@ class Client:
                 self.closed = _closed(method)
             case _:
                 self.replies.setdefault(channel, deque()).append(method)
+
+
+def publish_frames(routing_key: str, body: bytes = b"", *, exchange: str = "", **properties: Any) -> bytes:
+    """A publish on channel 1, as bytes."""
+    return b"".join(_publish_frames(1, exchange, routing_key, False, body, 0, properties))
+
+
+def _publish_frames(
+    channel: int, exchange: str, routing_key: str, mandatory: bool, body: bytes, pieces: int, properties: dict[str, Any]
+) -> list[bytes]:
+    method = BasicPublish(exchange=exchange, routing_key=routing_key, mandatory=mandatory)
+    header = encode_header(Properties(**properties), len(body))
+    step = pieces or max(1, len(body))
+    return [
+        method_frame(channel, method),
+        frame(FRAME_HEADER, channel, header),
+        *(frame(FRAME_BODY, channel, body[at : at + step]) for at in range(0, len(body), step)),
+    ]
 
 
 def _closed(close: ChannelClose | ConnectionClose) -> Closed:

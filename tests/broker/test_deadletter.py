@@ -1,0 +1,180 @@
+"""Dead letters: where they go, and what their headers tell of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from openclust.broker import broker as broker_module
+from openclust.broker.broker import Broker
+from openclust.wire.methods import QueueDelete, QueueDeleteOk
+from openclust.wire.table import Table, Timestamp
+from tests.support.client import Client, Delivery, later, publish_frames
+
+NewBroker = Callable[..., Broker]
+
+
+def _deaths(delivery: Delivery | None) -> list[Any]:
+    assert delivery is not None
+    deaths = delivery.headers["x-death"]
+    assert isinstance(deaths, list)
+    return deaths
+
+
+def test_a_dead_letter_tells_how_it_died(alice: Client) -> None:
+    alice.broker.wall_clock_s = 1_700_000_000
+    alice.queue("dead")
+    alice.bind("dead", "amq.fanout")
+    alice.queue("q", x_dead_letter_exchange="amq.fanout")
+    alice.bind("q", "amq.topic", "a.*")
+    alice.publish("a.b", b"body", exchange="amq.topic", expiration="10", message_id="m", headers={"mine": 1})
+    later(alice.broker, 10)
+    dead = alice.get("dead")
+    assert dead is not None
+    assert (dead.body, dead.properties.message_id, dead.properties.expiration) == (b"body", "m", None)
+    (death,) = _deaths(dead)
+    assert death == {
+        "count": 1,
+        "reason": "expired",
+        "queue": "q",
+        "time": Timestamp(1_700_000_000),
+        "exchange": "amq.topic",
+        "routing-keys": ["a.b"],
+        "original-expiration": "10",
+    }
+    assert isinstance(death["time"], Timestamp)
+    first = {name: value for name, value in dead.headers.items() if name.startswith("x-first-death-")}
+    assert first == {
+        "x-first-death-reason": "expired",
+        "x-first-death-queue": "q",
+        "x-first-death-exchange": "amq.topic",
+    }
+    assert dead.headers["mine"] == 1
+    assert (dead.method.exchange, dead.method.routing_key) == ("amq.fanout", "a.b")
+
+
+def test_a_routing_key_of_its_own_replaces_the_messages(alice: Client) -> None:
+    alice.queue("dead")
+    alice.queue("q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead", x_message_ttl=0)
+    alice.publish("q", headers={"CC": ["elsewhere"]})
+    dead = alice.get("dead")
+    assert dead is not None
+    assert dead.method.routing_key == "dead"
+    assert "CC" not in dead.headers
+    assert _deaths(dead)[0]["routing-keys"] == ["q", "elsewhere"]
+
+
+def test_without_one_the_copies_count_again(alice: Client) -> None:
+    alice.queue("dead")
+    alice.bind("dead", "amq.direct", "copy")
+    alice.queue("q", x_dead_letter_exchange="amq.direct", x_message_ttl=0)
+    alice.publish("q", headers={"CC": ["copy"]})
+    assert alice.count("dead") == 1
+
+
+def test_the_newest_death_comes_first_and_equal_ones_are_counted(alice: Client) -> None:
+    """A message that goes round between two queues by a consumer's rejections."""
+    alice.queue("work", x_dead_letter_exchange="", x_dead_letter_routing_key="wait")
+    alice.queue("wait", x_dead_letter_exchange="", x_dead_letter_routing_key="work", x_message_ttl=10)
+    alice.publish("work")
+    for _ in range(3):
+        got = alice.get("work", no_ack=False)
+        assert got is not None
+        alice.nack(got.tag, requeue=False)
+        later(alice.broker, 10)
+    got = alice.get("work")
+    assert [(death["queue"], death["reason"], death["count"]) for death in _deaths(got)] == [
+        ("wait", "expired", 3),
+        ("work", "rejected", 3),
+    ]
+    assert got is not None and got.headers["x-first-death-queue"] == "work"
+
+
+def test_a_message_that_dies_in_a_circle_is_dropped(alice: Client) -> None:
+    alice.queue("one", x_dead_letter_exchange="", x_dead_letter_routing_key="two", x_message_ttl=10)
+    alice.queue("two", x_dead_letter_exchange="", x_dead_letter_routing_key="one", x_message_ttl=10)
+    alice.publish("one")
+    later(alice.broker, 10)
+    assert (alice.count("one"), alice.count("two")) == (0, 1)
+    later(alice.broker, 10)
+    assert (alice.count("one"), alice.count("two")) == (0, 0)
+    assert alice.broker.books.held_bytes == 0
+
+
+def test_a_queue_that_is_its_own_dead_letter_queue_does_not_spin(alice: Client) -> None:
+    alice.queue("q", x_dead_letter_exchange="", x_dead_letter_routing_key="q", x_max_length=0)
+    alice.publish("q")
+    assert alice.count("q") == 0
+
+
+def test_without_its_exchange_a_dead_letter_is_gone(alice: Client) -> None:
+    alice.queue("q", x_dead_letter_exchange="nowhere", x_message_ttl=0)
+    alice.publish("q")
+    assert alice.broker.books.held_bytes == 0
+
+
+def test_a_rejected_message_is_a_dead_letter_and_an_acknowledged_one_is_none(alice: Client) -> None:
+    alice.queue("dead")
+    alice.queue("q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
+    alice.consume("q")
+    for _ in range(4):
+        alice.publish("q")
+    alice.ack(1)
+    alice.nack(3, multiple=True, requeue=False)
+    assert alice.count("dead") == 2
+    assert _deaths(alice.get("dead"))[0]["reason"] == "rejected"
+
+
+def test_a_purged_or_deleted_queue_makes_no_dead_letters(alice: Client) -> None:
+    alice.queue("dead")
+    alice.queue("q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead", x_message_ttl=10)
+    alice.publish("q")
+    alice.call(QueueDelete(queue="q"), QueueDeleteOk)
+    later(alice.broker, 100)
+    assert alice.count("dead") == 0
+
+
+FORGED: list[Any] = [
+    "text",
+    [1, "a", None],
+    [{"queue": "q", "reason": "expired", "count": 2**63 - 1}],
+    [{"queue": "q", "reason": "expired", "count": "many"}],
+    [{"queue": ["q"], "reason": 1}],
+    [{}],
+]
+
+
+@pytest.mark.parametrize("deaths", FORGED)
+def test_a_forged_history_harms_nobody(alice: Client, deaths: Any) -> None:
+    """What the publisher wrote into x-death itself is not ours to trust."""
+    alice.queue("dead")
+    alice.queue("q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead", x_message_ttl=10)
+    headers: Table = {"x-death": deaths}
+    alice.publish("q", b"forged", headers=headers)
+    alice.publish("q", b"honest")
+    later(alice.broker, 10)
+    got = [alice.get("dead"), alice.get("dead")]
+    assert [each.body for each in got if each] == [b"forged", b"honest"]
+    assert _deaths(got[0])[0]["reason"] == "expired"
+
+
+def test_a_turn_does_a_bounded_number_of_dead_letters(alice: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queues that overflow into each other multiply a message: others have their turns meanwhile."""
+    monkeypatch.setattr(broker_module, "LETTERS_PER_TURN_MAX", 10)
+    names = [f"q{number}" for number in range(4)]
+    for name in names:
+        alice.queue(name, x_dead_letter_exchange="amq.fanout", x_max_length=0)
+    for name in names:
+        alice.bind(name, "amq.fanout")
+    alice.connection.receive(publish_frames("", exchange="amq.fanout"))
+    turns = 0
+    while alice.broker.dead_letters:
+        before = len(alice.broker.dead_letters)
+        alice.broker.settle()
+        turns += 1
+        assert len(alice.broker.dead_letters) <= before - min(before, 10) + 10 * len(names)
+    # Every order in which it can pass the four: 4 + 12 + 24 + 24 letters.
+    assert turns == 7
+    assert alice.broker.books.held_bytes == 0
