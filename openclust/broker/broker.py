@@ -67,6 +67,7 @@ class Broker:
         self.binding_count = 0
         # What one turn leaves to do, in the order in which it is done.
         self.dead_letters: list[tuple[Queue, Message, str]] = []
+        self.cancelled: list[tuple[Channel, str]] = []
         self.confirming: list[Channel] = []
         self.closing: list[Connection] = []
         self.effects: list[Effect] = []
@@ -85,6 +86,10 @@ class Broker:
 
         Where `dead_letters` are left, another turn must follow.
         """
+        if self.cancelled:
+            cancelled, self.cancelled = self.cancelled, []
+            for channel, tag in cancelled:
+                channel.tell_cancelled(tag)
         # Queues that overflow into each other multiply a message: what is left waits for the next turn.
         left = LETTERS_PER_TURN_MAX
         while self.dead_letters and left:
@@ -236,8 +241,11 @@ class Broker:
         self._permissions_changed()
 
     def replace_users(self, users: Iterable[User]) -> None:
-        """These are all users, from now on."""
+        """These are all users, from now on. The virtual hosts that their permissions name come to be with them."""
         self.users = {user.name: user for user in users}
+        for user in self.users.values():
+            for vhost in sorted(user.permissions):
+                self.put_vhost(vhost)
         self._permissions_changed()
 
     def _permissions_changed(self) -> None:
