@@ -28,6 +28,7 @@ log = logging.getLogger("openclust.http")
 CONNECTIONS_MAX = 256
 FIRST_REQUEST_WAIT_S = 10.0
 KEEPALIVE_S = 60.0
+STOP_WAIT_S = 2.0
 HEADER_BYTES_MAX = 16_384
 
 Handler = Callable[[Call], Awaitable[web.Response]]
@@ -88,6 +89,7 @@ class HttpApi:
         runner = web.AppRunner(
             app,
             access_log=None,
+            shutdown_timeout=STOP_WAIT_S,
             keepalive_timeout=KEEPALIVE_S,
             max_line_size=HEADER_BYTES_MAX,
             max_field_size=HEADER_BYTES_MAX,

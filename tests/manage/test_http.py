@@ -17,7 +17,7 @@ from openclust.shell.passwords import hash_password
 from openclust.shell.server import Server
 
 from ..clients.broker_process import free_port
-from .running_api import RunningApi
+from .running_api import RunningApi, running_api
 
 pytestmark = pytest.mark.sockets
 
@@ -33,7 +33,7 @@ def add_user(api: RunningApi, name: str, *tags: str, vhost: str | None = None) -
 def add_queues(api: RunningApi, count: int, vhost: str = "/") -> None:
     def add(server: Server) -> None:
         perform(server.broker, PutVhost(vhost=vhost))
-        for number in range(count):
+        for number in reversed(range(count)):  # rows are ordered by name, not by age
             perform(server.broker, DeclareQueue(vhost=vhost, name=f"q{number:05}"))
 
     api.on_loop(add)
@@ -259,6 +259,15 @@ def test_connections_past_the_bound_are_closed_at_once(api: RunningApi, monkeypa
         assert first.recv(100).startswith(b"HTTP/1.1 200")
         with socket.create_connection(("127.0.0.1", api.port), timeout=10) as second:
             assert second.recv(1) == b""
+
+
+def test_a_request_that_never_ends_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_module, "STOP_WAIT_S", 0.1)
+    head = b"POST /api/definitions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n"
+    with running_api() as api, socket.create_connection(("127.0.0.1", api.port), timeout=10) as slow:
+        slow.sendall(head + b"Authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n\r\n")
+        assert api.call("GET", "/api/health").status == 200
+    # `running_api` fails where the API does not stop.
 
 
 # -- as a process
