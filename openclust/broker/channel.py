@@ -226,11 +226,16 @@ class Channel:
                 consumer.queue.refresh_direct()
 
     def consumer_cancelled(self, consumer: Consumer) -> None:
-        """The queue is gone: tell the client, if it can be told."""
+        """The queue is gone: the client will be told, if it can be."""
         if self.consumers is None or self.consumers.pop(consumer.tag, None) is None:
             return
         if self.connection.can("consumer_cancel_notify"):
-            self.send(BasicCancel(consumer_tag=consumer.tag, no_wait=True))
+            # After the answer to the method that brought it about, as clients expect.
+            self.broker.cancelled.append((self, consumer.tag))
+
+    def tell_cancelled(self, tag: str) -> None:
+        if self.state == OPEN:
+            self.send(BasicCancel(consumer_tag=tag, no_wait=True))
 
     def end_replies(self) -> None:
         """Answers to this channel's reply address are dropped from now on."""

@@ -167,7 +167,7 @@ class Exchange:
         self.arguments = arguments
         self.alternate: str | None = None
         self.bindings: dict[BindingKey, Binding] = {}
-        self.incoming: list[Binding] | None = None
+        self.incoming: dict[Binding, None] | None = None
         self.table: RoutingTable = _TABLES[type]()
 
     def bind(self, target: Target, routing_key: str, arguments: Table) -> Binding | None:
@@ -179,8 +179,8 @@ class Exchange:
         self.table.add(binding)
         self.bindings[key] = binding
         if target.incoming is None:
-            target.incoming = []
-        target.incoming.append(binding)
+            target.incoming = {}
+        target.incoming[binding] = None
         return binding
 
     def unbind(self, target: Target, routing_key: str, arguments: Table) -> bool:
@@ -190,7 +190,7 @@ class Exchange:
             return False
         self.drop(binding)
         assert target.incoming is not None, "a target knows the bindings to it"
-        target.incoming.remove(binding)
+        del target.incoming[binding]
         return True
 
     def drop(self, binding: Binding) -> None:

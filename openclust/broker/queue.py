@@ -75,7 +75,7 @@ class Queue:
         self.settings = NO_ARGS
         self.backlog = _backlog_for(args)
         self.turns = Turns(single_active=args.single_active_consumer)
-        self.incoming: list[Binding] | None = None
+        self.incoming: dict[Binding, None] | None = None
         self.dedup: DedupWindow | None = None
         self.direct: Consumer | None = None
         self.next_seq = 0

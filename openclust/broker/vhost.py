@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,7 @@ PREDECLARED = {
 class VirtualHost:
     """`routes` are the known routes of each user; any change of the topology forgets them all."""
 
-    __slots__ = ("_routes", "broker", "exchanges", "name", "queues")
+    __slots__ = ("_routes", "_unbound", "broker", "exchanges", "name", "queues")
 
     def __init__(self, broker: Broker, name: str) -> None:
         self.broker = broker
@@ -55,6 +56,7 @@ class VirtualHost:
         self.exchanges = {each: Exchange(each, type) for each, type in PREDECLARED.items()}
         self.queues: dict[str, Queue] = {}
         self._routes: dict[str, dict[bytes, Route]] = {}
+        self._unbound: deque[str] = deque()
 
     # -- routes
 
@@ -137,12 +139,12 @@ class VirtualHost:
         for binding in list(exchange.bindings.values()):
             exchange.drop(binding)
             assert binding.target.incoming is not None, "a target knows the bindings to it"
-            binding.target.incoming.remove(binding)
+            del binding.target.incoming[binding]
         self._drop_incoming(exchange)
         self.topology_changed()
 
     def _drop_incoming(self, target: Target) -> None:
-        incoming, target.incoming = target.incoming or [], None
+        incoming, target.incoming = target.incoming or {}, None
         self.broker.binding_count -= len(incoming)
         for binding in incoming:
             binding.source.drop(binding)
@@ -150,7 +152,12 @@ class VirtualHost:
 
     def _source_unbound(self, source: Exchange) -> None:
         if source.auto_delete and not source.bindings and source.name in self.exchanges:
-            self.broker.define(DeleteExchange(vhost=self.name, name=source.name))
+            # One after another: a chain of such exchanges may be longer than any stack.
+            self._unbound.append(source.name)
+            if len(self._unbound) == 1:
+                while self._unbound:
+                    self.broker.define(DeleteExchange(vhost=self.name, name=self._unbound[0]))
+                    self._unbound.popleft()
 
     def apply_policy_to_exchange(self, exchange: Exchange) -> None:
         """The alternate exchange, by argument or by policy."""
@@ -200,13 +207,16 @@ class VirtualHost:
         if queue is None:
             raise ChannelError(NOT_FOUND, f"no queue '{name}' in vhost '{self.name}'")
         if connection is not None and queue.owner is not None and queue.owner is not connection:
-            text = (
-                f"cannot obtain exclusive access to locked queue '{name}' in vhost '{self.name}'. It could be "
-                "originally declared on another connection or the exclusive property value does not match that of the "
-                "original declaration."
-            )
-            raise ChannelError(RESOURCE_LOCKED, text)
+            raise self._locked(name)
         return queue
+
+    def _locked(self, name: str) -> ChannelError:
+        text = (
+            f"cannot obtain exclusive access to locked queue '{name}' in vhost '{self.name}'. It could be originally "
+            "declared on another connection or the exclusive property value does not match that of the original "
+            "declaration."
+        )
+        return ChannelError(RESOURCE_LOCKED, text)
 
     def declare_queue(self, wanted: DeclareQueue, owner: Connection | None) -> Queue:
         existing = self.queues.get(wanted.name)
@@ -258,7 +268,6 @@ class VirtualHost:
         _demand_equal(
             [
                 ("durable", wanted.durable, existing.durable),
-                ("exclusive", owner is not None, existing.owner is not None),
                 ("auto_delete", wanted.auto_delete, existing.auto_delete),
             ],
             place,
@@ -267,6 +276,8 @@ class VirtualHost:
         if differs is not None:
             text = inequivalent(*differs, queue=existing.name, vhost=self.name)
             raise ChannelError(PRECONDITION_FAILED, text)
+        if owner is not existing.owner:
+            raise self._locked(existing.name)
 
     def delete_queue(self, name: str, *, if_unused: bool = False, if_empty: bool = False) -> int:
         """Delete it with its messages and bindings; how many messages that were."""
