@@ -232,6 +232,9 @@ class Broker:
     def delete_user(self, name: str) -> None:
         if self.users.pop(name, None) is None:
             raise ChannelError(NOT_FOUND, f"no user '{name}'")
+        for connection in list(self.connections):
+            if connection.state is State.OPEN and connection.user.name == name:
+                connection.close(320, f"CONNECTION_FORCED - user '{name}' is deleted")
         self._permissions_changed()
 
     def put_permission(self, user: str, vhost: str, permission: Permission) -> None:

@@ -22,6 +22,7 @@ from openclust.broker.effects import CheckLogin, CloseTransport, Effect, Note, R
 from openclust.broker.login import checked
 from openclust.broker.peer import Peer
 from openclust.shell.config import Config
+from openclust.shell.definitions_file import import_at_start
 from openclust.shell.listener import Listener, listening_sockets
 from openclust.shell.log import fields
 from openclust.shell.logins import Logins
@@ -288,8 +289,10 @@ class Server:
     # -- life
 
     async def start(self) -> None:
-        """Begin to listen. OSError where an address cannot be had."""
+        """Import definitions, then begin to listen. OSError where an address cannot be had."""
         config = self.config
+        if config.definitions.file is not None:
+            import_at_start(self.broker, config.definitions.file, config.auth.users_file)
         books = self.broker.books
         books.base_bytes = psutil.Process().memory_info().rss
         if books.base_bytes > books.high_bytes:
