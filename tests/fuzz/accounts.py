@@ -28,7 +28,7 @@ def check_accounts(broker: Broker) -> None:
     assert broker.open_count() == sum(hasattr(connection, "vhost") for connection in broker.connections), "open_count"
     for connection in broker.turn_waiters:
         assert connection in broker.connections, "a lost connection waits for its turn"
-    _check_books(broker, out)
+    _check_books(broker, channels, out)
     _check_channels(channels, out)
     _check_replies(broker, channels)
     _check_deadlines(broker, channels)
@@ -42,7 +42,7 @@ def _unacked(channel: Channel) -> list[Unacked]:
     return items
 
 
-def _check_books(broker: Broker, out: list[Unacked]) -> None:
+def _check_books(broker: Broker, channels: list[Channel], out: list[Unacked]) -> None:
     holders: Counter[int] = Counter()
     messages: dict[int, Message] = {}
     held = [
@@ -54,6 +54,9 @@ def _check_books(broker: Broker, out: list[Unacked]) -> None:
     for key, message in messages.items():
         assert message.holders == holders[key], f"{message.holders} holders, counted {holders[key]}"
     total = sum(message.cost for message in messages.values())
+    for channel in channels:
+        total += channel.incoming.got if channel.incoming is not None else 0
+        total += channel.transaction.held_bytes if channel.transaction is not None else 0
     assert broker.books.held_bytes == total, f"held_bytes is {broker.books.held_bytes}, the messages cost {total}"
     pending = sum(connection.pending_bytes for connection in broker.connections)
     assert broker.books.outbox_bytes == pending, f"outbox_bytes is {broker.books.outbox_bytes}, pending are {pending}"

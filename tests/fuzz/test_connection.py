@@ -1,0 +1,88 @@
+"""Any bytes at all on the socket: no exception, sensible frames, right accounts, and an unharmed neighbour."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
+
+from tests.fuzz.choices import ByteChoices, DrawnChoices
+from tests.fuzz.connection import main, run, run_seed
+
+SEEDS = 400
+
+OPEN_FINDINGS = ("after connection.close", "is gone and waits for a deadline")
+"""What runs may still stumble over; each has its own small test in `test_findings.py`. Empty, when all are mended."""
+
+
+def unless_known(run_once: Callable[[], None]) -> None:
+    try:
+        run_once()
+    except AssertionError as error:
+        if not any(known in str(error) for known in OPEN_FINDINGS):
+            raise
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, 100))
+def test_clients_may_say_anything_in_any_order(first: int) -> None:
+    for seed in range(first, first + 100):
+        unless_known(lambda: run_seed(seed))  # noqa: B023 - called at once
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+)
+@given(st.data())
+def test_what_hypothesis_has_clients_say_harms_nobody(data: DataObject) -> None:
+    unless_known(lambda: run(DrawnChoices(data)))
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, print_blob=True)
+@given(st.binary(max_size=2_000))
+def test_what_a_fuzzer_has_clients_say_harms_nobody(data: bytes) -> None:
+    unless_known(lambda: run(ByteChoices(data)))
+
+
+def test_a_seed_is_a_run() -> None:
+    once: list[str] = []
+    again: list[str] = []
+    run_seed(1, once.append)
+    run_seed(1, again.append)
+    assert once == again and len(once) > 10
+
+
+def test_a_failing_seed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(broker: object) -> None:
+        raise AssertionError("on purpose")
+
+    monkeypatch.setattr("tests.fuzz.connection.check_accounts", fail)
+    with pytest.raises(AssertionError) as caught:
+        run_seed(77)
+    assert caught.value.__notes__ == ["repeat with: python -m tests.fuzz.connection --seed 77"]
+
+
+def test_the_command_goes_from_seed_to_seed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seconds", "0.02", "--from-seed", "5"]) == 0
+    assert capsys.readouterr().out.startswith("seeds 5 to ")
+
+
+def test_without_atheris_the_command_says_so() -> None:
+    try:
+        import atheris  # type: ignore[import-not-found, import-untyped, unused-ignore]  # noqa: F401
+    except ImportError:
+        command = [sys.executable, "-m", "tests.fuzz.connection", "--atheris"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert done.stderr.startswith("error: atheris is not installed: ")
+        assert "Traceback" not in done.stderr
+    else:
+        pytest.skip("atheris is installed")
