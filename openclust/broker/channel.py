@@ -218,6 +218,8 @@ class Channel:
             consumers[first] = consumers.pop(first)
         for consumer in list(consumers.values()):
             consumer.wake()
+            if self.connection.paused:
+                break
 
     def rest_consumers(self) -> None:
         """Consumers may not be sent messages: the flow or the socket has stopped."""

@@ -273,7 +273,7 @@ class Connection:
             self.broker.effects.append(Resume(self))
 
     def tell_blocked(self, blocked: bool) -> None:
-        if blocked is self.told_blocked or not self.can("connection.blocked"):
+        if blocked is self.told_blocked or self.state is not State.OPEN or not self.can("connection.blocked"):
             return
         self.told_blocked = blocked
         self.send(method_frame(0, ConnectionBlocked(reason="low on memory") if blocked else ConnectionUnblocked()))
@@ -303,8 +303,15 @@ class Connection:
                 self.pause()
         elif pending_bytes <= limit // 2:
             self.paused = False
-            for channel in list(self.channels.values()):
+            channels = self.channels
+            if len(channels) > 1:
+                # Who comes first may fill the outbox again: next time that is another.
+                first = next(iter(channels))
+                channels[first] = channels.pop(first)
+            for channel in list(channels.values()):
                 channel.wake_consumers()
+                if self.paused:
+                    break
 
     def pause(self) -> None:
         self.paused = True
@@ -355,7 +362,8 @@ class Connection:
         for channel in self.channels.values():
             channel.send_confirms()
         self.release_all()
-        self.hold = ""
+        # What comes behind a waiting publish is still to be read: the peer's answer is in it.
+        self.release()
         was_open = self.state is State.OPEN
         self.state = State.CLOSING
         method = ConnectionClose(
@@ -382,6 +390,8 @@ class Connection:
         self.pending_bytes = 0
         self.out.clear()
         self.broker.connections.pop(self, None)
+        # The reader knows the connection: without the circle, both go at once and wait for no garbage collector.
+        del self.reader
 
     def release_all(self) -> None:
         """Give back channels and exclusive queues."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Protocol
+
+_SWEEP_MIN = 256
 
 
 class Waiter(Protocol):
@@ -17,11 +19,15 @@ class Waiter(Protocol):
 class Deadlines:
     """A heap with lazy deletion: an entry counts only while its waiter still names the same moment."""
 
-    __slots__ = ("_heap", "_order")
+    __slots__ = ("_heap", "_order", "_sweep_at")
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Waiter]] = []
         self._order = 0
+        self._sweep_at = _SWEEP_MIN
+
+    def __len__(self) -> int:
+        return len(self._heap)
 
     def wake(self, waiter: Waiter, at_ms: int) -> None:
         """Call `waiter.on_deadline` at `at_ms`, unless an earlier call is already due."""
@@ -30,6 +36,14 @@ class Deadlines:
         waiter.deadline_ms = at_ms
         self._order += 1
         heappush(self._heap, (at_ms, self._order, waiter))
+        if len(self._heap) > self._sweep_at:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Drop entries that no longer count, and with them what they keep in memory; amortized over the wakes."""
+        self._heap = [entry for entry in self._heap if entry[2].deadline_ms == entry[0]]
+        heapify(self._heap)
+        self._sweep_at = max(_SWEEP_MIN, 2 * len(self._heap))
 
     def next_ms(self) -> int:
         """When `run` has work again; 0 for never."""

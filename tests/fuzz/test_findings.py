@@ -95,7 +95,6 @@ def test_a_forged_count_of_deaths_ends_no_turn(count: int | str | None) -> None:
     check_accounts(house.broker)
 
 
-@pytest.mark.xfail(strict=True, reason="a connection that is closing is still told of the memory alarm")
 def test_nothing_is_said_after_connection_close() -> None:
     house = House(memory_high_bytes=1_000)
     closing, other = house.log_in(), house.log_in()
@@ -109,7 +108,6 @@ def test_nothing_is_said_after_connection_close() -> None:
     assert last is ConnectionClose
 
 
-@pytest.mark.xfail(strict=True, reason="the second consumer of a channel touches the queue that went with the first")
 def test_an_auto_delete_queue_that_is_gone_waits_for_no_deadline() -> None:
     house = House()
     client = house.log_in()
@@ -119,9 +117,6 @@ def test_an_auto_delete_queue_that_is_gone_waits_for_no_deadline() -> None:
     assert house.broker.deadlines.next_ms() == 0
 
 
-@pytest.mark.xfail(
-    strict=True, reason="deadlines of deleted queues stay in the heap until they are due, perhaps for ever"
-)
 def test_deadlines_of_deleted_queues_do_not_pile_up() -> None:
     house = House()
     client = house.log_in()

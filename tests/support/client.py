@@ -228,6 +228,7 @@ class Client:
         if self.connection in self.broker.connections:
             self.broker.connection_lost(self.connection)
         turn(self.broker)
+        self.connection.transport = None
 
     # -- what it says
 
@@ -373,6 +374,13 @@ class Client:
             self.connection.flushed(0)
         turn(self.broker)
 
+    def read_once(self) -> None:
+        """It reads what waits for it, and then again nothing."""
+        data, self.unread = self.unread, b""
+        self._hear(data)
+        self.connection.flushed(0)
+        turn(self.broker)
+
     def flush(self) -> None:
         """The shell's part: take what is in the outbox."""
         connection = self.connection
@@ -426,7 +434,7 @@ class Client:
                 self.deliveries_of.setdefault(channel, []).append(delivery)
 
     def _method(self, channel: int, method: Method) -> None:
-        assert self.closed is None, f"{method} after connection.close"
+        assert self.closed is None or isinstance(method, ConnectionCloseOk), f"{method} after connection.close"
         match method:
             case BasicDeliver() | BasicGetOk() | BasicReturn():
                 self._content = (channel, method)
@@ -438,6 +446,8 @@ class Client:
                 self.blocked.append(method)
             case ConnectionClose():
                 self.closed = _closed(method)
+            case ConnectionCloseOk() if self.closed is not None:
+                pass
             case _:
                 self.replies.setdefault(channel, deque()).append(method)
 
