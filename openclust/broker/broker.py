@@ -232,9 +232,6 @@ class Broker:
     def delete_user(self, name: str) -> None:
         if self.users.pop(name, None) is None:
             raise ChannelError(NOT_FOUND, f"no user '{name}'")
-        for connection in list(self.connections):
-            if connection.state is State.OPEN and connection.user.name == name:
-                connection.close(320, f"CONNECTION_FORCED - user '{name}' is deleted")
         self._permissions_changed()
 
     def put_permission(self, user: str, vhost: str, permission: Permission) -> None:
@@ -252,10 +249,15 @@ class Broker:
         self._permissions_changed()
 
     def _permissions_changed(self) -> None:
-        for connection in self.connections:
-            user = self.users.get(getattr(connection, "user", User(name="")).name)
-            if user is not None:
-                connection.user = user
+        for connection in list(self.connections):
+            before: User | None = getattr(connection, "user", None)
+            if before is None:
+                continue
+            user = self.users.get(before.name)
+            # Who is no user any more may do nothing.
+            connection.user = user or User(name=before.name)
+            if user is None and connection.state is State.OPEN:
+                connection.close(320, f"CONNECTION_FORCED - user '{before.name}' is deleted")
         for vhost in self.vhosts.values():
             vhost.topology_changed()
 

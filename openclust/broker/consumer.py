@@ -122,6 +122,12 @@ class Consumer:
             self.unacked += 1
             channel.remember(tag, self.queue, self, entry)
 
+    def follow_timeout(self, of_queue_ms: int | None) -> None:
+        """The queue's timeout is another, for the deliveries to come; one of the consumer's own stands before it."""
+        if "x-consumer-timeout" not in self.arguments:
+            broker_ms = self.channel.broker.limits.consumer_timeout_ms
+            self.timeout_ms = broker_ms if of_queue_ms is None else of_queue_ms
+
     def wake(self) -> None:
         """Say that it may be able to take messages again: after an ack, a resumed socket, a flow."""
         if not self.cancelled and self.can_take():

@@ -317,6 +317,9 @@ class Queue:
         window = (settings.dedup, settings.dedup_size, settings.dedup_ttl_ms)
         if (before.dedup, before.dedup_size, before.dedup_ttl_ms) != window:
             self.dedup = settings.dedup_window()
+        if before.consumer_timeout_ms != settings.consumer_timeout_ms:
+            for consumer in self.turns:
+                consumer.follow_timeout(settings.consumer_timeout_ms)
         if self.limited:
             make_room(self)
         self.schedule()
