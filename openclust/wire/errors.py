@@ -58,8 +58,7 @@ class AmqpError(Exception):
     @property
     def reply_text(self) -> str:
         """The text as it goes on the wire: the code's name first, cut to what a short string holds."""
-        whole = f"{NAMES.get(self.code, str(self.code))} - {self.text}"
-        return whole.encode("utf-8", "surrogateescape")[:255].decode("utf-8", "ignore")
+        return cut(f"{NAMES.get(self.code, str(self.code))} - {self.text}")
 
 
 class ChannelError(AmqpError):
@@ -68,3 +67,8 @@ class ChannelError(AmqpError):
 
 class ConnectionError(AmqpError):
     """Closes the connection."""
+
+
+def cut(text: str) -> str:
+    """As much of a text as a short string holds."""
+    return text.encode("utf-8", "surrogateescape")[:255].decode("utf-8", "ignore")
