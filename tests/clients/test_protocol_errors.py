@@ -147,6 +147,19 @@ def test_a_frame_larger_than_agreed_is_a_frame_error(broker: Broker) -> None:
         expect_close(raw, 501)
 
 
+def test_a_payload_of_exactly_frame_max_is_taken(broker: Broker, client: Client) -> None:
+    # Some clients (AMQPStorm, for one) do not count the eight bytes around it; RabbitMQ lets them.
+    channel = client.channel()
+    queue = temporary_queue(channel)
+    with RawClient(broker) as raw:
+        raw.open(frame_max=4096)
+        raw.send(commands.Basic.Publish(routing_key=queue), 1)
+        raw.send(header.ContentHeader(0, 5000, commands.Basic.Properties()), 1)
+        raw.send(body.ContentBody(bytes(4096)), 1)
+        raw.send(body.ContentBody(bytes(904)), 1)
+        assert get(channel, queue).body == bytes(5000)
+
+
 def test_an_unknown_frame_type_is_a_frame_error(broker: Broker) -> None:
     with RawClient(broker) as raw:
         raw.open()
