@@ -5,7 +5,7 @@ The methods themselves are in `declaring.py`, `publishing.py` and `consuming.py`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -257,8 +257,12 @@ class Channel:
         if tag and tag not in unacked:
             raise unknown_tag(tag)
         last = tag or self.delivery_tag
+        between: Iterable[int] = range(self.lowest_tag, last + 1)
+        if last - self.lowest_tag > 2 * len(unacked):
+            # Most tags between were sent without ack, or are acked.
+            between = sorted(each for each in unacked if each <= last)
         taken = []
-        for each in range(self.lowest_tag, last + 1):
+        for each in between:
             item = unacked.pop(each, None)
             if item is not None:
                 taken.append(item)

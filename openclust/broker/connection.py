@@ -1,43 +1,32 @@
 """A client's connection: bytes in, frames out, and the channels between.
 
-How it begins is in `login.py`.
+How it begins is in `login.py`, what comes of all but the hot path's frames in `intake.py`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from openclust.broker import consuming, content, declaring, login, publishing
+from openclust.broker import content, intake, login, publishing
 from openclust.broker.access import User
 from openclust.broker.channel import OPEN, Channel
 from openclust.broker.effects import CloseTransport, Resume
 from openclust.broker.peer import Peer
 from openclust.broker.routing import Route
-from openclust.wire.codec import decode_method, method_frame, method_id, name_of
+from openclust.wire.codec import decode_method, method_frame, method_id
 from openclust.wire.errors import (
     ACCESS_REFUSED,
-    CHANNEL_ERROR,
-    COMMAND_INVALID,
     CONNECTION_FORCED,
-    NOT_ALLOWED,
-    UNEXPECTED_FRAME,
     ChannelError,
     ConnectionError,
+    cut,
 )
 from openclust.wire.frames import FRAME_MIN
-from openclust.wire.handshake import State, step
+from openclust.wire.handshake import State
 from openclust.wire.methods import (
-    ChannelClose,
-    ChannelCloseOk,
-    ChannelOpen,
-    ChannelOpenOk,
     ConnectionBlocked,
     ConnectionClose,
-    ConnectionCloseOk,
     ConnectionUnblocked,
-    ConnectionUpdateSecret,
-    ConnectionUpdateSecretOk,
-    Method,
 )
 from openclust.wire.reader import FrameReader
 from openclust.wire.table import Table
@@ -47,12 +36,9 @@ if TYPE_CHECKING:
     from openclust.broker.queue import Queue
     from openclust.broker.vhost import VirtualHost
 
-assert consuming and declaring, "imported for the methods they register"
-
 Hold = Literal["", "login", "memory", "turn"]
 """Why a connection's input waits."""
 
-_PUBLISH = publishing.PUBLISH_PREFIX
 _NO_PROPERTIES: Table = {}
 
 
@@ -137,7 +123,7 @@ class Connection:
     def on_publish(self, number: int, arguments: bytes, header: bytes, body: bytes) -> bool:
         channel = self.channels.get(number)
         if channel is None or channel.state != OPEN or channel.incoming is not None:
-            self._misplaced_publish(number, channel)
+            intake.misplaced_publish(self, number, channel)
             return True
         if self.must_wait():
             return False
@@ -146,16 +132,6 @@ class Connection:
         except ConnectionError as error:
             self.fail(error, 60, 40)
         return True
-
-    def _misplaced_publish(self, number: int, channel: Channel | None) -> None:
-        if self.state is not State.OPEN:
-            if self.state is not State.CLOSING:
-                raise ConnectionError(COMMAND_INVALID, f"basic.publish while {self.state.value}")
-            return
-        if channel is None:
-            self.fail(_no_channel(number), 60, 40)
-        elif channel.state == OPEN:
-            self.fail(ConnectionError(UNEXPECTED_FRAME, "basic.publish where content was to come"), 60, 40)
 
     def on_ack(self, number: int, delivery_tag: int, multiple: bool) -> bool:
         channel = self.channels.get(number)
@@ -174,81 +150,24 @@ class Connection:
             return True
         try:
             if not number:
-                self._on_connection_method(decode_method(payload))
+                intake.connection_method(self, decode_method(payload))
             elif self.state is not State.CLOSING:
-                return self._on_channel_method(number, payload)
+                return intake.channel_method(self, number, payload)
         except ConnectionError as error:
             self.fail(error, *method_id(payload))
         return True
 
-    def _on_channel_method(self, number: int, payload: bytes) -> bool:
-        if self.state is not State.OPEN:
-            raise ConnectionError(COMMAND_INVALID, f"a method on channel {number} while {self.state.value}")
-        channel = self.channels.get(number)
-        if payload[:4] == _PUBLISH and channel is not None:
-            if channel.state == OPEN:
-                if self.must_wait():
-                    return False
-                content.start_content(channel, payload[4:])
-            return True
-        method = decode_method(payload)
-        if channel is not None:
-            channel.on_method(method)
-        elif isinstance(method, ChannelOpen):
-            self._open_channel(number)
-        elif isinstance(method, ChannelClose):
-            # A close may cross ours: the answer is owed all the same.
-            self.send(method_frame(number, ChannelCloseOk()))
-        elif not isinstance(method, ChannelCloseOk):
-            raise _no_channel(number)
-        return True
-
-    def _open_channel(self, number: int) -> None:
-        if number > self.channel_max:
-            text = f"channel {number} is past the negotiated channel_max ({self.channel_max})"
-            raise ConnectionError(NOT_ALLOWED, text)
-        self.channels[number] = Channel(self, number)
-        self.send(method_frame(number, ChannelOpenOk()))
-
     def on_header(self, number: int, payload: bytes) -> bool:
-        channel = self._for_content(number)
+        channel = intake.channel_for_content(self, number)
         if channel is not None:
             content.take_header(channel, payload)
         return True
 
     def on_body(self, number: int, payload: bytes) -> bool:
-        channel = self._for_content(number)
+        channel = intake.channel_for_content(self, number)
         if channel is not None:
             content.take_body(channel, payload)
         return True
-
-    def _for_content(self, number: int) -> Channel | None:
-        if self.state is State.CLOSING or self.state is State.CLOSED:
-            return None
-        if self.state is not State.OPEN or not number:
-            raise ConnectionError(UNEXPECTED_FRAME, f"a content frame on channel {number} while {self.state.value}")
-        channel = self.channels.get(number)
-        if channel is None:
-            raise _no_channel(number)
-        return channel
-
-    def _on_connection_method(self, method: Method) -> None:
-        kind = type(method)
-        if self.state is State.CLOSING and not isinstance(method, ConnectionClose | ConnectionCloseOk):
-            return
-        if method.ID[0] != 10:
-            raise ConnectionError(COMMAND_INVALID, f"{name_of(kind)} on channel 0")
-        after = step(self.state, kind)
-        if isinstance(method, ConnectionClose):
-            self.send(method_frame(0, ConnectionCloseOk()))
-            self.end()
-        elif isinstance(method, ConnectionCloseOk):
-            self.end()
-        elif isinstance(method, ConnectionUpdateSecret):
-            # Passwords do not expire here: there is nothing to renew.
-            self.send(method_frame(0, ConnectionUpdateSecretOk()))
-        else:
-            login.proceed(self, method, after)
 
     # -- waiting
 
@@ -367,7 +286,7 @@ class Connection:
         was_open = self.state is State.OPEN
         self.state = State.CLOSING
         method = ConnectionClose(
-            reply_code=code, reply_text=text, failing_class_id=class_id, failing_method_id=method_id
+            reply_code=code, reply_text=cut(text), failing_class_id=class_id, failing_method_id=method_id
         )
         self.send(method_frame(0, method))
         if was_open:
@@ -406,7 +325,3 @@ class Connection:
             for queue in owned.values():
                 if self.vhost.queues.get(queue.name) is queue:
                     self.vhost.delete_queue(queue.name)
-
-
-def _no_channel(number: int) -> ConnectionError:
-    return ConnectionError(CHANNEL_ERROR, f"expected 'channel.open' on channel {number}")
