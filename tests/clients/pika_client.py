@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import socket
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -57,6 +58,13 @@ class Client:
             if connection.is_open:
                 with contextlib.suppress(Exception):
                     connection.close()
+
+    def vanish(self) -> None:
+        """End all connections without a word."""
+        for connection in self._connections:
+            with contextlib.suppress(Exception):
+                connection._impl._transport._sock.shutdown(socket.SHUT_RDWR)
+        self._connections.clear()
 
 
 def unique(prefix: str) -> str:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import time
 from pathlib import Path
 
 import pika
 import psutil
 import pytest
+from pamqp import commands
 
 from .broker_process import running_broker, wait_until_listening
 from .deadline import eventually
+from .raw_client import RawClient
 
 pytestmark = [pytest.mark.sockets, pytest.mark.usefixtures("own_process")]
 
@@ -84,3 +87,13 @@ def test_subscribers_that_do_not_read_cost_their_own_bounds_only(tmp_path: Path)
         # 300 MB were published to ten who do not read: no more than their outboxes and queues may hold has stayed.
         assert process.memory_info().rss - before < 60_000_000
         assert all(channel.is_open for channel in deaf)
+
+
+def test_a_client_that_never_opens_is_closed_whatever_its_heartbeat(tmp_path: Path) -> None:
+    with running_broker(tmp_path, "[limits]\nhandshake_timeout_ms = 500\n") as broker:
+        with RawClient(broker) as raw:
+            raw.log_in()
+            raw.send(commands.Connection.TuneOk(0, 131072, 600))
+            started = time.monotonic()
+            raw.read_until_closed()
+            assert time.monotonic() - started < 3

@@ -134,7 +134,7 @@ def small_memory(own_process: None, tmp_path: Path) -> Iterator[Client]:
     with running_broker(tmp_path, "[limits]\nmemory_high_watermark = 80000000\n") as broker:
         client = Client(broker)
         yield client
-    client.close()  # not before: a blocked connection waits with its close, too
+        client.vanish()  # a blocked connection would wait with its close, and the broker for an answer to its own
 
 
 def fill_until_blocked(publisher: BlockingChannel, queue: str) -> list[str]:
@@ -244,7 +244,7 @@ def test_a_vanished_client_is_forgotten(client: Client) -> None:
     watcher.queue_declare(queue, auto_delete=True)
     vanishing = client.channel()
     consume(vanishing, queue)
-    vanishing.connection._impl._transport._sock.close()
+    vanishing.connection._impl._transport._sock.close()  # this one alone, and not even shut down
 
     def gone() -> bool:
         try:
