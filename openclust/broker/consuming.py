@@ -85,7 +85,7 @@ def basic_consume(channel: Channel, method: BasicConsume) -> None:
     limit = channel.broker.limits.consumers_per_channel_max
     if len(consumers) >= limit:
         raise ChannelError(RESOURCE_ERROR, f"this channel has {limit} consumers, the most it may have")
-    if method.queue == REPLY_TO or method.queue.startswith(REPLY_PREFIX):
+    if method.queue == REPLY_TO:
         _consume_replies(channel, method, consumers, tag)
         return
     connection = channel.connection

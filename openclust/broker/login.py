@@ -175,8 +175,6 @@ def _tune_ok(connection: Connection, method: ConnectionTuneOk) -> None:
     connection.frame_max = frame_max
     connection.channel_max = negotiate(limits.channel_max, method.channel_max) or 65_535
     connection.heartbeat_s = method.heartbeat
-    if connection.heartbeat_s:
-        connection.broker.effects.append(StartHeartbeats(connection, connection.heartbeat_s))
 
 
 def _open(connection: Connection, method: ConnectionOpen) -> None:
@@ -200,3 +198,6 @@ def _open(connection: Connection, method: ConnectionOpen) -> None:
     connection.reader.frame_max = connection.frame_max or 2**31
     connection.send(method_frame(0, ConnectionOpenOk(known_hosts=broker.cluster.known_hosts())))
     broker.logged_in(connection)
+    # Not before: until a connection is open, the time for its handshake runs.
+    if connection.heartbeat_s:
+        broker.effects.append(StartHeartbeats(connection, connection.heartbeat_s))

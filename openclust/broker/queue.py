@@ -316,7 +316,7 @@ class Queue:
         )
         window = (settings.dedup, settings.dedup_size, settings.dedup_ttl_ms)
         if (before.dedup, before.dedup_size, before.dedup_ttl_ms) != window:
-            self.dedup = settings.dedup_window()
+            self.dedup = settings.dedup_window(self.vhost.broker.limits.dedup_window_max)
         if before.consumer_timeout_ms != settings.consumer_timeout_ms:
             for consumer in self.turns:
                 consumer.follow_timeout(settings.consumer_timeout_ms)

@@ -41,9 +41,11 @@ class QueueArgs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     dedup_header: str | None = None
     replicate: Literal["none", "configuration", "messages"] | None = None
 
-    def dedup_window(self) -> DedupWindow | None:
-        """A new, empty window if this queue drops repeated messages."""
-        return DedupWindow(self.dedup_size or DEDUP_SIZE_DEFAULT, self.dedup_ttl_ms or 0) if self.dedup else None
+    def dedup_window(self, size_max: int) -> DedupWindow | None:
+        """A new, empty window if this queue drops repeated messages; it remembers at most `size_max` of them."""
+        if not self.dedup:
+            return None
+        return DedupWindow(min(self.dedup_size or DEDUP_SIZE_DEFAULT, size_max), self.dedup_ttl_ms or 0)
 
 
 NO_ARGS = QueueArgs()

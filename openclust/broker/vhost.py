@@ -92,7 +92,9 @@ class VirtualHost:
             self._demand_same_exchange(existing, wanted)
             return existing
         if len(self.exchanges) >= self.broker.limits.exchanges_max:
-            raise ChannelError(RESOURCE_ERROR, f"vhost '{self.name}' has all the exchanges it may have")
+            raise ChannelError(
+                RESOURCE_ERROR, f"vhost '{self.name}' has {len(self.exchanges)} exchanges, the most it may"
+            )
         alternate = wanted.arguments.get("alternate-exchange")
         if alternate is not None and not isinstance(alternate, str):
             place = f"exchange '{wanted.name}' in vhost '{self.name}'"

@@ -218,7 +218,7 @@ class Server:
         name = (login_name(certificate, self.config.tls.login_from) if certificate else None) or ""
         connection = Connection(self.broker, _peer((address[0], address[1]), certificate_name=name, is_tls=True))
         connection.transport = stream
-        self.wheel.add(connection, self.config.limits.handshake_timeout_ms)
+        self.wheel.add(connection, self.config.limits.handshake_timeout_ms // 2)
         return connection
 
     def _has_room(self, host: str) -> bool:
@@ -253,6 +253,7 @@ class Server:
         self.broker.wall_clock_s = int(time.time())
         for connection in self.wheel.advance(now_ms):
             self._due(connection, now_ms)
+        self._refresh_users()
         self.turn_soon()
         self.loop.call_later(WHEEL_TICK_MS / 1_000, self.tick)
 
@@ -313,7 +314,7 @@ class Server:
                 config.tls.port,
                 ssl=server_context(config.tls),
                 backlog=config.listen.backlog,
-                ssl_handshake_timeout=config.limits.handshake_timeout_ms / 1_000,
+                ssl_handshake_timeout=config.limits.handshake_timeout_ms / 2_000,
             )
             log.info("accepting TLS on %s:%d", config.tls.host or config.listen.host, config.tls.port)
         self.tick()

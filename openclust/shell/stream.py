@@ -231,7 +231,8 @@ class TlsStream(asyncio.Protocol):
         self.heard = True
         self.sent = False
         self.silent = 0
-        self.born_ms = server.now_ms()
+        # The TLS handshake had half of the time there is.
+        self.born_ms = server.now_ms() - server.config.limits.handshake_timeout_ms // 2
         self.connection: Connection | None = None
         self.transport: asyncio.Transport | None = None
 

@@ -242,7 +242,13 @@ def test_a_quorum_queue_is_durable_and_shared(durable: bool, exclusive: bool, au
 
 
 def test_a_dedup_window_is_made_only_where_it_is_asked_for() -> None:
-    assert NO_ARGS.dedup_window() is None
-    window = parsed({"x-message-deduplication": True, "x-deduplication-size": 1}).dedup_window()
+    assert NO_ARGS.dedup_window(10) is None
+    window = parsed({"x-message-deduplication": True, "x-deduplication-size": 1}).dedup_window(10)
     assert window is not None
     assert [window.seen(key, 0) for key in ("a", "b", "a")] == [False, False, False]
+
+
+def test_a_dedup_window_is_no_larger_than_the_broker_allows() -> None:
+    window = parsed({"x-message-deduplication": True, "x-deduplication-size": 100}).dedup_window(2)
+    assert window is not None
+    assert [window.seen(key, 0) for key in ("a", "b", "c", "a")] == [False, False, False, False]
