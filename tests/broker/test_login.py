@@ -193,9 +193,11 @@ def test_wishes_out_of_bounds_are_refused(stranger: Client, wish: dict[str, int]
 
 
 @pytest.mark.parametrize("heartbeat_s", [0, 5, 600])
-def test_heartbeats_are_as_the_client_wants_them(stranger: Client, heartbeat_s: int) -> None:
+def test_heartbeats_are_as_the_client_wants_them_once_it_is_in(stranger: Client, heartbeat_s: int) -> None:
     stranger.start()
     stranger.connection.receive(method_frame(0, ConnectionTuneOk(heartbeat=heartbeat_s)))
+    assert not stranger.broker.effects
+    stranger.connection.receive(method_frame(0, ConnectionOpen()))
     started = [each for each in stranger.broker.effects if isinstance(each, StartHeartbeats)]
     assert [each.interval_s for each in started] == ([heartbeat_s] if heartbeat_s else [])
 

@@ -90,10 +90,9 @@ def test_subscribers_that_do_not_read_cost_their_own_bounds_only(tmp_path: Path)
 
 
 def test_a_client_that_never_opens_is_closed_whatever_its_heartbeat(tmp_path: Path) -> None:
-    with running_broker(tmp_path, "[limits]\nhandshake_timeout_ms = 500\n") as broker:
-        with RawClient(broker) as raw:
-            raw.log_in()
-            raw.send(commands.Connection.TuneOk(0, 131072, 600))
-            started = time.monotonic()
-            raw.read_until_closed()
-            assert time.monotonic() - started < 3
+    with running_broker(tmp_path, "[limits]\nhandshake_timeout_ms = 500\n") as broker, RawClient(broker) as raw:
+        raw.log_in()
+        raw.send(commands.Connection.TuneOk(0, 131072, 600))
+        started = time.monotonic()
+        raw.read_until_closed()
+        assert time.monotonic() - started < 3
