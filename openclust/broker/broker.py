@@ -175,9 +175,8 @@ class Broker:
 
     def connection_lost(self, connection: Connection) -> None:
         """A connection's transport is gone."""
-        was_open = hasattr(connection, "vhost")
         connection.lost()
-        if was_open:
+        if connection.was_open:
             self._open_count -= 1
 
     def close_all(self, code: int, text: str) -> None:

@@ -247,6 +247,11 @@ class Connection:
             text = f"{action} access to '{resource}' in vhost '{self.vhost.name}' refused for user '{self.user.name}'"
             raise ChannelError(ACCESS_REFUSED, text)
 
+    @property
+    def was_open(self) -> bool:
+        """Whether it ever got in."""
+        return hasattr(self, "vhost")
+
     def can(self, capability: str) -> bool:
         """Whether the client announced a capability."""
         capabilities = self.client_properties.get("capabilities")
@@ -283,17 +288,12 @@ class Connection:
         self.release_all()
         # What comes behind a waiting publish is still to be read: the peer's answer is in it.
         self.release()
-        was_open = self.state is State.OPEN
         self.state = State.CLOSING
         method = ConnectionClose(
             reply_code=code, reply_text=cut(text), failing_class_id=class_id, failing_method_id=method_id
         )
         self.send(method_frame(0, method))
-        if was_open:
-            self.broker.closing.append(self)
-        else:
-            # Who never got in is told why, and not waited for.
-            self.end()
+        self.broker.closing.append(self)
 
     def end(self) -> None:
         """Nothing more will be said: write what is in the outbox and close."""

@@ -45,7 +45,10 @@ def basic_qos(channel: Channel, method: BasicQos) -> None:
     """RabbitMQ's meaning: without `global` for each new consumer, with it for all of the channel together."""
     if method.prefetch_size:
         raise ConnectionError(NOT_IMPLEMENTED, f"prefetch_size != 0 ({method.prefetch_size})")
-    if method.global_:
+    # kombu takes any broker that is not called RabbitMQ for one of the specification, where a qos without `global` is
+    # the whole channel's: so Celery raises its prefetch while tasks wait for their eta.
+    by_specification = channel.connection.client_properties.get("product") == "py-amqp"
+    if method.global_ or by_specification:
         channel.prefetch_all = method.prefetch_count
         channel.wake_consumers()
     else:

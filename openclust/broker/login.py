@@ -152,7 +152,7 @@ def checked(connection: Connection, credentials: Credentials, user: User | None)
 
 def _refuse(connection: Connection) -> None:
     """0-9-1 says to just close the socket; who announced the capability is told why."""
-    connection.hold = ""
+    connection.release()
     if connection.can("authentication_failure_close"):
         text = (
             f"ACCESS_REFUSED - Login was refused using authentication mechanism {connection.mechanism}. "

@@ -41,6 +41,7 @@ WHEEL_TICK_MS = 100
 WHEEL_SLOTS = 1_024
 CLOSE_WAIT_MS = 2_000
 CLOSE_OK_WAIT_MS = 10_000
+REFUSED_WAIT_MS = 1_000
 GOODBYE_S = 5.0
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -116,7 +117,8 @@ class Server:
         broker.turn_done()
         if broker.closing:
             for connection in broker.closing:
-                self.wheel.add(connection, CLOSE_OK_WAIT_MS)
+                # Who never got in is told why, and has a moment to read it.
+                self.wheel.add(connection, CLOSE_OK_WAIT_MS if connection.was_open else REFUSED_WAIT_MS)
             broker.closing.clear()
         if broker.dirty or broker.effects or broker.dead_letters or broker.confirming:
             self.turn_soon()
@@ -262,7 +264,10 @@ class Server:
         if connection.state is State.OPEN:
             self._beat(connection, transport)
             return
-        if connection.state not in (State.CLOSING, State.CLOSED):
+        if connection.state is State.CLOSING:
+            connection.end()
+            return
+        if connection.state is not State.CLOSED:
             left_ms = transport.born_ms + self.config.limits.handshake_timeout_ms - now_ms
             if left_ms > 0:
                 self.wheel.add(connection, left_ms)

@@ -8,7 +8,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from openclust.broker.connection import Connection
-from openclust.wire.handshake import State
 
 if TYPE_CHECKING:
     from openclust.shell.server import Server
@@ -194,8 +193,10 @@ class Stream:
     def finish(self) -> None:
         self.flush()
         self.finishing = True
-        if self.sock is not None and self.pending is None:
-            self._shut()
+        if self.sock is not None:
+            self.server.close_later(self.connection)
+            if self.pending is None:
+                self._shut()
 
     def _shut(self) -> None:
         """Say that nothing more comes, and wait for the peer's end: closing at once could cost it our last words."""
@@ -206,7 +207,6 @@ class Stream:
             self.lost()
             return
         self.resume_reading()
-        self.server.close_later(self.connection)
 
     def abort(self) -> None:
         self.lost()
@@ -287,10 +287,9 @@ class TlsStream(asyncio.Protocol):
 
     def finish(self) -> None:
         self.flush()
-        if self.transport is not None:
+        if self.transport is not None and self.connection is not None:
+            self.server.close_later(self.connection)
             self.transport.close()
-            if self.connection is not None and self.connection.state is State.CLOSED:
-                self.server.close_later(self.connection)
 
     def abort(self) -> None:
         if self.transport is not None:

@@ -133,10 +133,9 @@ class FrameReader:
     def _frame(self, data: bytes, at: int, end: int) -> int:
         """Hand over the one frame at `at`. Where the next begins, 0 if this one is incomplete or not taken."""
         kind, channel, size = ENVELOPE.unpack_from(data, at)
-        if size + FRAME_OVERHEAD > self.frame_max:
-            raise ConnectionError(
-                FRAME_ERROR, f"a frame of {size + FRAME_OVERHEAD} bytes where at most {self.frame_max} were agreed"
-            )
+        # Envelope and end count by the specification; clients that leave them out are let, as by RabbitMQ.
+        if size > self.frame_max:
+            raise ConnectionError(FRAME_ERROR, f"a frame of {size} bytes where at most {self.frame_max} were agreed")
         stop = at + 7 + size
         if stop >= end:
             return 0

@@ -96,6 +96,7 @@ def test_a_wrong_password_is_refused_with_the_reason(stranger: Client) -> None:
     assert stranger.closed is not None
     assert stranger.closed.code == 403
     assert "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN" in stranger.closed.text
+    stranger.send(ConnectionCloseOk(), channel=0)
     assert stranger.is_finished
 
 
@@ -204,13 +205,13 @@ def test_heartbeats_are_as_the_client_wants_them_once_it_is_in(stranger: Client,
 
 def test_frames_are_small_until_the_connection_is_open(stranger: Client) -> None:
     stranger.feed(PROTOCOL_HEADER)
-    stranger.feed(frame(FRAME_METHOD, 0, bytes(4_096)))
+    stranger.feed(frame(FRAME_METHOD, 0, bytes(4_097)))
     assert stranger.closed is not None and stranger.closed.code == 501
 
 
 def test_a_frame_past_the_agreed_size_closes_the_connection(broker: Broker) -> None:
     client = Client(broker, frame_max=4_096)
-    client.feed(frame(FRAME_METHOD, 1, bytes(4_089)))
+    client.feed(frame(FRAME_METHOD, 1, bytes(4_097)))
     assert client.closed is not None and client.closed.code == 501
 
 
@@ -266,6 +267,7 @@ def test_what_has_no_place_before_the_login_ends_it(stranger: Client, frames: by
     stranger.feed(PROTOCOL_HEADER)
     stranger.feed(frames)
     assert stranger.closed is not None and stranger.closed.code == code
+    stranger.send(ConnectionCloseOk(), channel=0)
     assert stranger.is_finished
 
 
