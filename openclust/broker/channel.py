@@ -70,6 +70,7 @@ class Channel:
         "consumers",
         "deadline_ms",
         "delivery_tag",
+        "fetched",
         "flowing",
         "incoming",
         "last_queue",
@@ -98,6 +99,8 @@ class Channel:
         self.delivery_tag = 0
         self.prefetch_each = 0
         self.prefetch_all = 0
+        # How many of the unacknowledged were fetched by basic.get.
+        self.fetched = 0
         self.last_queue = ""
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
@@ -138,7 +141,9 @@ class Channel:
     def has_credit(self) -> bool:
         """Whether another delivery fits what the channel may hold unacknowledged."""
         held = len(self.unacked) if self.transaction is None else self.held_count()
-        if (not self.prefetch_all or held < self.prefetch_all) and held < self.broker.limits.unacked_per_channel_max:
+        # What basic.get fetched is in nobody's way, as in RabbitMQ.
+        all_out = self.prefetch_all and held - self.fetched >= self.prefetch_all
+        if not all_out and held < self.broker.limits.unacked_per_channel_max:
             return True
         self.starved = True
         return False
@@ -157,6 +162,8 @@ class Channel:
         timeout_ms = consumer.timeout_ms if consumer is not None else self.broker.limits.consumer_timeout_ms
         if timeout_ms and not 0 < self.deadline_ms <= now_ms + timeout_ms:
             self.broker.deadlines.wake(self, now_ms + timeout_ms)
+        if consumer is None:
+            self.fetched += 1
         self.unacked[tag] = Unacked(queue, consumer, entry, now_ms, tag)
 
     def ack(self, tag: int, multiple: bool) -> None:
@@ -185,6 +192,8 @@ class Channel:
             consumer.unacked -= 1
             if not consumer.waiting and not self.starved:
                 consumer.wake()
+        else:
+            self.fetched -= 1
         if self.starved:
             self.wake_consumers()
 
@@ -198,6 +207,8 @@ class Channel:
             if item.consumer is not None:
                 item.consumer.unacked -= 1
                 consumers[item.consumer] = None
+            else:
+                self.fetched -= 1
         for queue in queues:
             queue.dispatch()
         for consumer in consumers:

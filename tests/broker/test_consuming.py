@@ -678,3 +678,18 @@ def test_a_queue_can_have_a_timeout_of_its_own(alice: Client) -> None:
     alice.publish("q")
     later(alice.broker, 50)
     assert alice.channel_error().code == 406
+
+
+def test_what_was_fetched_takes_no_credit_from_consumers(alice: Client) -> None:
+    alice.queue("q")
+    for _ in range(4):
+        alice.publish("q")
+    alice.call(BasicQos(prefetch_count=1, global_=True), BasicQosOk)
+    for _ in range(2):
+        alice.get("q", no_ack=False)
+    alice.consume("q")
+    assert len(alice.deliveries()) == 1
+    alice.ack(2, multiple=True)
+    assert alice.deliveries() == []
+    alice.ack(3)
+    assert len(alice.deliveries()) == 1

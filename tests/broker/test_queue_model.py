@@ -208,7 +208,8 @@ class QueueMachine(RuleBasedStateMachine):
             assert delivery.tag > max(held, default=0)
             held[delivery.tag] = (number, tag)
             limit = self.prefetch_all.get(place, 0)
-            assert not limit or len(held) <= limit, "more than the channel's credit"
+            of_consumers = [each for _, each in held.values() if each]
+            assert not limit or len(of_consumers) <= limit, "more than the channel's credit"
         return number
 
     @invariant()
