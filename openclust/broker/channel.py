@@ -68,9 +68,9 @@ class Channel:
         "confirms",
         "connection",
         "consumers",
+        "credit_used",
         "deadline_ms",
         "delivery_tag",
-        "fetched",
         "flowing",
         "incoming",
         "last_queue",
@@ -99,8 +99,8 @@ class Channel:
         self.delivery_tag = 0
         self.prefetch_each = 0
         self.prefetch_all = 0
-        # How many of the unacknowledged were fetched by basic.get.
-        self.fetched = 0
+        # How many deliveries its consumers have to acknowledge, or to commit.
+        self.credit_used = 0
         self.last_queue = ""
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
@@ -141,9 +141,9 @@ class Channel:
     def has_credit(self) -> bool:
         """Whether another delivery fits what the channel may hold unacknowledged."""
         held = len(self.unacked) if self.transaction is None else self.held_count()
-        # What basic.get fetched is in nobody's way, as in RabbitMQ.
-        all_out = self.prefetch_all and held - self.fetched >= self.prefetch_all
-        if not all_out and held < self.broker.limits.unacked_per_channel_max:
+        # What basic.get fetched takes no credit, as in RabbitMQ.
+        has_credit = not self.prefetch_all or self.credit_used < self.prefetch_all
+        if has_credit and held < self.broker.limits.unacked_per_channel_max:
             return True
         self.starved = True
         return False
@@ -162,8 +162,8 @@ class Channel:
         timeout_ms = consumer.timeout_ms if consumer is not None else self.broker.limits.consumer_timeout_ms
         if timeout_ms and not 0 < self.deadline_ms <= now_ms + timeout_ms:
             self.broker.deadlines.wake(self, now_ms + timeout_ms)
-        if consumer is None:
-            self.fetched += 1
+        if consumer is not None:
+            self.credit_used += 1
         self.unacked[tag] = Unacked(queue, consumer, entry, now_ms, tag)
 
     def ack(self, tag: int, multiple: bool) -> None:
@@ -190,10 +190,9 @@ class Channel:
         consumer = item.consumer
         if consumer is not None:
             consumer.unacked -= 1
+            self.credit_used -= 1
             if not consumer.waiting and not self.starved:
                 consumer.wake()
-        else:
-            self.fetched -= 1
         if self.starved:
             self.wake_consumers()
 
@@ -206,9 +205,8 @@ class Channel:
             queues[item.queue] = None
             if item.consumer is not None:
                 item.consumer.unacked -= 1
+                self.credit_used -= 1
                 consumers[item.consumer] = None
-            else:
-                self.fetched -= 1
         for queue in queues:
             queue.dispatch()
         for consumer in consumers:

@@ -110,7 +110,7 @@ def _may_take(queue: Queue, consumer: Consumer) -> bool:
 
 
 def _check_channel(channel: Channel) -> None:
-    assert channel.fetched == sum(item.consumer is None for item in _unacked_of(channel)) or channel.state != OPEN
+    assert channel.credit_used == sum(item.consumer is not None for item in _unacked_of(channel))
     for tag, item in channel.unacked.items():
         assert tag == item.tag and channel.lowest_tag <= tag <= channel.delivery_tag
         assert item.consumer is None or item.consumer.channel is channel
