@@ -151,7 +151,8 @@ class QueueMachine(RuleBasedStateMachine):
             self._forget((index, number))
         self.clients[index].lose()
         self.clients[index] = self._client()
-        self._hear()
+        # Its channels return one after another: what one returned may be gone before an older one is back.
+        self._hear(in_order=False)
 
     @rule()
     def purge(self) -> None:
@@ -187,7 +188,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.ready.remove(number)
         return number
 
-    def _hear(self) -> None:
+    def _hear(self, *, in_order: bool = True) -> None:
         """What came to all: the first of what waited, and to each channel in ascending order."""
         before = sorted(self.ready)
         came: list[int] = []
@@ -195,9 +196,9 @@ class QueueMachine(RuleBasedStateMachine):
             for channel in range(1, CHANNELS + 1):
                 place = (index, channel)
                 here = [self._deliver(place, delivery) for delivery in client.deliveries(channel)]
-                assert here == sorted(here), "out of order"
+                assert here == sorted(here) or not in_order, "out of order"
                 came += here
-        assert sorted(came) == before[: len(came)], "somebody was passed over"
+        assert sorted(came) == before[: len(came)] or not in_order, "somebody was passed over"
 
     def _deliver(self, place: Place, delivery: Delivery) -> int:
         number = self._take(delivery)
