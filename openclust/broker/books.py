@@ -32,10 +32,17 @@ class Books:
         if not message.holders:
             self.held_bytes -= message.cost
 
+    @property
+    def used_bytes(self) -> int:
+        return self.base_bytes + self.held_bytes + self.outbox_bytes
+
+    def is_overdrawn(self) -> bool:
+        """Whether even what was begun before the alarm has become too much."""
+        return self.alarm and self.used_bytes > self.high_bytes * 5 // 4
+
     def alarm_changed(self) -> bool:
         """Look at the sums again; whether `alarm` is another than before."""
-        used = self.base_bytes + self.held_bytes + self.outbox_bytes
-        now = used > (self.high_bytes * 9 // 10 if self.alarm else self.high_bytes)
+        now = self.used_bytes > (self.high_bytes * 9 // 10 if self.alarm else self.high_bytes)
         changed = now is not self.alarm
         self.alarm = now
         return changed

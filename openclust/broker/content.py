@@ -6,7 +6,7 @@ import msgspec
 
 from openclust.broker.channel import OPEN, Channel
 from openclust.broker.publishing import publish, too_large
-from openclust.wire.errors import FRAME_ERROR, SYNTAX_ERROR, UNEXPECTED_FRAME, ConnectionError
+from openclust.wire.errors import FRAME_ERROR, RESOURCE_ERROR, SYNTAX_ERROR, UNEXPECTED_FRAME, ConnectionError
 from openclust.wire.methods import BasicPublish
 from openclust.wire.properties import PREAMBLE
 
@@ -63,7 +63,11 @@ def take_body(channel: Channel, payload: bytes) -> None:
     if payload:
         incoming.pieces.append(payload)
         incoming.got += len(payload)
-        channel.broker.books.held_bytes += len(payload)
+        books = channel.broker.books
+        books.held_bytes += len(payload)
+        if books.is_overdrawn():
+            # The alarm stops no message in the middle: so many of them together must have an end.
+            raise ConnectionError(RESOURCE_ERROR, "no memory is left for a message in progress")
     if incoming.got > incoming.size:
         raise ConnectionError(UNEXPECTED_FRAME, "a content body is larger than its header said")
     if incoming.got == incoming.size:

@@ -189,6 +189,25 @@ def test_a_slow_socket_stops_its_deliveries_and_loses_none(new_broker: NewBroker
     slow.read_on()
 
 
+def test_deliveries_go_on_when_half_of_the_bound_is_taken(new_broker: NewBroker) -> None:
+    broker = new_broker(outbox_bytes_max=10_000)
+    sender, slow = Client(broker), Client(broker)
+    sender.queue("q")
+    slow.consume("q")
+    slow.stop_reading()
+    for _ in range(30):
+        sender.publish("q", b"x" * 1_000)
+    waiting = len(slow.unread)
+    slow.connection.flushed(5_001)
+    turn(broker)
+    assert len(slow.unread) == waiting
+    slow.connection.flushed(5_000)
+    turn(broker)
+    assert len(slow.unread) > waiting
+    slow.read_on()
+    assert len(slow.deliveries()) == 30
+
+
 def test_a_slow_socket_is_charged_for_what_it_has_not_taken(alice: Client, bob: Client) -> None:
     alice.queue("q")
     bob.consume("q", no_ack=True)

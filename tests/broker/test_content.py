@@ -143,3 +143,31 @@ def test_empty_body_frames_cost_nothing(alice: Client) -> None:
     assert incoming is not None and len(incoming.pieces) == 0
     alice.feed(body(b"x"))
     assert alice.count("q") == 1
+
+
+def test_the_alarm_lets_a_message_in_progress_end(new_broker: NewBroker) -> None:
+    broker = new_broker(memory_high_bytes=10_000)
+    client, other = Client(broker), Client(broker)
+    other.queue("q")
+    client.feed(PUBLISH + header(1_000) + body(b"x" * 500))
+    other.publish("q", b"x" * 10_000)
+    assert broker.books.alarm
+    client.feed(body(b"x" * 500))
+    assert other.count("q") == 2
+
+
+def test_messages_in_progress_cannot_take_all_memory(new_broker: NewBroker) -> None:
+    """All of them began before the alarm, and none of them ends."""
+    broker = new_broker(memory_high_bytes=10_000)
+    greedy, other = Client(broker), Client(broker)
+    for number in range(1, 31):
+        if number > 1:
+            greedy.open_channel(number)
+        greedy.feed(method_frame(number, BasicPublish(routing_key="q")) + header(2_000, channel=number))
+    for number in range(1, 31):
+        greedy.feed(body(b"x" * 1_000, channel=number))
+    assert greedy.closed is not None and greedy.closed.code == 506
+    assert broker.books.held_bytes == 0
+    other.queue("q")
+    other.publish("q")
+    assert other.count("q") == 1
