@@ -28,7 +28,7 @@ from openclust.shell.log import fields
 from openclust.shell.logins import Logins
 from openclust.shell.memory import high_watermark_bytes
 from openclust.shell.open_files import raise_open_files_limit
-from openclust.shell.stream import Stream, TlsStream, Transport
+from openclust.shell.stream import GONE, Stream, TlsStream, Transport
 from openclust.shell.timer_wheel import TimerWheel
 from openclust.shell.tls_context import login_name, server_context
 from openclust.wire.errors import CONNECTION_FORCED
@@ -242,6 +242,8 @@ class Server:
             self.broker.note("warning", "client closed its socket without closing the connection", connection)
         self.wheel.remove(connection)
         self.broker.connection_lost(connection)
+        # Connection and transport name each other, and the garbage collector seldom comes.
+        connection.transport = GONE
         self.turn_soon()
 
     def close_later(self, connection: Connection) -> None:

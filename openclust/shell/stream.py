@@ -37,6 +37,24 @@ class Transport(Protocol):
         """Close now."""
 
 
+class Gone:
+    """The transport of a connection that has none any more."""
+
+    __slots__ = ()
+
+    heard = sent = False
+    silent = born_ms = 0
+
+    def flush(self) -> None: ...
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+    def finish(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+GONE = Gone()
+
+
 class Stream:
     """A plain socket on the event loop, without an asyncio transport: half the memory, and fewer steps a write."""
 
