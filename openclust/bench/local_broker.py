@@ -23,7 +23,8 @@ class LocalBroker:
     def __enter__(self) -> LocalBroker:
         self.url = BrokerUrl(host="127.0.0.1", port=_free_port())
         self._log = tempfile.TemporaryFile()
-        command = ["start", "--no-http", "--cluster-key", "bench", "--host", self.url.host, "--port", str(self.url.port)]
+        address = ["--host", self.url.host, "--port", str(self.url.port)]
+        command = ["start", "--no-http", "--cluster-key", "bench", *address]
         # Its own session: Ctrl-C is for the bench, which then ends the broker when it has cleaned up.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "openclust", *command],
