@@ -137,14 +137,18 @@ def small_memory(own_process: None, tmp_path: Path) -> Iterator[Client]:
         client.vanish()  # a blocked connection would wait with its close, and the broker for an answer to its own
 
 
-def fill_until_blocked(publisher: BlockingChannel, queue: str) -> list[str]:
-    """Publish until the broker says connection.blocked; the list takes what it says from here on."""
+def fill_until_blocked(publisher: BlockingChannel, consumer: BlockingChannel, queue: str) -> list[str]:
+    """Publish until the broker says connection.blocked; the list takes what it says from here on.
+
+    Each message is seen in the queue before the next is sent: pika waits until a publish is written, and more than the
+    sockets hold would never be while the broker does not read.
+    """
     events: list[str] = []
     publisher.connection.add_on_connection_blocked_callback(lambda _, frame: events.append(frame.method.reason))
     publisher.connection.add_on_connection_unblocked_callback(lambda *_: events.append("unblocked"))
-    for _ in range(1_000):
+    for count in range(1, 1_000):
         publish(publisher, queue, bytes(100_000))
-        publisher.connection.process_data_events(0)
+        pump(publisher, lambda: events or depth(consumer, queue) == count)  # noqa: B023
         if events:
             return events
     raise AssertionError("100 MB are published, and the connection is not blocked")
@@ -153,7 +157,7 @@ def fill_until_blocked(publisher: BlockingChannel, queue: str) -> list[str]:
 def test_the_memory_mark_blocks_publishers_and_never_consumers(small_memory: Client) -> None:
     consumer, publisher = small_memory.channel(), small_memory.channel()
     queue = temporary_queue(consumer)
-    events = fill_until_blocked(publisher, queue)
+    events = fill_until_blocked(publisher, consumer, queue)
     assert "memory" in events[0]
     held = depth(consumer, queue)
     publish(publisher, queue, b"waits")
@@ -175,7 +179,7 @@ def while_it_drains(consumer: BlockingChannel, publisher: BlockingChannel, event
 def test_publishers_go_on_when_the_memory_is_free_again(small_memory: Client) -> None:
     consumer, publisher = small_memory.channel(), small_memory.channel()
     queue = temporary_queue(consumer)
-    events = fill_until_blocked(publisher, queue)
+    events = fill_until_blocked(publisher, consumer, queue)
     publish(publisher, queue, b"waits")
     inbox = consume(consumer, queue, auto_ack=True)
     while_it_drains(consumer, publisher, events)
