@@ -55,7 +55,9 @@ class DeleteQueue(_Change, frozen=True, kw_only=True):
     if_empty: bool = False
 
 
-class Bind(_Change, frozen=True, kw_only=True):
+class _Binding(_Change, frozen=True, kw_only=True):
+    """The two ends of a binding, and what is between."""
+
     source: str
     destination: str
     to_exchange: bool = False
@@ -63,12 +65,12 @@ class Bind(_Change, frozen=True, kw_only=True):
     arguments: Table = {}
 
 
-class Unbind(_Change, frozen=True, kw_only=True):
-    source: str
-    destination: str
-    to_exchange: bool = False
-    routing_key: str = ""
-    arguments: Table = {}
+class Bind(_Binding, frozen=True, kw_only=True):
+    pass
+
+
+class Unbind(_Binding, frozen=True, kw_only=True):
+    pass
 
 
 class PutPolicy(_Change, frozen=True, kw_only=True):

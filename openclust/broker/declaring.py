@@ -115,22 +115,19 @@ def exchange_delete(channel: Channel, method: ExchangeDelete) -> None:
 
 @handles(ExchangeBind)
 def exchange_bind(channel: Channel, method: ExchangeBind) -> None:
-    source, destination = _demand_ends(channel, method.source, method.destination, to_exchange=True)
-    change = Bind(
-        vhost=channel.connection.vhost.name,
-        source=source,
-        destination=destination,
-        to_exchange=True,
-        routing_key=method.routing_key,
-        arguments=method.arguments,
-    )
-    define(channel, change, method, _answer(channel, method.no_wait, ExchangeBindOk()))
+    _change_exchange_binding(channel, method, Bind, ExchangeBindOk())
 
 
 @handles(ExchangeUnbind)
 def exchange_unbind(channel: Channel, method: ExchangeUnbind) -> None:
+    _change_exchange_binding(channel, method, Unbind, ExchangeUnbindOk())
+
+
+def _change_exchange_binding(
+    channel: Channel, method: ExchangeBind | ExchangeUnbind, kind: type[Bind | Unbind], ok: Method
+) -> None:
     source, destination = _demand_ends(channel, method.source, method.destination, to_exchange=True)
-    change = Unbind(
+    change = kind(
         vhost=channel.connection.vhost.name,
         source=source,
         destination=destination,
@@ -138,7 +135,7 @@ def exchange_unbind(channel: Channel, method: ExchangeUnbind) -> None:
         routing_key=method.routing_key,
         arguments=method.arguments,
     )
-    define(channel, change, method, _answer(channel, method.no_wait, ExchangeUnbindOk()))
+    define(channel, change, method, _answer(channel, method.no_wait, ok))
 
 
 def _demand_ends(channel: Channel, source: str, destination: str, *, to_exchange: bool) -> tuple[str, str]:
