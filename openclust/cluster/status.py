@@ -1,0 +1,56 @@
+"""What a primary tells its peers of itself, every heartbeat and whenever it changes."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Phase = Literal["starting", "active"]
+
+
+class Seniority(msgspec.Struct, frozen=True, order=True):
+    """When a broker took its place, then its name: the smallest is the most senior."""
+
+    stamp_ms: int
+    name: str
+
+
+class Reign(msgspec.Struct, frozen=True, order=True):
+    """One root's time: the epoch, and who is root in it."""
+
+    epoch: int
+    root: str
+
+
+class Position(msgspec.Struct, frozen=True, order=True):
+    """A place in the log."""
+
+    epoch: int = 0
+    sequence: int = 0
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """`number` ascends with every status of one broker; `heard` are the numbers it heard last, by name.
+
+    `stands_in` is the epoch for which the sender wants to be elected, 0 if it does not. `vote` is its last vote,
+    `reign` the root it serves under, itself included.
+    """
+
+    number: int
+    seniority: Seniority
+    phase: Phase
+    position: Position = Position()
+    stands_in: int = 0
+    vote: Reign | None = None
+    reign: Reign | None = None
+    heard: dict[str, int] = {}
+
+    @property
+    def name(self) -> str:
+        return self.seniority.name
+
+    @property
+    def epoch(self) -> int:
+        """The highest epoch that the sender has acted in."""
+        return max(self.stands_in, self.vote.epoch if self.vote else 0, self.reign.epoch if self.reign else 0)

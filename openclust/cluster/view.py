@@ -1,0 +1,211 @@
+"""One primary's view of the others: who is there, who is senior, who supports it."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from openclust.cluster.status import Phase, Position, Reign, Seniority, Status
+
+
+class Role(Enum):
+    """What a primary is in the cluster, as far as it knows."""
+
+    STARTING = "starting"
+    ELECTOR = "elector"
+    BACKUP = "backup"
+    TAKING_OVER = "taking over"
+    ROOT = "root"
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """What all primaries of a cluster agree on. `primaries` are the defined ones."""
+
+    primaries: tuple[str, ...]
+    heartbeat_ms: int = 100
+    missed_max: int = 3
+    lease_beats: int = 2
+    start_grace_ms: int = 5_000
+
+    @property
+    def offline_ms(self) -> int:
+        return self.heartbeat_ms * self.missed_max
+
+    @property
+    def lease_ms(self) -> int:
+        """How long a root may act on having been heard. Shorter than the voters' wait, for clocks that run unlike."""
+        return self.heartbeat_ms * self.lease_beats * 9 // 10
+
+    @property
+    def wait_ms(self) -> int:
+        """How long who heard a root votes for no other."""
+        return self.heartbeat_ms * self.lease_beats
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """What is known of another primary. `echoed_ms` is when we sent the last of our statuses that it has heard."""
+
+    status: Status
+    heard_ms: int
+    echoed_ms: int = -1
+    lost: bool = False
+
+
+class Election(msgspec.Struct, frozen=True, kw_only=True):
+    """One primary's view. `sent` keeps the times of our last statuses, to know what an echo means.
+
+    `promised_to` is whom it may still have as root, `promised_ms` when that was last so: for a while it votes for no
+    other.
+    """
+
+    terms: Terms
+    seniority: Seniority
+    now_ms: int
+    began_ms: int
+    first_stamp_ms: int
+    role: Role = Role.STARTING
+    number: int = 0
+    position: Position = Position()
+    stands_in: int = 0
+    vote: Reign | None = None
+    reign: Reign | None = None
+    peers: dict[str, Peer] = {}
+    sent: dict[int, int] = {}
+    promised_to: str = ""
+    promised_ms: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.seniority.name
+
+    def status(self) -> Status:
+        phase: Phase = "starting" if self.role is Role.STARTING else "active"
+        return Status(
+            number=self.number,
+            seniority=self.seniority,
+            phase=phase,
+            position=self.position,
+            stands_in=self.stands_in,
+            vote=self.vote,
+            reign=self.reign,
+            heard={name: peer.status.number for name, peer in sorted(self.peers.items())},
+        )
+
+
+def begin(terms: Terms, name: str, stamp_ms: int, now_ms: int, vote: Reign | None = None) -> Election:
+    """A primary that starts, with the vote that its store holds. Its wait begins anew: it may have followed a root."""
+    assert name in terms.primaries, "only primaries elect"
+    return Election(
+        terms=terms,
+        seniority=Seniority(stamp_ms, name),
+        now_ms=now_ms,
+        began_ms=now_ms,
+        first_stamp_ms=stamp_ms,
+        vote=vote,
+        promised_ms=now_ms,
+    )
+
+
+# -- who is there
+
+
+def is_online(election: Election, name: str) -> bool:
+    """Whether the peer was heard within the heartbeats that may be missed, and its link has not ended since."""
+    peer = election.peers.get(name)
+    return peer is not None and not peer.lost and election.now_ms - peer.heard_ms < election.terms.offline_ms
+
+
+def is_starting(election: Election, name: str) -> bool:
+    """Whether the peer counts as one that still starts: it says so, or was never heard and has time left."""
+    peer = election.peers.get(name)
+    if peer is None:
+        return election.now_ms - election.began_ms < election.terms.start_grace_ms
+    return is_online(election, name) and peer.status.phase == "starting"
+
+
+def electorate(election: Election) -> list[str]:
+    """The primaries that are not offline, this one included; those that start are among them, and vote no."""
+    others = (name for name in election.terms.primaries if name != election.name)
+    return sorted(
+        [election.name, *(each for each in others if is_online(election, each) or is_starting(election, each))]
+    )
+
+
+def active(election: Election) -> list[Seniority]:
+    """The active primaries that are heard, this one included, most senior first."""
+    found = [election.seniority] if election.role is not Role.STARTING else []
+    for name in election.terms.primaries:
+        if name != election.name and is_online(election, name):
+            status = election.peers[name].status
+            if status.phase == "active":
+                found.append(status.seniority)
+    return sorted(found)
+
+
+def _echoes(election: Election) -> dict[str, int]:
+    """Who follows this root or has voted for it, and when we sent what it last heard from us."""
+    mine = Reign(election.reign.epoch if election.reign else election.stands_in, election.name)
+    found = {}
+    for name in election.terms.primaries:
+        peer = election.peers.get(name)
+        if name == election.name or peer is None or peer.lost:
+            continue
+        if mine in (peer.status.reign, peer.status.vote) and peer.status.epoch <= mine.epoch:
+            found[name] = peer.echoed_ms
+    return found
+
+
+def supporters(election: Election) -> list[str]:
+    """Who supports this root, or candidate, and has heard from it within the lease; itself included."""
+    since = election.now_ms - election.terms.lease_ms
+    return sorted([election.name, *(name for name, echoed_ms in _echoes(election).items() if echoed_ms >= since)])
+
+
+def lease_end_ms(election: Election) -> int:
+    """Until when a root may serve on what it has heard. Wake it then: it has to resign."""
+    others = (len(election.terms.primaries) + 1) // 2 - 1
+    if not others:
+        return 2**62
+    echoes = sorted(_echoes(election).values(), reverse=True)
+    return echoes[others - 1] + election.terms.lease_ms if len(echoes) >= others else -1
+
+
+def serves(election: Election, now_ms: int) -> bool:
+    """Whether this primary may act as root at this moment."""
+    return election.role is Role.ROOT and now_ms <= lease_end_ms(election)
+
+
+def why_no_root(election: Election) -> list[tuple[str, str]]:
+    """Who stands in the way of a root, and why; empty where there is a root."""
+    if election.reign is not None:
+        return []
+    there = electorate(election)
+    defined = len(election.terms.primaries)
+    reasons = [(each, "is starting") for each in there if each != election.name and is_starting(election, each)]
+    if election.role is Role.STARTING:
+        reasons.append((election.name, "is starting"))
+    if 2 * len(there) <= defined:
+        reasons += [(each, "is offline") for each in election.terms.primaries if each not in there]
+    first = active(election)[:1]
+    for each in first:
+        wanted = Reign(_standing(election, each.name), each.name)
+        if not wanted.epoch:
+            reasons.append((each.name, "is the most senior and does not stand: it follows or waits for another"))
+            continue
+        for name in there:
+            if vote_of(election, name) != wanted and not is_starting(election, name):
+                reasons.append((name, f"has not voted for {each.name} in epoch {wanted.epoch}"))
+    return reasons
+
+
+def _standing(election: Election, name: str) -> int:
+    return election.stands_in if name == election.name else election.peers[name].status.stands_in
+
+
+def vote_of(election: Election, name: str) -> Reign | None:
+    """The last vote of a primary, as far as it is known."""
+    if name == election.name:
+        return election.vote
+    peer = election.peers.get(name)
+    return peer.status.vote if peer is not None else None
