@@ -19,7 +19,8 @@ BODY_BYTES_MAX = 1 << 30
 class HttpClient:
     """Calls the API behind `url`, which holds user and password."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, wait_s: float = WAIT_S) -> None:
+        self._wait_s = wait_s
         parts = urlsplit(url)
         try:
             port = parts.port
@@ -42,7 +43,7 @@ class HttpClient:
         request.add_header("Authorization", self._authorization)
         request.add_header("Content-Type", "application/json")
         try:
-            with self._opener.open(request, timeout=WAIT_S) as response:
+            with self._opener.open(request, timeout=self._wait_s) as response:
                 return response.status, self._decoded(response.read(BODY_BYTES_MAX))
         except urllib.error.HTTPError as error:
             with error:

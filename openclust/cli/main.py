@@ -19,6 +19,10 @@ from openclust import __version__
 # name: (where it is, what `openclust --help` says). Nothing of a command is imported before it is called.
 COMMANDS = {
     "start": ("openclust.cli.start:start", "Run a broker until SIGTERM or Ctrl-C."),
+    "up": ("openclust.cli.up:up", "Run a local cluster of real processes until Ctrl-C."),
+    "status": ("openclust.cli.status:status", "Show the brokers of a cluster, their roles, votes and links."),
+    "why-no-root": ("openclust.cli.why_no_root:why_no_root", "Say who stands in the way of a root, and why."),
+    "step-down": ("openclust.cli.step_down:step_down", "Have the root give up its place; the others elect another."),
     "users": ("openclust.cli.users:users", "Add, list, change and remove users of a users file."),
     "definitions": ("openclust.cli.definitions:definitions", "Export or import exchanges, queues, bindings, policies."),
     "bench": ("openclust.cli.bench:bench", "Measure this broker, or any other AMQP broker."),

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from openclust import __version__
 from openclust.broker.access import User
-from openclust.manage import changing, reading
+from openclust.manage import changing, cluster, reading
 from openclust.manage.call import ADMINISTRATOR, ANYBODY, POLICYMAKER, Call, Refused, answer, not_found
 from openclust.shell.config import Http
 from openclust.shell.log import one_line
@@ -42,6 +42,8 @@ _OPERATOR_POLICY = "/api/operator-policies/{vhost}/{name}"
 ROUTES: tuple[tuple[str, str, Handler, frozenset[str]], ...] = (
     ("GET", "/api/overview", reading.overview, ANYBODY),
     ("GET", "/api/whoami", reading.whoami, ANYBODY),
+    ("GET", "/api/cluster", cluster.cluster, ANYBODY),
+    ("POST", "/api/cluster/step-down", cluster.step_down, ADMINISTRATOR),
     ("GET", "/api/queues", reading.queues, ANYBODY),
     ("GET", "/api/queues/{vhost}", reading.queues, ANYBODY),
     ("GET", "/api/exchanges", reading.exchanges, ANYBODY),

@@ -74,7 +74,7 @@ def test_python_m_openclust_is_the_same_command() -> None:
 
 
 def test_an_unknown_command_without_a_near_one_lists_all() -> None:
-    assert "there are start, users, definitions, bench" in run("xyzzy").stderr
+    assert "there are start, up, status, why-no-root, step-down, users, definitions, bench" in run("xyzzy").stderr
 
 
 def test_an_unknown_option_suggests_the_nearest() -> None:

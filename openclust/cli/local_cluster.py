@@ -1,0 +1,118 @@
+"""The brokers of a local cluster: their names, ports, one configuration file for all, and how each is started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+HOST = "127.0.0.1"
+PRIMARIES_MAX = 9
+PEER_PORT_OFFSET = 10
+HTTP_PORT_OFFSET = 10_000
+BASE_PORT_MAX = 65_535 - HTTP_PORT_OFFSET - PRIMARIES_MAX
+
+KEPT_VARIABLES = ("OPENCLUST_LOG_", "OPENCLUST_LIMITS_")
+"""What of the environment is meant for every broker. A port or a name would be the same for all."""
+
+
+class LocalPrimary(msgspec.Struct, frozen=True):
+    name: str
+    client_port: int
+    peer_port: int
+    http_port: int
+
+    @property
+    def amqp_url(self) -> str:
+        return f"amqp://guest:guest@{HOST}:{self.client_port}/"
+
+    @property
+    def http_url(self) -> str:
+        """With the login that every new broker has."""
+        return f"http://guest:guest@{HOST}:{self.http_port}"
+
+
+class LocalCluster(msgspec.Struct, frozen=True):
+    """`write` its files, then start every primary with `command` and `environment`."""
+
+    cluster_key: str
+    folder: Path
+    primaries: tuple[LocalPrimary, ...]
+    log_level: str = "info"
+
+    @property
+    def config_file(self) -> Path:
+        return self.folder / "cluster.toml"
+
+    def write(self) -> None:
+        """OSError where the folder cannot be made or written."""
+        for each in self.primaries:
+            (self.folder / each.name).mkdir(parents=True, exist_ok=True)
+        self.config_file.write_text(self.configuration(), encoding="utf-8")
+
+    def configuration(self) -> str:
+        """One file for all: each picks its own entry by its name."""
+        parts = ["# Written by openclust up, anew at every start.\n"]
+        for each in self.primaries:
+            parts.append(
+                f"[cluster.primaries.{each.name}]\n"
+                f'client = "{HOST}:{each.client_port}"\n'
+                f'peer = "{HOST}:{each.peer_port}"\n'
+                f'http = "{HOST}:{each.http_port}"\n'
+            )
+        return "\n".join(parts)
+
+    def command(self, primary: LocalPrimary) -> list[str]:
+        return [
+            *(sys.executable, "-m", "openclust", "start"),
+            *("--cluster-key", self.cluster_key, "--config", str(self.config_file), "--name", primary.name),
+            *("--set", f"cluster.data_dir={self.folder / primary.name}", "--log-level", self.log_level),
+        ]
+
+    def environment(self) -> dict[str, str]:
+        return {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("OPENCLUST_") or name.startswith(KEPT_VARIABLES)
+        }
+
+
+def plan_primaries(count: int, base_port: int | None = None) -> tuple[LocalPrimary, ...]:
+    """Names and ports, the latter counted from `base_port` or free ones. click's error where a port is taken."""
+    if base_port is None:
+        ports = iter(_free_ports(3 * count))
+        return tuple(LocalPrimary(f"p{i}", next(ports), next(ports), next(ports)) for i in range(1, count + 1))
+    planned = tuple(
+        LocalPrimary(f"p{i + 1}", base_port + i, base_port + PEER_PORT_OFFSET + i, base_port + HTTP_PORT_OFFSET + i)
+        for i in range(count)
+    )
+    for each in planned:
+        for port in (each.client_port, each.peer_port, each.http_port):
+            _check_free(port, each.name)
+    return planned
+
+
+def _free_ports(count: int) -> list[int]:
+    """All are held until the last is found, so that they differ."""
+    with contextlib.ExitStack() as held:
+        probes = [held.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind((HOST, 0))
+        return [probe.getsockname()[1] for probe in probes]
+
+
+def _check_free(port: int, name: str) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise click.ClickException(
+                f"{HOST}:{port} for {name} cannot be had: {error.strerror}; choose another --base-port, "
+                "or leave it out for free ports"
+            ) from None

@@ -1,0 +1,149 @@
+"""`openclust status`: the brokers of a cluster as one of them sees it, once or again and again."""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from openclust.cli.cluster_view import WAIT_S, BrokerView, ClusterView, ask, json_option, url_option
+from openclust.cli.http_client import HttpClient
+from openclust.cli.term import show_json, show_table
+from openclust.shell.log import escape
+
+DONE = 0
+CLEAR = "\x1b[H\x1b[2J"
+
+
+@click.command()
+@url_option
+@json_option
+@click.option("--watch", is_flag=True, help="Show it again and again, until Ctrl-C.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(0.1, 3600.0),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often --watch asks.",
+)
+def status(url: str, as_json: bool, watch: bool, interval: float) -> int:
+    """Show the brokers of a cluster, their roles, votes and links, as the broker behind --url sees them.
+
+    With --watch --json there is one document a line.
+    """
+    client = HttpClient(url, WAIT_S)
+    if not watch:
+        view, document = ask(client)
+        _show(view, document, as_json)
+        return DONE
+    try:
+        while True:
+            _show_again(client, as_json)
+            time.sleep(interval)
+    except KeyboardInterrupt:
+        return DONE
+
+
+def _show(view: ClusterView, document: Any, as_json: bool) -> None:
+    if as_json:
+        show_json(document)
+        return
+    show_view(view)
+
+
+def _show_again(client: HttpClient, as_json: bool) -> None:
+    """One round of --watch: a broker that does not answer may do so the next time."""
+    try:
+        view, document = ask(client)
+    except click.ClickException as error:
+        _begin_round(as_json)
+        click.echo(f"openclust: error: {error.format_message()}", err=True)
+        return
+    _begin_round(as_json)
+    if as_json:
+        import json
+
+        click.echo(json.dumps(document))
+    else:
+        show_view(view)
+    sys.stdout.flush()
+
+
+def _begin_round(as_json: bool) -> None:
+    if as_json:
+        return
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    click.echo(f"{CLEAR if sys.stdout.isatty() else ''}{now}")
+
+
+def show_view(view: ClusterView) -> None:
+    """The whole view for people."""
+    click.echo(f"cluster {escape(view.cluster_key)}, as {escape(view.name)} sees it ({escape(view.role)})\n")
+    show_table(
+        ("broker", "role", "online", "senior since", "vote", "heard", "clients"),
+        [_broker_row(each) for each in view.brokers],
+    )
+    click.echo("")
+    for line in root_lines(view):
+        click.echo(line)
+    if view.links:
+        click.echo("")
+        show_table(
+            ("link to", "state", "sent", "outbox", "error"),
+            [(each.peer, each.state, each.sent, f"{each.outbox_bytes} B", each.error) for each in view.links],
+        )
+    click.echo(f"\n{view.connections} connections, {view.queues} queues at {escape(view.name)}")
+
+
+def root_lines(view: ClusterView) -> list[str]:
+    """Who is root, or why nobody is."""
+    votes = f"votes {view.votes.given}/{view.votes.electorate}/{view.votes.defined} (given/electorate/defined)"
+    if view.root is not None:
+        return [f"root {escape(view.root)} since epoch {view.epoch}, {votes}"]
+    return [f"no root, {votes}", *(f"  {line}" for line in reasons(view))]
+
+
+def reasons(view: ClusterView) -> list[str]:
+    """One line a reason; a line also where the broker knows none."""
+    if not view.why_no_root:
+        return ["no reason is known: the election is under way, ask again"]
+    return [f"{escape(each.peer)} {escape(each.reason)}" for each in view.why_no_root]
+
+
+def _broker_row(broker: BrokerView) -> tuple[str, ...]:
+    vote = broker.vote
+    return (
+        broker.name,
+        broker.role,
+        "yes" if broker.online else "no",
+        _time(broker.seniority_ms),
+        "-" if vote is None else f"{vote.root} in {vote.epoch}",
+        _ago(broker.heard_ms_ago),
+        broker.address or "-",
+    )
+
+
+def _time(stamp_ms: int | None) -> str:
+    """A stamp is the wall clock of the broker that took it; to the millisecond, because that decides."""
+    if stamp_ms is None:
+        return "-"
+    try:
+        when = datetime.fromtimestamp(stamp_ms / 1_000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(stamp_ms)
+    return f"{when:%Y-%m-%d %H:%M:%S}.{stamp_ms % 1_000:03} UTC"
+
+
+def _ago(ago_ms: int | None) -> str:
+    if ago_ms is None:
+        return "-"
+    if ago_ms < 10_000:
+        return f"{ago_ms} ms ago"
+    seconds = ago_ms // 1_000
+    if seconds < 600:
+        return f"{seconds} s ago"
+    return f"{seconds // 60} min ago"

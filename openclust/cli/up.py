@@ -1,0 +1,154 @@
+"""`openclust up`: a cluster of real processes on this machine, for trying things out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+
+from openclust.cli.cluster_view import ClusterView, ask
+from openclust.cli.http_client import HttpClient
+from openclust.cli.local_cluster import BASE_PORT_MAX, PRIMARIES_MAX, LocalCluster, LocalPrimary, plan_primaries
+from openclust.cli.local_processes import LocalProcesses
+from openclust.cli.status import reasons
+from openclust.cli.term import show_table
+
+DONE = 0
+ALL_ENDED = 1
+ROOT_WAIT_S = 30.0
+SETTLE_WAIT_S = 1.0
+POLL_S = 0.05
+ANSWER_WAIT_S = 1.0
+COLORS = tuple(f"{light}{name}" for light in ("", "bright_") for name in ("cyan", "magenta", "green", "yellow", "blue"))
+
+
+@click.command()
+@click.option(
+    "--primaries",
+    type=click.IntRange(1, PRIMARIES_MAX),
+    default=3,
+    show_default=True,
+    metavar="COUNT",
+    help="How many brokers elect the root.",
+)
+@click.option("--cluster-key", metavar="KEY", default="local", show_default=True, help="The name of the cluster.")
+@click.option(
+    "--base-port",
+    type=click.IntRange(1, BASE_PORT_MAX),
+    metavar="PORT",
+    help="Clients at PORT and up, peers at PORT+10, HTTP at PORT+10000 [free ports].",
+)
+@click.option("--dir", "folder", metavar="DIR", help="Configuration and data, kept [a temporary one, removed].")
+@click.option("--log-level", metavar="LEVEL", default="info", show_default=True, help="That of every broker.")
+def up(primaries: int, cluster_key: str, base_port: int | None, folder: str | None, log_level: str) -> int:
+    """Run a cluster of real processes on this machine until Ctrl-C, and follow their logs on stderr.
+
+    A broker that ends is told, and the others go on: kill one and see. A second Ctrl-C does not wait for anything.
+    """
+    planned = plan_primaries(primaries, base_port)
+    if folder is not None:
+        return _run(LocalCluster(cluster_key, Path(folder).absolute(), planned, log_level))
+    with tempfile.TemporaryDirectory(prefix="openclust-up-") as temporary:
+        return _run(LocalCluster(cluster_key, Path(temporary), planned, log_level))
+
+
+def _run(cluster: LocalCluster) -> int:
+    cluster.write()
+    return asyncio.run(_serve(cluster))
+
+
+async def _serve(cluster: LocalCluster) -> int:
+    processes = LocalProcesses(cluster, Prefix([each.name for each in cluster.primaries]).say)
+    told = asyncio.Event()
+
+    def on_signal() -> None:
+        if told.is_set():
+            processes.kill()
+        told.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, on_signal)
+    tasks: list[asyncio.Task[object]] = []
+    try:
+        await processes.start()
+        introduction = asyncio.create_task(_introduce(processes))
+        ends: list[asyncio.Task[object]] = [
+            asyncio.create_task(told.wait()),
+            asyncio.create_task(processes.wait_until_all_ended()),
+        ]
+        tasks = [introduction, *ends]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        return DONE if told.is_set() else ALL_ENDED
+    finally:
+        for task in tasks:
+            task.cancel()
+        await processes.stop()
+        if not told.is_set():
+            click.echo("openclust: error: no broker is left", err=True)
+
+
+async def _introduce(processes: LocalProcesses) -> None:
+    """Show the brokers when they have a root, or say after a while why they have none, and wait on."""
+    began = time.monotonic()
+    rooted: float | None = None
+    warned = False
+    while processes.running():
+        views = [view for each in processes.running() if (view := await asyncio.to_thread(_view, each)) is not None]
+        roles = {view.name: view.role for view in views}
+        if rooted is None and "root" in roles.values():
+            rooted = time.monotonic()
+        all_settled = all(roles.get(each.name) in ("root", "backup") for each in processes.running())
+        if rooted is not None and (all_settled or time.monotonic() - rooted > SETTLE_WAIT_S):
+            show_cluster(processes.cluster, roles, rooted - began)
+            return
+        if not warned and time.monotonic() - began > ROOT_WAIT_S:
+            warned = True
+            lines = [line for view in views for line in reasons(view)] or ["no broker answers"]
+            click.echo(f"openclust: no root after {ROOT_WAIT_S:g} s: {'; '.join(dict.fromkeys(lines))}", err=True)
+        await asyncio.sleep(POLL_S)
+
+
+def _view(primary: LocalPrimary) -> ClusterView | None:
+    try:
+        return ask(HttpClient(primary.http_url, ANSWER_WAIT_S))[0]
+    except click.ClickException:
+        return None  # not there yet, or not any more
+
+
+def show_cluster(cluster: LocalCluster, roles: dict[str, str], took_s: float) -> None:
+    """The table of brokers, and what to try."""
+    click.echo(f"\ncluster {cluster.cluster_key} has a root after {took_s:.1f} s\n")
+    show_table(
+        ("broker", "role", "clients", "HTTP API"),
+        [(each.name, roles.get(each.name, "?"), each.amqp_url, each.http_url) for each in cluster.primaries],
+    )
+    click.echo(f"\n{_program()} status --watch --url {cluster.primaries[0].http_url}")
+    click.echo("Ctrl-C ends them all.\n")
+    sys.stdout.flush()
+
+
+def _program() -> str:
+    return "openclust" if os.path.basename(sys.argv[0]) == "openclust" else "python -m openclust"
+
+
+class Prefix:
+    """Writes lines to stderr, each behind the name of who said it; with a colour each where that is a terminal."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._width = max(len(name) for name in [*names, "up"])
+        self._is_colored = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+        self._colors = {name: COLORS[i % len(COLORS)] for i, name in enumerate(names)}
+
+    def say(self, name: str, line: str) -> None:
+        prefix = f"{name:<{self._width}} |"
+        if self._is_colored:
+            color = self._colors.get(name)
+            prefix = click.style(prefix, fg=color, bold=color is None)
+        click.echo(f"{prefix} {line}", err=True)

@@ -1,0 +1,33 @@
+"""`openclust why-no-root`: yes with the root's name, or no with a line a reason."""
+
+from __future__ import annotations
+
+import click
+
+from openclust.cli.cluster_view import WAIT_S, ask, json_option, url_option
+from openclust.cli.http_client import HttpClient
+from openclust.cli.status import reasons
+from openclust.cli.term import show_json
+from openclust.shell.log import escape
+
+DONE = 0
+NO_ROOT = 1
+
+
+@click.command("why-no-root")
+@url_option
+@json_option
+def why_no_root(url: str, as_json: bool) -> int:
+    """Say who stands in the way of a root, and why, one line a reason.
+
+    Exit code 0 and the root's name where there is one, 1 where there is none, 2 where nobody answers.
+    """
+    view, document = ask(HttpClient(url, WAIT_S))
+    if as_json:
+        show_json({key: document[key] for key in ("name", "root", "epoch", "votes", "why_no_root")})
+    elif view.root is not None:
+        click.echo(escape(view.root))
+    else:
+        for line in reasons(view):
+            click.echo(line)
+    return DONE if view.root is not None else NO_ROOT
