@@ -250,7 +250,7 @@ class Broker:
     def _permissions_changed(self) -> None:
         for connection in list(self.connections):
             before: User | None = getattr(connection, "user", None)
-            if before is None:
+            if before is None or connection.peer.is_peer:
                 continue
             user = self.users.get(before.name)
             # Who is no user any more may do nothing.

@@ -10,10 +10,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from openclust.broker.changes import Change, perform
-from openclust.wire.errors import AmqpError
+from openclust.wire.errors import ACCESS_REFUSED, AmqpError, ChannelError, ConnectionError
 
 if TYPE_CHECKING:
+    from openclust.broker.access import User
     from openclust.broker.broker import Broker
+    from openclust.broker.connection import Connection
 
 Done = Callable[[Any], None]
 """Called once with what `perform` returned, or with the AmqpError it raised."""
@@ -27,6 +29,12 @@ class ClusterPort(Protocol):
 
     def known_hosts(self) -> str:
         """The brokers that a client may turn to, as open-ok tells them: `host:port,host:port`."""
+
+    def admit(self, connection: Connection, response: bytes) -> User:
+        """The user that a broker is here, by its answer to `connection.nonce`; ConnectionError where it is none."""
+
+    def control(self, user: User, body: bytes) -> None:
+        """Another broker says something. Raises ChannelError where it makes no sense."""
 
 
 class Standalone:
@@ -45,3 +53,9 @@ class Standalone:
 
     def known_hosts(self) -> str:
         return ""
+
+    def admit(self, connection: Connection, response: bytes) -> User:
+        raise ConnectionError(ACCESS_REFUSED, "this broker is a cluster of its own")
+
+    def control(self, user: User, body: bytes) -> None:
+        raise ChannelError(ACCESS_REFUSED, "this broker is a cluster of its own")

@@ -55,7 +55,7 @@ class Connection:
         "heartbeat_s",
         "hold",
         "mechanism",
-        "name",
+        "nonce",
         "out",
         "out_bytes",
         "owned",
@@ -87,6 +87,7 @@ class Connection:
         self.heartbeat_s = 0
         self.client_properties = _NO_PROPERTIES
         self.mechanism = ""
+        self.nonce = ""
         self.routes: dict[bytes, Route] = {}
         self.out: list[bytes] = []
         self.out_bytes = 0

@@ -23,7 +23,7 @@ from openclust.wire.methods import (
     ConnectionTuneOk,
     Method,
 )
-from openclust.wire.sasl import Credentials, parse_response
+from openclust.wire.sasl import PEER, Credentials, parse_response
 from openclust.wire.table import Table
 
 if TYPE_CHECKING:
@@ -42,8 +42,12 @@ CAPABILITIES = (
 )
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)
 def _start_frame(cluster_name: str, mechanisms: tuple[str, ...]) -> bytes:
+    return _start(cluster_name, mechanisms)
+
+
+def _start(cluster_name: str, mechanisms: tuple[str, ...], nonce: str = "") -> bytes:
     capabilities: Table = dict.fromkeys(CAPABILITIES, True)
     properties: Table = {
         "capabilities": capabilities,
@@ -54,6 +58,8 @@ def _start_frame(cluster_name: str, mechanisms: tuple[str, ...]) -> bytes:
         "copyright": "openclust contributors",
         "information": "Licensed under the Apache License 2.0",
     }
+    if nonce:
+        properties["nonce"] = nonce
     start = ConnectionStart(server_properties=properties, mechanisms=" ".join(mechanisms).encode(), locales=b"en_US")
     return method_frame(0, start)
 
@@ -73,13 +79,20 @@ def greet(connection: Connection, data: bytes) -> None:
         return
     broker = connection.broker
     connection.state = State.STARTING
-    connection.send(_start_frame(broker.cluster_name, _mechanisms_for(connection)))
+    mechanisms = _mechanisms_for(connection)
+    if connection.peer.is_peer:
+        connection.nonce = broker.name_reply()
+        connection.send(_start(broker.cluster_name, mechanisms, connection.nonce))
+    else:
+        connection.send(_start_frame(broker.cluster_name, mechanisms))
     if len(data) > 8:
         connection.receive(data[8:])
 
 
 def _mechanisms_for(connection: Connection) -> tuple[str, ...]:
-    """EXTERNAL is only offered to who came with a certificate."""
+    """EXTERNAL is only offered to who came with a certificate; brokers have a mechanism of their own."""
+    if connection.peer.is_peer:
+        return (PEER,)
     offered = connection.broker.mechanisms
     if connection.peer.certificate_name:
         return offered
@@ -116,6 +129,10 @@ def _start_ok(connection: Connection, method: ConnectionStartOk) -> None:
 
 def _check(connection: Connection, response: bytes) -> None:
     """Ask for the login to be checked; input waits until the answer is there."""
+    if connection.mechanism == PEER:
+        user = connection.broker.cluster.admit(connection, response)
+        checked(connection, Credentials(user.name, None), user)
+        return
     credentials = parse_response(connection.mechanism, response, connection.peer.certificate_name)
     if credentials is None:
         checked(connection, Credentials("", None), None)

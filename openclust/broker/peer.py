@@ -13,3 +13,5 @@ class Peer(msgspec.Struct, frozen=True):
     is_loopback: bool
     certificate_name: str = ""
     is_tls: bool = False
+    is_peer: bool = False
+    """It came to the address where only brokers of the cluster come."""

@@ -8,6 +8,7 @@ import msgspec
 
 from openclust.broker.channel import Channel, handles
 from openclust.broker.confirms import Confirms
+from openclust.broker.control import CLUSTER_EXCHANGE, ControlQueue
 from openclust.broker.fanout import fan_out
 from openclust.broker.message import OVERHEAD_BYTES
 from openclust.broker.reply import REPLY_PREFIX, REPLY_TO
@@ -119,6 +120,8 @@ def _resolve(channel: Channel, arguments: bytes) -> Route:
     connection = channel.connection
     vhost = connection.vhost
     connection.demand("write", method.exchange)
+    if method.exchange == CLUSTER_EXCHANGE:
+        return _to_cluster(channel, arguments, method)
     exchange = vhost.exchange(method.exchange)
     if exchange.internal:
         raise ChannelError(
@@ -136,6 +139,16 @@ def _resolve(channel: Channel, arguments: bytes) -> Route:
     if len(routes) >= channel.broker.limits.route_cache_max or len(routes) * len(queues) > _CACHED_QUEUES_MAX:
         routes.clear()
     routes[arguments] = route
+    return route
+
+
+def _to_cluster(channel: Channel, arguments: bytes, method: BasicPublish) -> Route:
+    """What brokers say to each other; nobody else may."""
+    user = channel.connection.user
+    if user.type != "cluster":
+        raise ChannelError(ACCESS_REFUSED, f"only brokers of the cluster may publish to '{CLUSTER_EXCHANGE}'")
+    route = Route(method.exchange, method.routing_key, [ControlQueue(channel.broker, user)], watch=_WATCH)
+    channel.routes[arguments] = route
     return route
 
 

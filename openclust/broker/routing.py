@@ -10,6 +10,7 @@ from openclust.broker.message import delivery_suffix
 from openclust.wire.table import Table
 
 if TYPE_CHECKING:
+    from openclust.broker.control import ControlQueue
     from openclust.broker.queue import Queue
     from openclust.broker.reply import ReplyQueue
     from openclust.broker.vhost import VirtualHost
@@ -30,7 +31,7 @@ class Route:
         self,
         exchange: str,
         routing_key: str,
-        queues: Iterable[Queue | ReplyQueue],
+        queues: Iterable[Queue | ReplyQueue | ControlQueue],
         *,
         mandatory: bool = False,
         watch: int = 0,

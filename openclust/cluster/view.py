@@ -151,9 +151,26 @@ def _echoes(election: Election) -> dict[str, int]:
         peer = election.peers.get(name)
         if name == election.name or peer is None or peer.lost:
             continue
-        if mine in (peer.status.reign, peer.status.vote) and peer.status.epoch <= mine.epoch:
+        vote = peer.status.vote
+        if vote == mine or (peer.status.reign == mine and (not vote or vote < mine or is_spent(election, vote))):
             found[name] = peer.echoed_ms
     return found
+
+
+def is_spent(election: Election, vote: Reign) -> bool:
+    """Whether a vote can make nobody root any more: its candidate has stood in that epoch, and given up.
+
+    Without this, a root would lose for good the support of who voted in a later epoch, and came back to follow it.
+    """
+    if vote.root == election.name:
+        stands_in, reign, voted = election.stands_in, election.reign, election.vote
+    elif vote.root in election.peers:
+        status = election.peers[vote.root].status
+        stands_in, reign, voted = status.stands_in, status.reign, status.vote
+    else:
+        return False
+    # A candidate's own vote comes first, and no epoch is stood in twice.
+    return voted is not None and voted.epoch >= vote.epoch and stands_in != vote.epoch and reign != vote
 
 
 def supporters(election: Election) -> list[str]:

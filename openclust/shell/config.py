@@ -75,6 +75,25 @@ class Definitions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     file: str | None = None
 
 
+class Primary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where one primary is, as `host:port`: for clients, for its peers, and its HTTP API (none without)."""
+
+    client: str
+    peer: str
+    http: str = ""
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The primaries that elect a root, this broker among them by its `name`. Without any, it is a cluster of one."""
+
+    secret: str | None = None
+    secret_file: str | None = None
+    data_dir: str | None = None
+    heartbeat_ms: int = 100
+    start_grace_ms: int = 5_000
+    primaries: dict[str, Primary] = {}
+
+
 class Log(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What goes to stderr."""
 
@@ -93,4 +112,5 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     auth: Auth = Auth()
     limits: Limits = Limits()
     definitions: Definitions = Definitions()
+    cluster: Cluster = Cluster()
     log: Log = Log()

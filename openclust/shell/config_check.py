@@ -19,6 +19,8 @@ RANGES: dict[str, tuple[int, int]] = {
     "listen.backlog": (1, 65_535),
     "tls.port": PORT,
     "http.port": PORT,
+    "cluster.heartbeat_ms": (20, 60_000),
+    "cluster.start_grace_ms": (0, 3_600_000),
     # 0-9-1 4.2.3 and 1.8: every peer takes frames of 4,096 octets
     "limits.frame_max": (4_096, 134_217_728),
     "limits.frame_max_before_login": (4_096, 134_217_728),

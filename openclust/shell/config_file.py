@@ -17,6 +17,7 @@ import msgspec
 
 from openclust.shell.config import Config, ConfigError
 from openclust.shell.config_check import check_files, check_values
+from openclust.shell.config_cluster import cluster_problems, placed, with_secret
 from openclust.shell.config_keys import (
     ENV_PREFIX,
     KEYS,
@@ -91,8 +92,10 @@ def load(
         problems.append(f"{_told('cluster_key', given)}: must not be empty")
     if files_required:
         problems += check_files(config, lambda key: _told(key, given))
+    problems += cluster_problems(config, lambda key: _told(key, given))
     if problems:
         raise ConfigError(*dict.fromkeys(problems))
+    config = placed(with_secret(config) if files_required else config)
     return Loaded(config, given)
 
 

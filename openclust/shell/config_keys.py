@@ -15,7 +15,9 @@ ENV_PREFIX = "OPENCLUST_"
 INTEGER_MAX = 2**63 - 1  # what TOML promises to keep
 
 # What a key that holds a path is made relative to depends on where it was written, so the loader must know them.
-PATHS = frozenset({"tls.cert", "tls.key", "tls.ca", "auth.users_file", "definitions.file"})
+PATHS = frozenset(
+    {"cluster.data_dir", "cluster.secret_file", "tls.cert", "tls.key", "tls.ca", "auth.users_file", "definitions.file"}
+)
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -44,10 +46,14 @@ def _read_keys() -> dict[str, Key]:
     keys: list[Key] = []
     for field in msgspec.structs.fields(Config):
         if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
-            keys += [Key(field.name, f.name, f.type, f.default) for f in msgspec.structs.fields(field.type)]
+            keys += [Key(field.name, f.name, f.type, _default(f)) for f in msgspec.structs.fields(field.type)]
         else:
             keys.append(Key("", field.name, field.type, "" if field.required else field.default))
     return {key.dotted: key for key in keys}
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    return field.default_factory() if callable(field.default_factory) else field.default
 
 
 KEYS: dict[str, Key] = _read_keys()

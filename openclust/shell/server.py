@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import ipaddress
 import logging
 import secrets
 import signal
@@ -20,14 +19,16 @@ from openclust.broker.broker import Broker
 from openclust.broker.connection import Connection
 from openclust.broker.effects import CheckLogin, CloseTransport, Effect, Note, Resume, StartHeartbeats
 from openclust.broker.login import checked
-from openclust.broker.peer import Peer
 from openclust.shell.config import Config
+from openclust.shell.config_cluster import split_address
 from openclust.shell.definitions_file import import_at_start
 from openclust.shell.listener import Listener, listening_sockets
 from openclust.shell.log import fields
 from openclust.shell.logins import Logins
+from openclust.shell.member import Member
 from openclust.shell.memory import high_watermark_bytes
 from openclust.shell.open_files import raise_open_files_limit
+from openclust.shell.peer_address import peer_at
 from openclust.shell.stream import GONE, Stream, TlsStream, Transport
 from openclust.shell.timer_wheel import TimerWheel
 from openclust.shell.tls_context import login_name, server_context
@@ -72,6 +73,8 @@ class Server:
         self.broker.replace_users(self.logins.users.values())
         self.wheel: TimerWheel[Connection] = TimerWheel(WHEEL_SLOTS, WHEEL_TICK_MS, self.broker.now_ms)
         self.listeners: list[Listener] = []
+        self.member = Member(self)
+        self.broker.cluster = self.member.membership
         self._tls_server: asyncio.Server | None = None
         self._turn_planned = False
         self._deadline: asyncio.TimerHandle | None = None
@@ -107,6 +110,8 @@ class Server:
         self._turn_planned = False
         broker = self.broker
         broker.settle()
+        if self.member.membership.effects:
+            self.member.settle()
         if broker.effects:
             effects, broker.effects = broker.effects, []
             for effect in effects:
@@ -204,11 +209,14 @@ class Server:
 
     # -- connections
 
-    def plain_connected(self, sock: socket.socket, address: tuple[str, int]) -> None:
+    def peer_connected(self, sock: socket.socket, address: tuple[str, int]) -> None:
+        self.plain_connected(sock, address, is_peer=True)
+
+    def plain_connected(self, sock: socket.socket, address: tuple[str, int], *, is_peer: bool = False) -> None:
         if not self._has_room(address[0]):
             sock.close()
             return
-        connection = Connection(self.broker, _peer(address))
+        connection = Connection(self.broker, peer_at(address, is_peer=is_peer))
         connection.transport = Stream(self, sock, connection, self.now_ms())
         self.wheel.add(connection, self.config.limits.handshake_timeout_ms)
 
@@ -218,7 +226,7 @@ class Server:
             return None
         certificate = transport.get_extra_info("peercert")
         name = (login_name(certificate, self.config.tls.login_from) if certificate else None) or ""
-        connection = Connection(self.broker, _peer((address[0], address[1]), certificate_name=name, is_tls=True))
+        connection = Connection(self.broker, peer_at((address[0], address[1]), certificate_name=name, is_tls=True))
         connection.transport = stream
         self.wheel.add(connection, self.config.limits.handshake_timeout_ms // 2)
         return connection
@@ -242,6 +250,7 @@ class Server:
             self.broker.note("warning", "client closed its socket without closing the connection", connection)
         self.wheel.remove(connection)
         self.broker.connection_lost(connection)
+        self.member.connection_lost(connection)
         # Connection and transport name each other, and the garbage collector seldom comes.
         connection.transport = GONE
         self.turn_soon()
@@ -314,6 +323,13 @@ class Server:
             listener = Listener(self.loop, sock, self.plain_connected)
             self.listeners.append(listener)
             log.info("accepting on %s:%d", *listener.address)
+        own = config.cluster.primaries.get(config.name)
+        if own is not None:
+            for sock in listening_sockets(*split_address(own.peer), config.listen.backlog):
+                listener = Listener(self.loop, sock, self.peer_connected)
+                self.listeners.append(listener)
+                log.info("accepting peers on %s:%d", *listener.address)
+        self.member.start()
         if config.tls.port is not None:
             self._tls_server = await self.loop.create_server(
                 lambda: TlsStream(self),
@@ -328,6 +344,7 @@ class Server:
 
     async def stop(self) -> None:
         """Accept nobody, say goodbye to all, and wait a while for them to go."""
+        await self.member.stop()
         for listener in self.listeners:
             listener.close()
         if self._tls_server is not None:
@@ -340,17 +357,6 @@ class Server:
         for connection in list(self.broker.connections):
             self._transport(connection).abort()
         self.logins.close()
-
-
-def _peer(address: tuple[str, int], *, certificate_name: str = "", is_tls: bool = False) -> Peer:
-    host = address[0]
-    try:
-        where = ipaddress.ip_address(host.partition("%")[0])
-        mapped = getattr(where, "ipv4_mapped", None)
-        is_loopback = (mapped or where).is_loopback
-    except ValueError:
-        is_loopback = False
-    return Peer(host, address[1], is_loopback, certificate_name, is_tls)
 
 
 def serve(config: Config, services: Sequence[Service] = ()) -> int:

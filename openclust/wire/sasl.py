@@ -10,6 +10,9 @@ from openclust.wire.table import decode_table
 PLAIN = "PLAIN"
 AMQPLAIN = "AMQPLAIN"
 EXTERNAL = "EXTERNAL"
+PEER = "OPENCLUST-PEER"
+"""Brokers of one cluster to each other: see `cluster/hello.py`."""
+
 MECHANISMS = (PLAIN, AMQPLAIN, EXTERNAL)
 
 

@@ -155,7 +155,7 @@ def test_the_example_has_every_key_and_its_values_are_the_defaults(tmp_path: Pat
 
 @pytest.mark.parametrize("path", sorted((ROOT / "conf").glob("*.toml")), ids=lambda path: path.name)
 def test_every_example_is_right_but_for_the_files_it_names(path: Path) -> None:
-    load(path, environ={"OPENCLUST_CLUSTER_KEY": "k"}, files_required=False)
+    load(path, environ={"OPENCLUST_CLUSTER_KEY": "k", "OPENCLUST_NAME": "p1"}, files_required=False)
 
 
 def rows_of_the_page() -> dict[str, list[str]]:

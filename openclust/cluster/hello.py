@@ -1,0 +1,62 @@
+"""How brokers of one cluster know each other: what each says of itself, and the proof that it may."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+PROTOCOL = 1
+
+
+class Hello(msgspec.Struct, frozen=True, kw_only=True):
+    """What a broker says of itself when it dials another. `primaries` is a digest of the list it knows."""
+
+    protocol: int = PROTOCOL
+    cluster_key: str
+    name: str
+    role: Literal["primary", "secondary"] = "primary"
+    primaries: str
+
+
+class Introduction(msgspec.Struct, frozen=True, kw_only=True):
+    """The dialling broker's answer to the other's nonce; the proof is empty where it has no secret."""
+
+    hello: Hello
+    proof: str = ""
+
+
+def digest(primaries: Iterable[str]) -> str:
+    """The list of primaries in a few letters: equal for equal lists, whatever their order."""
+    return hashlib.sha256("\n".join(sorted(primaries)).encode()).hexdigest()[:16]
+
+
+def difference(mine: Hello, theirs: Hello) -> str | None:
+    """Why the two cannot be of one cluster, with the item that differs; None where they can."""
+    if theirs.name == mine.name:
+        return f"the broker {mine.name!r} has reached itself, or another of the same name"
+    for item in ("protocol", "cluster_key", "primaries"):
+        ours, other = getattr(mine, item), getattr(theirs, item)
+        if ours != other:
+            return f"{item} differs: here {ours!r}, of {theirs.name!r} {other!r}"
+    return None
+
+
+def introduce(hello: Hello, nonce: str, secret: str) -> bytes:
+    """What to answer to a broker that gave us this nonce."""
+    return msgspec.json.encode(Introduction(hello=hello, proof=_proof(hello, nonce, secret)))
+
+
+def is_proven(introduction: Introduction, nonce: str, secret: str) -> bool:
+    """Whether who introduced itself holds the secret; it was not sent."""
+    return hmac.compare_digest(introduction.proof, _proof(introduction.hello, nonce, secret))
+
+
+def _proof(hello: Hello, nonce: str, secret: str) -> str:
+    if not secret:
+        return ""
+    said = b"openclust link\0" + nonce.encode() + b"\0" + msgspec.json.encode(hello)
+    return hmac.new(secret.encode(), said, hashlib.sha256).hexdigest()
