@@ -36,7 +36,7 @@ from openclust.cluster.events import (
     Tick,
 )
 from openclust.cluster.status import Reign, Seniority, Status
-from openclust.cluster.view import Election, Peer, Role, active, electorate, is_online, supporters, vote_of
+from openclust.cluster.view import Election, Peer, Role, active, electorate, is_online, is_starting, supporters, vote_of
 
 
 class Trigger(Enum):
@@ -276,4 +276,7 @@ def _is_elected(election: Election) -> bool:
     """All of the electorate have voted for this primary, and it is more than half of the defined ones."""
     there = electorate(election)
     wanted = Reign(election.stands_in, election.name)
-    return 2 * len(there) > len(election.terms.primaries) and all(vote_of(election, name) == wanted for name in there)
+    if 2 * len(there) <= len(election.terms.primaries) or any(is_starting(election, name) for name in there):
+        # One that starts may tell of a vote from its former life: it does not know yet what its log holds.
+        return False
+    return all(vote_of(election, name) == wanted for name in there)

@@ -117,7 +117,9 @@ def is_online(election: Election, name: str) -> bool:
 
 
 def is_starting(election: Election, name: str) -> bool:
-    """Whether the peer counts as one that still starts: it says so, or was never heard and has time left."""
+    """Whether the primary counts as one that still starts: it says so, or was never heard and has time left."""
+    if name == election.name:
+        return election.role is Role.STARTING
     peer = election.peers.get(name)
     if peer is None:
         return election.now_ms - election.began_ms < election.terms.start_grace_ms
@@ -199,9 +201,7 @@ def why_no_root(election: Election) -> list[tuple[str, str]]:
         return []
     there = electorate(election)
     defined = len(election.terms.primaries)
-    reasons = [(each, "is starting") for each in there if each != election.name and is_starting(election, each)]
-    if election.role is Role.STARTING:
-        reasons.append((election.name, "is starting"))
+    reasons = [(each, "is starting") for each in there if is_starting(election, each)]
     if 2 * len(there) <= defined:
         reasons += [(each, "is offline") for each in election.terms.primaries if each not in there]
     first = active(election)[:1]

@@ -284,7 +284,7 @@ class Scenario:
 
 
 def _summary(status: Status) -> str:
-    says = [status.phase]
+    says: list[str] = [status.phase]
     if status.stands_in:
         says.append(f"stands in {status.stands_in}")
     if status.vote is not None:
