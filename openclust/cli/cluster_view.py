@@ -41,11 +41,14 @@ class BrokerView(msgspec.Struct):
 
 
 class LinkView(msgspec.Struct):
+    """One link of the broker that was asked: messages it sent, has yet to send, and could not send."""
+
     peer: str
     state: str
     error: str = ""
     sent: int = 0
-    outbox_bytes: int = 0
+    waiting: int = 0
+    dropped: int = 0
 
 
 class Votes(msgspec.Struct):

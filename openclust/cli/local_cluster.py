@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import socket
 import sys
 from pathlib import Path
@@ -15,6 +16,8 @@ HOST = "127.0.0.1"
 PRIMARIES_MAX = 9
 PEER_PORT_OFFSET = 10
 HTTP_PORT_OFFSET = 10_000
+FREE_PORTS = range(20_000, 32_768)
+"""Below what Linux gives to outgoing connections."""
 BASE_PORT_MAX = 65_535 - HTTP_PORT_OFFSET - PRIMARIES_MAX
 
 KEPT_VARIABLES = ("OPENCLUST_LOG_", "OPENCLUST_LIMITS_")
@@ -98,12 +101,22 @@ def plan_primaries(count: int, base_port: int | None = None) -> tuple[LocalPrima
 
 
 def _free_ports(count: int) -> list[int]:
-    """All are held until the last is found, so that they differ."""
+    """Ports that nothing has, and no outgoing connection is given: a link that dials early could take its own target.
+
+    All are held until the last is found, so that they differ.
+    """
     with contextlib.ExitStack() as held:
-        probes = [held.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind((HOST, 0))
-        return [probe.getsockname()[1] for probe in probes]
+        found: list[int] = []
+        for port in random.sample(FREE_PORTS, len(FREE_PORTS)):
+            if len(found) == count:
+                break
+            probe = held.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                probe.bind((HOST, port))
+                found.append(port)
+    if len(found) < count:
+        raise click.ClickException(f"{HOST} has no {count} free ports from {FREE_PORTS[0]} to {FREE_PORTS[-1]}")
+    return found
 
 
 def _check_free(port: int, name: str) -> None:

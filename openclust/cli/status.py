@@ -93,8 +93,8 @@ def show_view(view: ClusterView) -> None:
     if view.links:
         click.echo("")
         show_table(
-            ("link to", "state", "sent", "outbox", "error"),
-            [(each.peer, each.state, each.sent, f"{each.outbox_bytes} B", each.error) for each in view.links],
+            ("link to", "state", "sent", "waiting", "dropped", "error"),
+            [(each.peer, each.state, each.sent, each.waiting, each.dropped, each.error) for each in view.links],
         )
     click.echo(f"\n{view.connections} connections, {view.queues} queues at {escape(view.name)}")
 

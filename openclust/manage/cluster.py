@@ -25,10 +25,9 @@ async def step_down(call: Call) -> web.Response:
         raise bad_request(f"a reason has at most {REASON_CHARACTERS_MAX} characters")
     member = call.server.member
     seen = member.snapshot()
-    if seen["role"] != "root":
+    if not member.step_down(body.reason or f"user '{call.user.name}' said so"):
         root = seen["root"]
         there = next((f" ({each['http']})" for each in seen["brokers"] if each["name"] == root and each["http"]), "")
         who = f"{root} is{there}" if root else "there is none"
         raise Refused(409, "not_root", f"{seen['name']} is not the root, {who}")
-    member.step_down(body.reason or f"user '{call.user.name}' said so")
     return answer({"stepped_down": seen["name"], "epoch": seen["epoch"]})

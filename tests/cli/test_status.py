@@ -1,0 +1,117 @@
+"""`openclust status`: what a broker says of its cluster, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner, Result
+
+from openclust.cli import status as status_module
+from openclust.cli.main import openclust
+
+from ..clients.broker_process import free_port
+from ..clients.deadline import eventually
+from ..manage.fake_member import put_member, seen_by_root
+from ..manage.running_api import RunningApi, running_api
+
+pytestmark = pytest.mark.sockets
+
+
+@pytest.fixture
+def api() -> Iterator[RunningApi]:
+    with running_api() as running:
+        yield running
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(openclust, ["status", *arguments], prog_name="openclust")
+
+
+def test_a_cluster_with_a_root(api: RunningApi) -> None:
+    put_member(api)
+    result = run("--url", api.url)
+    assert result.exit_code == 0
+    assert result.stdout == (
+        "cluster demo, as p1 sees it (root)\n"
+        "\n"
+        "broker  role         online  senior since                 vote     heard      clients\n"
+        "p1      root         yes     2023-11-14 22:13:20.123 UTC  p1 in 3  0 ms ago   127.0.0.1:5672\n"
+        "p2      backup       yes     2023-11-14 22:13:20.456 UTC  p1 in 3  42 ms ago  127.0.0.1:5673\n"
+        "p3      never heard  no      -                            -        -          127.0.0.1:5674\n"
+        "\n"
+        "root p1 since epoch 3, votes 3/3/3 (given/electorate/defined)\n"
+        "\n"
+        "link to  state       sent  waiting  dropped  error\n"
+        "p2       connected   17    0        0\n"
+        "p3       connecting  0     2        5        Connection refused\n"
+        "\n"
+        "4 connections, 2 queues at p1\n"
+    )
+
+
+def test_without_a_root_it_says_why(api: RunningApi) -> None:
+    why = [{"peer": "p2", "reason": "is offline"}, {"peer": "p3\x1b[2J", "reason": "is starting"}]
+    put_member(api, root=None, role="elector", votes={"given": 0, "electorate": 1, "defined": 3}, why_no_root=why)
+    text = run("--url", api.url).stdout
+    assert "no root, votes 0/1/3 (given/electorate/defined)\n  p2 is offline\n  p3\\x1b[2J is starting\n" in text, (
+        "what a peer says steers no terminal"
+    )
+
+
+def test_json_is_what_the_broker_said(api: RunningApi) -> None:
+    put_member(api, more="from a later version")
+    result = run("--url", api.url, "--json")
+    assert json.loads(result.stdout) == seen_by_root() | {"more": "from a later version"}
+
+
+def test_a_standalone_broker_is_a_cluster_of_one(api: RunningApi) -> None:
+    eventually(lambda: api.get("/api/cluster")["root"])
+    assert "root one since epoch" in run("--url", api.url).stdout
+
+
+def interrupt_after(monkeypatch: pytest.MonkeyPatch, rounds: int) -> None:
+    """A person who watches so many rounds, and has seen enough."""
+    left = [rounds]
+
+    def sleep(_: float) -> None:
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(status_module, "time", type("", (), {"sleep": staticmethod(sleep), "time": time.time}))
+
+
+def test_watching_goes_on_until_ctrl_c(api: RunningApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_member(api)
+    interrupt_after(monkeypatch, 3)
+    result = run("--url", api.url, "--watch")
+    assert (result.exit_code, result.stdout.count("root p1 since epoch 3")) == (0, 3)
+
+
+def test_watching_as_json_is_a_document_a_line(api: RunningApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_member(api)
+    interrupt_after(monkeypatch, 2)
+    lines = run("--url", api.url, "--watch", "--json").stdout.splitlines()
+    assert [json.loads(line) for line in lines] == [seen_by_root()] * 2
+
+
+def test_watching_outlives_a_broker_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupt_after(monkeypatch, 2)
+    result = run("--url", f"http://127.0.0.1:{free_port()}", "--watch")
+    assert (result.exit_code, result.stderr.count("no answer from the HTTP API")) == (0, 2)
+
+
+def test_nobody_there_is_one_line() -> None:
+    result = run("--url", f"http://127.0.0.1:{free_port()}")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert "is a broker running there" in result.stderr
+
+
+def test_an_answer_of_another_shape_is_one_line(api: RunningApi) -> None:
+    put_member(api, brokers="none")
+    result = run("--url", api.url)
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert "what this version does not understand" in result.stderr

@@ -1,0 +1,224 @@
+"""`openclust up`: what it plans, what it shows of real processes, and that none of them is left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from click.testing import CliRunner
+
+from openclust.cli.local_cluster import FREE_PORTS, LocalCluster, LocalPrimary, plan_primaries
+from openclust.cli.local_processes import LINE_BYTES_MAX, LocalProcesses
+from openclust.cli.main import openclust
+
+from ..clients.deadline import eventually
+
+START_WAIT_S = 30.0
+END_WAIT_S = 15.0
+
+
+def cluster_in(folder: Path) -> LocalCluster:
+    return LocalCluster("K", folder, (LocalPrimary("p1", 1, 2, 3), LocalPrimary("p2", 4, 5, 6)))
+
+
+# -- what it plans
+
+
+def test_one_file_names_every_primary_with_its_three_addresses(tmp_path: Path) -> None:
+    cluster = cluster_in(tmp_path / "new")
+    cluster.write()
+    assert tomllib.loads(cluster.config_file.read_text())["cluster"]["primaries"] == {
+        "p1": {"client": "127.0.0.1:1", "peer": "127.0.0.1:2", "http": "127.0.0.1:3"},
+        "p2": {"client": "127.0.0.1:4", "peer": "127.0.0.1:5", "http": "127.0.0.1:6"},
+    }
+
+
+def test_every_primary_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    cluster = cluster_in(tmp_path)
+    cluster.write()
+    folders = {each.name: tmp_path / each.name for each in cluster.primaries}
+    assert all(folder.is_dir() for folder in folders.values())
+    for each in cluster.primaries:
+        assert f"cluster.data_dir={folders[each.name]}" in cluster.command(each)
+
+
+def test_what_would_be_the_same_for_all_is_kept_from_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OPENCLUST_LISTEN_PORT", "5672")
+    monkeypatch.setenv("OPENCLUST_NAME", "x")
+    monkeypatch.setenv("OPENCLUST_LOG_FORMAT", "json")
+    given = cluster_in(tmp_path).environment()
+    assert "OPENCLUST_LISTEN_PORT" not in given and "OPENCLUST_NAME" not in given
+    assert (given["OPENCLUST_LOG_FORMAT"], given["PATH"]) == ("json", os.environ["PATH"])
+
+
+@pytest.mark.sockets
+def test_free_ports_all_differ_and_no_connection_is_given_them() -> None:
+    ports = [port for each in plan_primaries(9) for port in (each.client_port, each.peer_port, each.http_port)]
+    assert len(set(ports)) == 27
+    assert all(port in FREE_PORTS for port in ports)
+
+
+@pytest.mark.sockets
+def test_a_port_that_is_taken_is_named_with_the_way_out() -> None:
+    port = plan_primaries(1)[0].client_port
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+        result = CliRunner().invoke(openclust, ["up", "--base-port", str(port)])
+    assert result.exit_code == 2
+    assert f"127.0.0.1:{port} for p1 cannot be had: Address already in use; choose another" in result.stderr
+
+
+def test_a_cluster_has_a_bound() -> None:
+    assert CliRunner().invoke(openclust, ["up", "--primaries", "10"]).exit_code == 2
+    assert CliRunner().invoke(openclust, ["up", "--primaries", "0"]).exit_code == 2
+
+
+# -- what it runs
+
+
+class RunningUp:
+    """`openclust up` in a process of its own, with what it wrote so far."""
+
+    def __init__(self, process: subprocess.Popen[bytes], folder: Path) -> None:
+        self.process = process
+        self.folder = folder
+        self.children: list[psutil.Process] = []
+
+    @property
+    def out(self) -> str:
+        return (self.folder / "out").read_text()
+
+    @property
+    def err(self) -> str:
+        return (self.folder / "err").read_text()
+
+    def wait_for_table(self) -> None:
+        eventually(lambda: "Ctrl-C ends them all." in self.out or self.process.poll() is not None, START_WAIT_S)
+        assert "Ctrl-C ends them all." in self.out, self.err
+        self.children = psutil.Process(self.process.pid).children()
+
+    def broker(self, name: str) -> psutil.Process:
+        return next(each for each in self.children if name in each.cmdline())
+
+
+@contextlib.contextmanager
+def running_up(folder: Path, *arguments: str) -> Iterator[RunningUp]:
+    with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "openclust", "up", *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=err
+        )
+    running = RunningUp(process, folder)
+    try:
+        yield running
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(END_WAIT_S)
+        process.kill()
+        process.wait()
+        for each in running.children:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_it_shows_a_root_and_ends_all_on_a_signal(tmp_path: Path, number: signal.Signals) -> None:
+    with running_up(tmp_path, "--primaries", "3", "--dir", str(tmp_path / "data")) as up:
+        up.wait_for_table()
+        rows = re.findall(r"^(p\d) +(root|backup) +amqp://\S+ +http://\S+$", up.out, re.MULTILINE)
+        assert [name for name, _ in rows] == ["p1", "p2", "p3"]
+        assert sorted(role for _, role in rows) == ["backup", "backup", "root"]
+        assert re.search(r"^p2 \| .*openclust is ready", up.err, re.MULTILINE)
+        assert "\x1b" not in up.out + up.err, "no colours where there is no terminal"
+        assert len(up.children) == 3
+        up.process.send_signal(number)
+        assert up.process.wait(END_WAIT_S) == 0
+        assert not any(each.is_running() for each in up.children)
+        assert "Traceback" not in up.err
+
+
+@pytest.mark.sockets
+def test_it_tells_of_one_that_dies_and_goes_on(tmp_path: Path) -> None:
+    with running_up(tmp_path, "--dir", str(tmp_path / "data")) as up:
+        up.wait_for_table()
+        up.broker("p3").kill()
+        eventually(lambda: "up | p3 was ended by SIGKILL; the others go on" in up.err)
+        again = re.search(r"^up \|   (.* start .*--name p3 .*)$", up.err, re.MULTILINE)
+        assert again is not None, "how to start it again"
+        assert up.process.poll() is None
+        assert up.broker("p1").is_running() and up.broker("p2").is_running()
+
+
+@pytest.mark.sockets
+def test_it_ends_when_no_broker_is_left(tmp_path: Path) -> None:
+    with running_up(tmp_path, "--primaries", "1", "--dir", str(tmp_path / "data")) as up:
+        up.wait_for_table()
+        up.broker("p1").kill()
+        assert up.process.wait(END_WAIT_S) == 1
+        assert up.err.endswith("openclust: error: no broker is left\n")
+
+
+@pytest.mark.sockets
+def test_one_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
+    with running_up(tmp_path, "--primaries", "2", "--dir", str(tmp_path / "data")) as up:
+        up.wait_for_table()
+        up.broker("p2").suspend()
+        up.process.terminate()
+        assert up.process.wait(END_WAIT_S) == 0
+        assert "up | p2 did not end within 10 s of SIGTERM: killed" in up.err
+        assert not any(each.is_running() for each in up.children)
+
+
+# -- what its brokers write
+
+
+class WritingCluster(LocalCluster, frozen=True):
+    """One "broker" that writes something, and ends."""
+
+    code: str = ""
+
+    def command(self, primary: LocalPrimary) -> list[str]:
+        return [sys.executable, "-c", self.code]
+
+
+def said_by(code: str, folder: Path) -> list[tuple[str, str]]:
+    import asyncio
+
+    said: list[tuple[str, str]] = []
+
+    async def run() -> None:
+        cluster = WritingCluster("K", folder, (LocalPrimary("p1", 1, 2, 3),), code=code)
+        processes = LocalProcesses(cluster, lambda name, line: said.append((name, line)))
+        await processes.start()
+        await processes.wait_until_all_ended()
+        await processes.stop()
+
+    asyncio.run(run())
+    return [line for line in said if line[0] != "up"]
+
+
+@pytest.mark.sockets
+def test_lines_come_whole_and_steer_no_terminal(tmp_path: Path) -> None:
+    code = "import sys; print('one'); print('tw\\x1b[2Jo', file=sys.stderr); print('three', end='')"
+    said = said_by(f"import os; os.environ['PYTHONUNBUFFERED'] = '1'; {code}", tmp_path)
+    assert sorted(said) == [("p1", "one"), ("p1", "three"), ("p1", "tw\\x1b[2Jo")]
+
+
+@pytest.mark.sockets
+def test_a_line_without_an_end_is_cut(tmp_path: Path) -> None:
+    said = said_by(f"print('x' * {5 * LINE_BYTES_MAX}, end='')", tmp_path)
+    assert sum(len(line) for _, line in said) == 5 * LINE_BYTES_MAX
+    assert all(len(line) <= 2 * LINE_BYTES_MAX for _, line in said)

@@ -1,0 +1,70 @@
+"""A broker's place in a cluster that a test makes up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from openclust.shell.server import Server
+
+from .running_api import RunningApi
+
+
+class FakeMember:
+    """Says what it is told to say, and remembers why it was told to step down. It can only be asked."""
+
+    def __init__(self, snapshot: dict[str, Any]) -> None:
+        self._snapshot = snapshot
+        self.reasons: list[str] = []
+
+    def snapshot(self) -> dict[str, Any]:
+        return self._snapshot
+
+    def step_down(self, reason: str) -> bool:
+        if self._snapshot["role"] != "root":
+            return False
+        self.reasons.append(reason)
+        return True
+
+
+def put_member(api: RunningApi, **changed: Any) -> FakeMember:
+    """Have the broker's API show three primaries, of which p1 is root and is asked, but for what is changed."""
+    member = FakeMember(seen_by_root() | changed)
+
+    def put(server: Server) -> None:
+        real = server.member
+        server.member = member  # type: ignore[assignment]
+        # It is stopped with the broker, and asked at every turn.
+        for name in ("membership", "settle", "stop", "connection_lost"):
+            setattr(member, name, getattr(real, name))
+
+    api.on_loop(put)
+    return member
+
+
+def seen_by_root() -> dict[str, Any]:
+    snapshot: dict[str, Any] = msgspec.json.decode(_SEEN_BY_ROOT)
+    return snapshot
+
+
+_SEEN_BY_ROOT = """
+{
+  "cluster_key": "demo", "name": "p1", "role": "root", "root": "p1", "epoch": 3, "seniority_ms": 1700000000123,
+  "votes": {"given": 3, "electorate": 3, "defined": 3},
+  "why_no_root": [],
+  "brokers": [
+    {"name": "p1", "role": "root", "online": true, "address": "127.0.0.1:5672", "http": "http://127.0.0.1:15672",
+     "seniority_ms": 1700000000123, "vote": {"epoch": 3, "root": "p1"}, "heard_ms_ago": 0},
+    {"name": "p2", "role": "backup", "online": true, "address": "127.0.0.1:5673", "http": "http://127.0.0.1:15673",
+     "seniority_ms": 1700000000456, "vote": {"epoch": 3, "root": "p1"}, "heard_ms_ago": 42},
+    {"name": "p3", "role": "never heard", "online": false, "address": "127.0.0.1:5674", "http": "",
+     "seniority_ms": null, "vote": null, "heard_ms_ago": null}
+  ],
+  "links": [
+    {"peer": "p2", "state": "connected", "error": "", "sent": 17, "dropped": 0, "waiting": 0},
+    {"peer": "p3", "state": "connecting", "error": "Connection refused", "sent": 0, "dropped": 5, "waiting": 2}
+  ],
+  "connections": 4, "queues": 2
+}
+"""
