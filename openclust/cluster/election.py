@@ -103,7 +103,7 @@ def step(election: Election, event: Event) -> tuple[Election, list[Effect]]:
     if isinstance(event, Tick) or _told(election) != _told(before):
         election, status = _number(election)
         effects.append(Tell(status))
-    elif isinstance(event, StatusHeard) and event.status.name == election.promised_to:
+    elif isinstance(event, StatusHeard) and event.status.name in election.promised:
         # Its lease lives on being heard: it is told at once, not at our next heartbeat.
         election, status = _number(election)
         effects.append(Answer(event.status.name, status))
@@ -154,25 +154,24 @@ def _hear(election: Election, status: Status) -> Election:
 
 
 def _promise(election: Election, status: Status) -> Election:
-    """Whom we may have as root from now on: a root that is heard, or the candidate we voted for, until it gives up."""
+    """Who may count on us from now on: a root that is heard, or the candidate we voted for, until it gives up.
+
+    What one says changes nothing for the others that count on us.
+    """
     name = status.name
     reigns = status.reign is not None and status.reign.root == name
     stands = election.vote is not None and election.vote == Reign(status.stands_in, name)
     if reigns or stands:
-        return msgspec.structs.replace(election, promised_to=name, promised_ms=election.now_ms)
-    if election.promised_to == name:
-        # It says itself that it is not root: nothing to wait for.
-        return msgspec.structs.replace(election, promised_to=election.name, promised_ms=election.now_ms)
-    return election
+        return msgspec.structs.replace(election, promised={**election.promised, name: election.now_ms})
+    # It says itself that it is not root: nothing to wait for.
+    others = {each: at for each, at in election.promised.items() if each != name}
+    return msgspec.structs.replace(election, promised=others)
 
 
 def _may_vote_for(election: Election, name: str) -> bool:
     """Whether no other can still be root on our word."""
-    return (
-        election.promised_to == name
-        or election.promised_to == election.name
-        or election.now_ms - election.promised_ms >= election.terms.wait_ms
-    )
+    since = election.now_ms - election.terms.wait_ms
+    return all(each == name or at <= since for each, at in election.promised.items())
 
 
 def _move(election: Election, trigger: Trigger) -> Election:
@@ -248,16 +247,15 @@ def _elect(election: Election, *, is_tick: bool) -> tuple[Election, list[Effect]
         wanted = Reign(election.peers[first].status.stands_in, first)
         if wanted.epoch <= voted:
             return election, []
-        election = msgspec.structs.replace(election, vote=wanted, promised_to=first, promised_ms=election.now_ms)
+        promised = {**election.promised, first: election.now_ms}
+        election = msgspec.structs.replace(election, vote=wanted, promised=promised)
         return election, [PersistVote(wanted)]
     effects: list[Effect] = []
     seen = max([voted, *(peer.status.epoch for peer in election.peers.values())])
     if not election.stands_in or (is_tick and _is_overtaken(election)):
         # Once a heartbeat at most: two who each think themselves the most senior would leapfrog for ever.
         vote = Reign(seen + 1, election.name)
-        election = msgspec.structs.replace(
-            election, stands_in=vote.epoch, vote=vote, promised_to=election.name, promised_ms=election.now_ms
-        )
+        election = msgspec.structs.replace(election, stands_in=vote.epoch, vote=vote)
         effects.append(PersistVote(vote))
     if _is_elected(election):
         voters = {name: election.peers[name].status.position for name in electorate(election) if name != election.name}

@@ -55,8 +55,8 @@ class Peer(msgspec.Struct, frozen=True):
 class Election(msgspec.Struct, frozen=True, kw_only=True):
     """One primary's view. `sent` keeps the times of our last statuses, to know what an echo means.
 
-    `promised_to` is whom it may still have as root, `promised_ms` when that was last so: for a while it votes for no
-    other.
+    `promised` are those who may have counted on it as root or candidate, and when they last did: for a while it votes
+    for no other. The name is empty for whomever it followed before it was started.
     """
 
     terms: Terms
@@ -72,8 +72,7 @@ class Election(msgspec.Struct, frozen=True, kw_only=True):
     reign: Reign | None = None
     peers: dict[str, Peer] = {}
     sent: dict[int, int] = {}
-    promised_to: str = ""
-    promised_ms: int = 0
+    promised: dict[str, int] = {}
 
     @property
     def name(self) -> str:
@@ -103,7 +102,7 @@ def begin(terms: Terms, name: str, stamp_ms: int, now_ms: int, vote: Reign | Non
         began_ms=now_ms,
         first_stamp_ms=stamp_ms,
         vote=vote,
-        promised_ms=now_ms,
+        promised={"": now_ms},
     )
 
 
