@@ -212,6 +212,8 @@ def why_no_root(election: Election) -> list[tuple[str, str]]:
         for name in there:
             if vote_of(election, name) != wanted and not is_starting(election, name):
                 reasons.append((name, f"has not voted for {each.name} in epoch {wanted.epoch}"))
+        if not reasons:
+            reasons.append((each.name, f"has the votes in epoch {wanted.epoch}, and fetches what its voters hold"))
     return reasons
 
 
