@@ -146,9 +146,11 @@ def _hear(election: Election, status: Status) -> Election:
         if (status.seniority.stamp_ms, status.number) <= before:
             return election
     echoed = election.sent.get(status.heard.get(election.name, 0), -1)
+    back_ms = election.now_ms
     if known is not None:
         echoed = max(echoed, known.echoed_ms)
-    peer = Peer(status, election.now_ms, echoed)
+        back_ms = known.back_ms if is_online(election, name) else back_ms
+    peer = Peer(status, election.now_ms, back_ms, echoed)
     election = msgspec.structs.replace(election, peers={**election.peers, name: peer})
     return _promise(election, status)
 

@@ -44,10 +44,14 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """What is known of another primary. `echoed_ms` is when we sent the last of our statuses that it has heard."""
+    """What is known of another primary. `echoed_ms` is when we sent the last of our statuses that it has heard.
+
+    `back_ms` is when it was heard first, or first again after it was offline.
+    """
 
     status: Status
     heard_ms: int
+    back_ms: int
     echoed_ms: int = -1
     lost: bool = False
 
@@ -115,6 +119,12 @@ def is_online(election: Election, name: str) -> bool:
     return peer is not None and not peer.lost and election.now_ms - peer.heard_ms < election.terms.offline_ms
 
 
+def hears_us(election: Election, name: str) -> bool:
+    """Whether an online peer has heard us of late, as far as we know; who is just back has had no time to say so."""
+    peer = election.peers[name]
+    return election.now_ms - max(peer.echoed_ms, peer.back_ms) < election.terms.offline_ms
+
+
 def is_starting(election: Election, name: str) -> bool:
     """Whether the primary counts as one that still starts: it says so, or was never heard and has time left."""
     if name == election.name:
@@ -126,11 +136,17 @@ def is_starting(election: Election, name: str) -> bool:
 
 
 def electorate(election: Election) -> list[str]:
-    """The primaries that are not offline, this one included; those that start are among them, and vote no."""
-    others = (name for name in election.terms.primaries if name != election.name)
-    return sorted(
-        [election.name, *(each for each in others if is_online(election, each) or is_starting(election, each))]
-    )
+    """The primaries that are not offline, this one included; those that start are among them, and vote no.
+
+    A link must work both ways: who does not hear us could never vote for us, and is offline for our election.
+    """
+    found = [election.name]
+    for name in election.terms.primaries:
+        if name == election.name:
+            continue
+        if hears_us(election, name) if is_online(election, name) else is_starting(election, name):
+            found.append(name)
+    return sorted(found)
 
 
 def active(election: Election) -> list[Seniority]:
@@ -202,7 +218,8 @@ def why_no_root(election: Election) -> list[tuple[str, str]]:
     defined = len(election.terms.primaries)
     reasons = [(each, "is starting") for each in there if is_starting(election, each)]
     if 2 * len(there) <= defined:
-        reasons += [(each, "is offline") for each in election.terms.primaries if each not in there]
+        missing = (each for each in election.terms.primaries if each not in there)
+        reasons += [(each, "does not hear us" if is_online(election, each) else "is offline") for each in missing]
     first = active(election)[:1]
     for each in first:
         wanted = Reign(_standing(election, each.name), each.name)
