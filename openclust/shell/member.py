@@ -26,7 +26,7 @@ from openclust.cluster.events import (
 )
 from openclust.cluster.hello import Hello, digest
 from openclust.cluster.membership import Membership
-from openclust.cluster.status import Status
+from openclust.cluster.status import Reign, Status
 from openclust.cluster.view import Role, Terms, begin, electorate, is_online, lease_end_ms, vote_of, why_no_root
 from openclust.shell.votes import Votes
 
@@ -58,6 +58,7 @@ class Member:
         election = begin(terms, config.name, stamp_ms, server.now_ms(), self._votes.last)
         self.membership = Membership(server.broker, hello, config.cluster.secret or "", election)
         self._links: dict[str, Link] = {}
+        self._disk_failed = False
         self._lease: asyncio.TimerHandle | None = None
         self._tick: asyncio.TimerHandle | None = None
 
@@ -112,7 +113,7 @@ class Member:
     def _perform(self, effect: Effect) -> None:
         match effect:
             case PersistVote():
-                self._votes.save(effect.vote)
+                self._is_on_disk(effect.vote)
             case Tell():
                 for link in self._links.values():
                     self._send(link, effect.status)
@@ -120,7 +121,8 @@ class Member:
                 self._send(self._links[effect.name], effect.status)
             case TakeOver():
                 # There is no log to catch up with yet.
-                self.membership.tell(CaughtUp(self._server.now_ms(), effect.epoch))
+                if self._is_on_disk(self.membership.election.vote):
+                    self.membership.tell(CaughtUp(self._server.now_ms(), effect.epoch))
             case Serve():
                 log.info("root of epoch %d", effect.epoch)
             case Resign():
@@ -132,9 +134,27 @@ class Member:
             case _:
                 assert_never(effect)
 
-    @staticmethod
-    def _send(link: Link, status: Status) -> None:
-        link.send("status", msgspec.msgpack.encode(status))
+    def _send(self, link: Link, status: Status) -> None:
+        if self._is_on_disk(status.vote):
+            link.send("status", msgspec.msgpack.encode(status))
+
+    def _is_on_disk(self, vote: Reign | None) -> bool:
+        """Whether the vote would survive us, after another try to write it. Until then nobody may hear of it."""
+        if vote is None or vote == self._votes.last:
+            return True
+        try:
+            self._votes.save(vote)
+        except OSError as error:
+            if not self._disk_failed:
+                log.error(
+                    "cannot write the vote to %s: %s; silent until the disk is well",
+                    self._cluster.data_dir,
+                    error.strerror,
+                )
+            self._disk_failed = True
+            return False
+        self._disk_failed = False
+        return True
 
     def connection_lost(self, connection: Connection) -> None:
         self.membership.connection_lost(connection)

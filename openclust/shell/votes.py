@@ -33,18 +33,21 @@ class Votes:
             raise ConfigError(f"cluster.data_dir = {data_dir!r}: {error.strerror}") from None
 
     def save(self, vote: Reign) -> None:
-        """After this the vote is on disk. OSError where it cannot be."""
+        """After this the vote is on disk, and `last`. OSError where it cannot be."""
+        if self._path is not None:
+            self._write(self._path, vote)
         self.last = vote
-        if self._path is None:
-            return
-        folder = os.path.dirname(self._path)
+
+    @staticmethod
+    def _write(path: str, vote: Reign) -> None:
+        folder = os.path.dirname(path)
         descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".vote-")
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(msgspec.json.encode(vote))
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(temporary, self._path)
+            os.replace(temporary, path)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
