@@ -169,7 +169,7 @@ def _echoes(election: Election) -> dict[str, int]:
         if name == election.name or peer is None or peer.lost:
             continue
         vote = peer.status.vote
-        if vote == mine or (peer.status.reign == mine and (not vote or vote < mine or is_spent(election, vote))):
+        if vote == mine or (peer.status.reign == mine and (not vote or vote.epoch <= mine.epoch or is_spent(election, vote))):
             found[name] = peer.echoed_ms
     return found
 
