@@ -32,7 +32,11 @@ class LocalPrimary(msgspec.Struct, frozen=True):
 
     @property
     def amqp_url(self) -> str:
-        return f"amqp://guest:guest@{HOST}:{self.client_port}/"
+        return f"amqp://{HOST}:{self.client_port}/"
+
+    @property
+    def api_url(self) -> str:
+        return f"http://{HOST}:{self.http_port}"
 
     @property
     def http_url(self) -> str:

@@ -127,10 +127,10 @@ def show_cluster(cluster: LocalCluster, roles: dict[str, str], took_s: float) ->
     click.echo(f"\ncluster {cluster.cluster_key} has a root after {took_s:.1f} s\n")
     show_table(
         ("broker", "role", "clients", "HTTP API"),
-        [(each.name, roles.get(each.name, "?"), each.amqp_url, each.http_url) for each in cluster.primaries],
+        [(each.name, roles.get(each.name, "?"), each.amqp_url, each.api_url) for each in cluster.primaries],
     )
     click.echo(f"\n{_program()} status --watch --url {cluster.primaries[0].http_url}")
-    click.echo("Ctrl-C ends them all.\n")
+    click.echo("User and password are guest. Ctrl-C ends them all.\n")
     sys.stdout.flush()
 
 

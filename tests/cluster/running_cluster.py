@@ -117,7 +117,7 @@ class RunningCluster:
         return [name for name, each in self.primaries.items() if (seen := each.ask()) and seen["role"] == "root"]
 
     def epoch(self) -> int:
-        return max(seen["epoch"] for each in self.primaries.values() if (seen := each.ask()))
+        return max(int(seen["epoch"]) for each in self.primaries.values() if (seen := each.ask()))
 
     def root(self) -> Primary:
         """The only root."""
@@ -129,7 +129,7 @@ class RunningCluster:
         return [each for each in self.primaries.values() if each is not but]
 
     def wait_until_settled(self) -> Primary:
-        """One root, which all that run follow and hear; the root."""
+        """One root, which all that run follow, and all have heard so of all; the root."""
         eventually(self._is_settled, START_WAIT_S)
         return self.root()
 
@@ -141,6 +141,7 @@ class RunningCluster:
                 one is not None
                 and one["role"] in ("root", "backup")
                 and sum(each["online"] for each in one["brokers"]) == len(running)
+                and one["votes"]["given"] == len(running)
                 for one in seen
             )
             and len({one["root"] for one in seen if one}) == 1

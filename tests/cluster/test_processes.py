@@ -150,7 +150,7 @@ def test_a_root_that_steps_down_is_followed_by_another(cluster: RunningCluster) 
 
 
 def test_status_shows_the_cluster_from_any_broker(cluster: RunningCluster) -> None:
-    root = cluster.root()
+    root, epoch = cluster.root(), cluster.epoch()
     for each in cluster.primaries.values():
         text = run_command("status", "--url", each.place.http_url).stdout
-        assert f"root {root.name} since epoch 1, votes 3/3/3 (given/electorate/defined)" in text
+        assert f"root {root.name} since epoch {epoch}, votes 3/3/3 (given/electorate/defined)" in text
