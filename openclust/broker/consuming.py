@@ -6,6 +6,7 @@ from openclust.broker.channel import Channel, handles
 from openclust.broker.consumer import Consumer, pack_tag
 from openclust.broker.declaring import named_queue
 from openclust.broker.message import counted_header
+from openclust.broker.queue import Queue
 from openclust.broker.reply import REPLY_PREFIX, REPLY_TO, ReplyQueue
 from openclust.wire.errors import (
     ACCESS_REFUSED,
@@ -105,7 +106,7 @@ def basic_consume(channel: Channel, method: BasicConsume) -> None:
         arguments=method.arguments,
     )
     consumer.timeout_ms = _timeout(method.arguments, queue.settings.consumer_timeout_ms, channel)
-    _demand_exclusive(queue.name, connection.vhost.name, method.exclusive, queue.turns.all, queue.settings)
+    _demand_exclusive(queue, method.exclusive)
     channel.consumers = consumers
     consumers[tag] = consumer
     if not method.no_wait:
@@ -113,13 +114,14 @@ def basic_consume(channel: Channel, method: BasicConsume) -> None:
     queue.add_consumer(consumer)
 
 
-def _demand_exclusive(name: str, vhost: str, exclusive: bool, others: tuple[Consumer, ...], settings: object) -> None:
-    single_active = getattr(settings, "single_active_consumer", False)
-    if exclusive and single_active:
-        text = f"queue '{name}' in vhost '{vhost}' in exclusive use: it has a single active consumer"
-        raise ChannelError(ACCESS_REFUSED, text)
+def _demand_exclusive(queue: Queue, exclusive: bool) -> None:
+    """Raise 403 where one more consumer, or one that wants to be the only one, cannot be."""
+    place = f"queue '{queue.name}' in vhost '{queue.vhost.name}'"
+    others = queue.turns.all
+    if exclusive and queue.args.single_active_consumer:
+        raise ChannelError(ACCESS_REFUSED, f"{place} in exclusive use: it has a single active consumer")
     if any(other.exclusive for other in others) or (exclusive and others):
-        raise ChannelError(ACCESS_REFUSED, f"queue '{name}' in vhost '{vhost}' in exclusive use")
+        raise ChannelError(ACCESS_REFUSED, f"{place} in exclusive use")
 
 
 def _priority(arguments: Table) -> int:

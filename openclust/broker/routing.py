@@ -25,7 +25,7 @@ class Route:
     the message itself tells its queues.
     """
 
-    __slots__ = ("exchange", "immediate", "mandatory", "queues", "routing_key", "suffix", "watch")
+    __slots__ = ("exchange", "mandatory", "queues", "routing_key", "suffix", "watch")
 
     def __init__(
         self,
