@@ -162,6 +162,18 @@ def test_news_of_another_epoch_makes_nobody_serve() -> None:
     assert election.role is Role.TAKING_OVER and effects == []
 
 
+def test_who_caught_up_when_its_voters_are_silent_does_not_serve() -> None:
+    vote = Reign(1, "a")
+    election = hear(tick(ready(), 2_000), 2_000, said("b"), said("c"))
+    heard = election.number
+    election = hear(election, 2_000, *(said(name, 2, vote=vote, heard=heard) for name in ("b", "c")))
+    assert election.role is Role.TAKING_OVER
+    in_time, effects = step(election, events.CaughtUp(2_180, 1))
+    assert in_time.role is Role.ROOT and events.Serve(1) in effects
+    late, effects = step(election, events.CaughtUp(2_181, 1))
+    assert late.role is Role.ELECTOR and "Serve" not in kinds(effects)
+
+
 def test_a_resigned_root_is_the_last_in_line() -> None:
     election, _ = step(root(1_000), events.StepDown(1_500, "its disk stalls"))
     assert election.seniority == Seniority(1_510, "a")
