@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import re
@@ -17,6 +18,7 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
+from openclust.cli import local_processes
 from openclust.cli.local_cluster import FREE_PORTS, LocalCluster, LocalPrimary, plan_primaries
 from openclust.cli.local_processes import LINE_BYTES_MAX, LocalProcesses
 from openclust.cli.main import openclust
@@ -147,6 +149,7 @@ def test_it_shows_a_root_and_ends_all_on_a_signal(tmp_path: Path, number: signal
         up.process.send_signal(number)
         assert up.process.wait(END_WAIT_S) == 0
         assert not any(each.is_running() for each in up.children)
+        assert "did not end within" not in up.err, "they were asked to, and had no need to be killed"
         assert "Traceback" not in up.err
 
 
@@ -171,17 +174,6 @@ def test_it_ends_when_no_broker_is_left(tmp_path: Path) -> None:
         assert up.err.endswith("openclust: error: no broker is left\n")
 
 
-@pytest.mark.sockets
-def test_one_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
-    with running_up(tmp_path, "--primaries", "2", "--dir", str(tmp_path / "data")) as up:
-        up.wait_for_table()
-        up.broker("p2").suspend()
-        up.process.terminate()
-        assert up.process.wait(END_WAIT_S) == 0
-        assert "up | p2 did not end within 10 s of SIGTERM: killed" in up.err
-        assert not any(each.is_running() for each in up.children)
-
-
 # -- what its brokers write
 
 
@@ -194,31 +186,46 @@ class WritingCluster(LocalCluster, frozen=True):
         return [sys.executable, "-c", self.code]
 
 
-def said_by(code: str, folder: Path) -> list[tuple[str, str]]:
-    import asyncio
-
+def said_by(code: str, folder: Path, stop_at: str | None = None) -> list[tuple[str, str]]:
+    """All that is said until it has ended, by itself or because it was stopped after this line."""
     said: list[tuple[str, str]] = []
 
     async def run() -> None:
-        cluster = WritingCluster("K", folder, (LocalPrimary("p1", 1, 2, 3),), code=code)
-        processes = LocalProcesses(cluster, lambda name, line: said.append((name, line)))
+        stop = asyncio.Event()
+
+        def say(name: str, line: str) -> None:
+            said.append((name, line))
+            if line == stop_at:
+                stop.set()
+
+        processes = LocalProcesses(WritingCluster("K", folder, (LocalPrimary("p1", 1, 2, 3),), code=code), say)
         await processes.start()
-        await processes.wait_until_all_ended()
+        async with asyncio.timeout(END_WAIT_S):
+            await (processes.wait_until_all_ended() if stop_at is None else stop.wait())
         await processes.stop()
+        assert processes.running() == []
 
     asyncio.run(run())
-    return [line for line in said if line[0] != "up"]
+    return said
+
+
+@pytest.mark.sockets
+def test_one_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_processes, "STOP_WAIT_S", 0.3)
+    code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
+    said = said_by(code, tmp_path, stop_at="ready")
+    assert said == [("p1", "ready"), ("up", "p1 did not end within 0.3 s of SIGTERM: killed")]
 
 
 @pytest.mark.sockets
 def test_lines_come_whole_and_steer_no_terminal(tmp_path: Path) -> None:
     code = "import sys; print('one'); print('tw\\x1b[2Jo', file=sys.stderr); print('three', end='')"
     said = said_by(f"import os; os.environ['PYTHONUNBUFFERED'] = '1'; {code}", tmp_path)
-    assert sorted(said) == [("p1", "one"), ("p1", "three"), ("p1", "tw\\x1b[2Jo")]
+    assert sorted(line for line in said if line[0] != "up") == [("p1", "one"), ("p1", "three"), ("p1", "tw\\x1b[2Jo")]
 
 
 @pytest.mark.sockets
 def test_a_line_without_an_end_is_cut(tmp_path: Path) -> None:
     said = said_by(f"print('x' * {5 * LINE_BYTES_MAX}, end='')", tmp_path)
-    assert sum(len(line) for _, line in said) == 5 * LINE_BYTES_MAX
+    assert sum(len(line) for name, line in said if name == "p1") == 5 * LINE_BYTES_MAX
     assert all(len(line) <= 2 * LINE_BYTES_MAX for _, line in said)
