@@ -16,7 +16,6 @@ from openclust.cluster.view import (
     begin,
     electorate,
     is_online,
-    is_spent,
     is_starting,
     lease_end_ms,
     serves,
@@ -172,17 +171,27 @@ def test_who_voted_in_a_later_epoch_supports_no_more() -> None:
     assert supporters(election) == ["a", "c"]
 
 
-def test_a_vote_is_spent_when_its_candidate_gave_up() -> None:
+def test_who_stood_in_vain_supports_the_root_again_when_it_has_given_up() -> None:
     later = Reign(2, "b")
     standing = hear(root(), 1_000, said("b", 2, stands_in=2, vote=later, heard=2))
-    assert not is_spent(standing, later)
-    serving = hear(root(), 1_000, said("b", 2, reign=later, vote=later))
-    assert not is_spent(serving, later)
+    assert supporters(standing) == ["a", "c"]
     given_up = hear(standing, 1_000, said("b", 3, reign=Reign(1, "a"), vote=later, heard=2))
-    assert is_spent(given_up, later)
     assert supporters(given_up) == ["a", "b", "c"]
-    assert not is_spent(given_up, Reign(3, "b")), "it may stand in a later epoch yet"
-    assert not is_spent(ready(), later), "nothing is known of its candidate"
+
+
+def test_who_voted_for_another_supports_the_root_again_when_that_one_has_given_up() -> None:
+    later = Reign(2, "b")
+    standing = hear(root(), 1_000, said("b", 2, stands_in=2, vote=later, heard=2))
+    misled = hear(standing, 1_000, said("c", 2, reign=Reign(1, "a"), vote=later, heard=2))
+    assert supporters(misled) == ["a"]
+    given_up = hear(misled, 1_000, said("b", 3, reign=Reign(1, "a"), vote=later, heard=2))
+    assert supporters(given_up) == ["a", "b", "c"]
+
+
+def test_who_voted_for_one_of_whom_nothing_is_known_supports_no_more() -> None:
+    mine = Reign(1, "a")
+    election = replace(root(), peers={"b": root().peers["b"]})
+    assert supporters(hear(election, 1_000, said("b", 2, reign=mine, vote=Reign(2, "c"), heard=2))) == ["a"]
 
 
 # -- why there is no root
