@@ -27,7 +27,7 @@ from openclust.cluster.events import (
 from openclust.cluster.hello import Hello, digest
 from openclust.cluster.membership import Membership
 from openclust.cluster.status import Reign, Status
-from openclust.cluster.view import Role, Terms, begin, electorate, is_online, lease_end_ms, vote_of, why_no_root
+from openclust.cluster.view import Role, Terms, begin, electorate, is_online, lease_end_ms, serves, vote_of, why_no_root
 from openclust.shell.votes import Votes
 
 if TYPE_CHECKING:
@@ -181,7 +181,8 @@ class Member:
         return {
             "cluster_key": self.membership.hello.cluster_key,
             "name": election.name,
-            "role": election.role.value,
+            # Until the timer of its lease comes round, a root that nobody hears has not resigned yet.
+            "role": Role.ELECTOR.value if self._is_lapsed() else election.role.value,
             "root": reign.root if reign else None,
             "epoch": reign.epoch if reign else election.status().epoch,
             "seniority_ms": election.seniority.stamp_ms,
@@ -202,6 +203,10 @@ class Member:
             "connections": self._server.broker.open_count(),
             "queues": self._server.broker.queue_count,
         }
+
+    def _is_lapsed(self) -> bool:
+        election = self.membership.election
+        return election.role is Role.ROOT and not serves(election, self._server.now_ms())
 
     def _agrees(self, name: str) -> bool:
         """Whether a primary voted for the root there is, or follows it."""
