@@ -1,0 +1,1 @@
+"""Whole clusters on a fake network, clock and disk, all from one seed."""

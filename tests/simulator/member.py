@@ -1,0 +1,60 @@
+"""What a simulated broker runs: today the bare election, later a whole node. Events in, effects out."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from openclust.cluster.election import step
+from openclust.cluster.events import Effect, Event
+from openclust.cluster.status import Reign
+from openclust.cluster.view import Role, Terms, begin, lease_end_ms, serves
+
+
+class Member(Protocol):
+    def step(self, event: Event) -> list[Effect]:
+        """Take the event; do the effects, in order."""
+
+    def serves(self, now_ms: int) -> bool:
+        """Whether it may act as root now."""
+
+    def wakes_ms(self) -> int | None:
+        """Step it with a Tick after this moment of its own clock, unless it then says a later one."""
+
+    def reign(self) -> Reign | None:
+        """The root it has, itself included."""
+
+    def describe(self) -> str:
+        """For people who look for the reason of a failure."""
+
+
+class Starter(Protocol):
+    def __call__(self, terms: Terms, name: str, stamp_ms: int, now_ms: int, vote: Reign | None) -> Member: ...
+
+
+class BareElection:
+    """The election alone."""
+
+    __slots__ = ("_election",)
+
+    def __init__(self, terms: Terms, name: str, stamp_ms: int, now_ms: int, vote: Reign | None) -> None:
+        self._election = begin(terms, name, stamp_ms, now_ms, vote)
+
+    def step(self, event: Event) -> list[Effect]:
+        self._election, effects = step(self._election, event)
+        return effects
+
+    def serves(self, now_ms: int) -> bool:
+        return serves(self._election, now_ms)
+
+    def wakes_ms(self) -> int | None:
+        return lease_end_ms(self._election) if self._election.role is Role.ROOT else None
+
+    def reign(self) -> Reign | None:
+        return self._election.reign
+
+    def describe(self) -> str:
+        it = self._election
+        return (
+            f"{it.name} {it.role.value}, senior since {it.seniority.stamp_ms}, stands in {it.stands_in}, "
+            f"vote {it.vote}, reign {it.reign}, promised {it.promised}"
+        )
