@@ -168,17 +168,21 @@ def _echoes(election: Election) -> dict[str, int]:
         peer = election.peers.get(name)
         if name == election.name or peer is None or peer.lost:
             continue
-        vote = peer.status.vote
-        if vote == mine or (peer.status.reign == mine and (not vote or vote.epoch <= mine.epoch or is_spent(election, vote))):
+        status = peer.status
+        bound = status.vote.epoch if status.vote else 0
+        follows = status.reign == mine and (bound <= mine.epoch or _has_spent(election, status.vote))
+        if follows or (status.vote == mine and status.epoch <= mine.epoch):
             found[name] = peer.echoed_ms
     return found
 
 
-def is_spent(election: Election, vote: Reign) -> bool:
+def _has_spent(election: Election, vote: Reign | None) -> bool:
     """Whether a vote can make nobody root any more: its candidate has stood in that epoch, and given up.
 
     Without this, a root would lose for good the support of who voted in a later epoch, and came back to follow it.
     """
+    if vote is None:
+        return True
     if vote.root == election.name:
         stands_in, reign, voted = election.stands_in, election.reign, election.vote
     elif vote.root in election.peers:

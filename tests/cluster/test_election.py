@@ -66,10 +66,10 @@ def test_a_candidate_votes_for_itself_on_disk_before_anybody_is_told() -> None:
 
 
 def test_a_single_primary_votes_on_disk_before_it_takes_over() -> None:
-    election = ready(terms=Terms(primaries=("a",)))
-    election, effects = step(election, events.Tick(200))
+    # It waits for nobody: there is no other to whom it could have promised anything.
+    election, effects = step(begin(Terms(primaries=("a",)), "a", 1_000, 0), events.Ready(0))
     assert kinds(effects) == ["PersistVote", "TakeOver", "Tell"]
-    _, effects = step(election, events.CaughtUp(201, 1))
+    _, effects = step(election, events.CaughtUp(1, 1))
     assert kinds(effects) == ["Serve", "Tell"]
 
 
