@@ -13,13 +13,18 @@ PROTOCOL = 1
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True):
-    """What a broker says of itself when it dials another. `primaries` is a digest of the list it knows."""
+    """What a broker says of itself when it dials another. `primaries` is a digest of the list it knows.
+
+    The heartbeat is among it because leases are counted in heartbeats: with a longer one than its voters', a root would
+    outlive their patience.
+    """
 
     protocol: int = PROTOCOL
     cluster_key: str
     name: str
     role: Literal["primary", "secondary"] = "primary"
     primaries: str
+    heartbeat_ms: int = 100
 
 
 class Introduction(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +43,7 @@ def difference(mine: Hello, theirs: Hello) -> str | None:
     """Why the two cannot be of one cluster, with the item that differs; None where they can."""
     if theirs.name == mine.name:
         return f"the broker {mine.name!r} has reached itself, or another of the same name"
-    for item in ("protocol", "cluster_key", "primaries"):
+    for item in ("protocol", "cluster_key", "primaries", "heartbeat_ms"):
         ours, other = getattr(mine, item), getattr(theirs, item)
         if ours != other:
             return f"{item} differs: here {ours!r}, of {theirs.name!r} {other!r}"

@@ -106,7 +106,7 @@ def begin(terms: Terms, name: str, stamp_ms: int, now_ms: int, vote: Reign | Non
         began_ms=now_ms,
         first_stamp_ms=stamp_ms,
         vote=vote,
-        promised={"": now_ms},
+        promised={"": now_ms} if len(terms.primaries) > 1 else {},
     )
 
 

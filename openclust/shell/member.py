@@ -53,7 +53,12 @@ class Member:
             heartbeat_ms=config.cluster.heartbeat_ms,
             start_grace_ms=config.cluster.start_grace_ms,
         )
-        hello = Hello(cluster_key=config.cluster_key, name=config.name, primaries=digest(primaries))
+        hello = Hello(
+            cluster_key=config.cluster_key,
+            name=config.name,
+            primaries=digest(primaries),
+            heartbeat_ms=terms.heartbeat_ms,
+        )
         stamp_ms = time.time_ns() // 1_000_000
         election = begin(terms, config.name, stamp_ms, server.now_ms(), self._votes.last)
         self.membership = Membership(server.broker, hello, config.cluster.secret or "", election)
