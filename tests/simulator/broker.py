@@ -30,6 +30,7 @@ class Broker:
         "member",
         "name",
         "stalled_until_us",
+        "takes_over",
         "waits_for_disk",
         "wakes_at_us",
         "write_us",
@@ -56,6 +57,7 @@ class Broker:
         self.is_writing = False
         self.stalled_until_us = 0
         self.wakes_at_us = 0
+        self.takes_over = 0
         self.write_us = (10, 5_000)
         self.crashes_at_vote = ""
 

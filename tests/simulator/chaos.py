@@ -24,6 +24,7 @@ class Chaos:
             (6, self._cut),
             (5, self._mend),
             (3, self._end_link),
+            (3, self._desert),
             (3, self._stall),
             (2, self._slow_disk),
             (2, self._step_down),
@@ -56,6 +57,7 @@ class Chaos:
             broker.write_us = (10, 5_000)
             broker.crashes_at_vote = ""
             if broker.stalled_until_us > world.now_us:
+                broker.stalled_until_us = world.now_us
                 world.stall(name, 0)
             world.start(name)
         for pair, link in world.network.links.items():
@@ -75,7 +77,7 @@ class Chaos:
         if self._is_over or self._chance.random() < 0.9:
             return
         name = broker.name
-        strike = self._chance.choice((self._crash, self._cut, self._stall, self._step_down))
+        strike = self._chance.choice((self._crash, self._cut, self._desert, self._stall, self._step_down))
         self._world.after(0, 3_000, lambda: None if self._is_over else strike(name))
 
     def _start(self, name: str) -> None:
@@ -147,9 +149,29 @@ class Chaos:
         world.note("all", f"link {'>'.join(pair)} ends for {seen_by}")
         if seen_by != "sender":
             world.network.end(pair, world.now_us, in_order=self._chance.random() < 0.5)
-        # Who writes to a closed connection learns it, some time.
-        least_us, most_us = (100_000, 1_000_000) if seen_by == "receiver" else (0, 5_000)
-        world.after(least_us, most_us, lambda: world.network.dial(pair, world.now_us, self._is_up))
+        if seen_by == "receiver":
+            self._dial_later(pair)
+        else:
+            world.after(0, 5_000, lambda: world.network.dial(pair, world.now_us, self._is_up))
+
+    def _desert(self, name: str = "") -> None:
+        """All others see its links end; it does not know, and is still root, for a while. Sometimes it hears them."""
+        world = self._world
+        name = name or self._any()
+        hears = self._chance.random() < 0.3
+        world.note("all", f"loses its links from {name}")
+        for pair in world.network.links:
+            if pair[0] == name:
+                world.network.cut(pair)
+                world.network.end(pair, world.now_us, in_order=False)
+                self._dial_later(pair)
+            elif pair[1] == name and not hears:
+                world.network.cut(pair)
+
+    def _dial_later(self, pair: Pair) -> None:
+        """Who writes to a closed connection learns it, some time."""
+        world = self._world
+        world.after(100_000, 1_000_000, lambda: world.network.dial(pair, world.now_us, self._is_up))
 
     def _is_up(self, name: str) -> bool:
         return self._world.brokers[name].is_up

@@ -16,6 +16,8 @@ from tests.simulator.world import World, line
 STEPS = 1_000
 PRIMARIES = (1, 2, 3, 3, 3, 4, 5, 5, 7)
 PEACE_BEATS = 20
+LAST_LINK_US = 1_300_000
+"""So long after the chaos the last sender has noticed that its link had ended, and has dialled again."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -52,6 +54,7 @@ def run(
         chaos.begin()
         world.run(steps=steps)
         chaos.end()
+        world.run(until_us=world.now_us + LAST_LINK_US)
         healed_us = world.now_us
         root = _peace(world)
         peace_ms = (world.now_us - healed_us) // 1000

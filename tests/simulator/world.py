@@ -274,11 +274,16 @@ class World:
         self.after(*broker.write_us, written)
 
     def _take_over(self, broker: Broker, epoch: int) -> None:
+        broker.takes_over = epoch
         if self.is_calm or self.chance.random() < 0.9:
             self.later(broker, 0, 10_000 if self.is_calm else 200_000, lambda now_ms: CaughtUp(now_ms, epoch))
             return
         patience_us = TAKE_OVER_PATIENCE_MS * 1000
-        self.later(broker, patience_us, patience_us, lambda now_ms: StepDown(now_ms, f"nobody gives epoch {epoch}"))
+
+        def give_up(now_ms: int) -> Event | None:
+            return StepDown(now_ms, f"nobody gives epoch {epoch}") if broker.takes_over == epoch else None
+
+        self.later(broker, patience_us, patience_us, give_up)
 
     # -- what the network says
 
