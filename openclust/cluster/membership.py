@@ -16,7 +16,14 @@ from openclust.cluster.events import Effect, Event, PeerLost, StatusHeard
 from openclust.cluster.hello import Hello, Introduction, difference, is_proven
 from openclust.cluster.status import Status
 from openclust.cluster.view import Election
-from openclust.wire.errors import ACCESS_REFUSED, NOT_ALLOWED, SYNTAX_ERROR, ChannelError, ConnectionError
+from openclust.wire.errors import (
+    ACCESS_REFUSED,
+    CONNECTION_FORCED,
+    NOT_ALLOWED,
+    SYNTAX_ERROR,
+    ChannelError,
+    ConnectionError,
+)
 
 if TYPE_CHECKING:
     from openclust.broker.broker import Broker
@@ -69,7 +76,11 @@ class Membership:
         name = introduction.hello.name
         if name not in self.election.terms.primaries:
             raise ConnectionError(NOT_ALLOWED, f"{name!r} is no primary of this cluster")
+        older = self._connections.get(name)
         self._connections[name] = connection
+        if older is not None:
+            # What is still to be read of it is older than what the new link brings.
+            older.close(CONNECTION_FORCED, "CONNECTION_FORCED - a newer link of the same broker takes its place")
         return User(name=PEER_PREFIX + name, type="cluster", permissions=_EVERYTHING)
 
     def control(self, user: User, body: bytes) -> None:

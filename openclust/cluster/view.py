@@ -107,6 +107,8 @@ def begin(terms: Terms, name: str, stamp_ms: int, now_ms: int, vote: Reign | Non
         first_stamp_ms=stamp_ms,
         vote=vote,
         promised={"": now_ms} if len(terms.primaries) > 1 else {},
+        # Not from 0 again: an echo meant for a former life must not be taken for one of this.
+        number=stamp_ms,
     )
 
 

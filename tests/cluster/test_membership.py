@@ -39,7 +39,13 @@ def member(secret: str = "s") -> Membership:
 
 def dial(nonce: str = "n", *, is_loopback: bool = True) -> Connection:
     peer = Peer("10.0.0.2", 4_000, is_loopback, is_peer=True)
-    return cast(Connection, SimpleNamespace(nonce=nonce, peer=peer))
+    closed: list[str] = []
+    return cast(
+        Connection,
+        SimpleNamespace(
+            nonce=nonce, peer=peer, closed=closed, close=lambda code, text: closed.append(f"{code} {text}")
+        ),
+    )
 
 
 def status(name: str, number: int = 1, reign: Reign | None = None) -> bytes:
@@ -115,6 +121,15 @@ def test_a_peer_whose_link_ends_is_offline_at_once() -> None:
     assert is_online(membership.election, "p2"), "the later link is whole"
     membership.connection_lost(second)
     assert not is_online(membership.election, "p2")
+
+
+def test_a_newer_link_takes_the_place_of_the_older() -> None:
+    membership = member()
+    first, second = dial("n"), dial("m")
+    membership.admit(first, introduce(hello("p2"), "n", "s"))
+    membership.admit(second, introduce(hello("p2"), "m", "s"))
+    assert first.closed == ["320 CONNECTION_FORCED - a newer link of the same broker takes its place"]  # type: ignore[attr-defined]
+    assert not second.closed  # type: ignore[attr-defined]
 
 
 def test_a_vote_is_put_on_disk_before_it_is_told() -> None:
