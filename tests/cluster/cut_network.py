@@ -39,8 +39,7 @@ class CutNetwork:
         return f"{self._prefix}-{host}"
 
     def open(self) -> None:
-        """pytest's skip where there can be no namespaces."""
-        check_tools()
+        """After `check_tools`. pytest's skip where there can be no namespaces."""
         done = _ip("netns", "add", self._hub)
         if done.returncode != 0:
             pytest.skip(f"no network namespaces can be made here: {done.stderr.strip()}")
@@ -97,6 +96,7 @@ class CutNetwork:
 
 
 def check_tools() -> None:
+    """pytest's skip where something is missing; in CI, where it should be there, a failure."""
     missing = []
     if shutil.which("ip") is None:
         missing.append("iproute2")

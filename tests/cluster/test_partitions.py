@@ -17,7 +17,7 @@ import pytest
 
 from openclust.cli.local_cluster import LocalCluster, LocalPrimary
 
-from .cut_network import CutNetwork
+from .cut_network import CutNetwork, check_tools
 from .running_cluster import ASK_WAIT_S, POLL_S, START_WAIT_S, Primary, RunningCluster
 
 pytestmark = pytest.mark.sockets
@@ -177,7 +177,7 @@ def root_of(seen: Seen) -> list[str]:
 
 
 def is_no_root(name: str) -> Callable[[Seen], bool]:
-    return lambda seen: seen[name]["role"] != "root"
+    return lambda seen: name in seen and seen[name]["role"] != "root"
 
 
 def has_another_root(old: str) -> Callable[[Seen], bool]:
@@ -192,6 +192,7 @@ def summary(what: str, times_s: list[float]) -> str:
 @contextlib.contextmanager
 def apart(folder: Path, count: int) -> Iterator[Partitions]:
     """So many primaries that have a root, each on a network of its own. All is ended and removed, whatever happened."""
+    check_tools()
     names = [f"p{number}" for number in range(1, count + 1)]
     places = tuple(LocalPrimary(name, 5672, 5682, 15672 + number) for number, name in enumerate(names))
     network = CutNetwork(names)
@@ -323,7 +324,7 @@ def test_halves_elect_nobody_and_say_who_is_missing(tmp_path: Path, capsys: pyte
 def halved(seen: Seen, names: list[str]) -> bool:
     """Whether each is heard by its half, and by nobody else."""
     return all(
-        [each["name"] for each in seen[name]["brokers"] if each["online"]] == half
+        name in seen and [each["name"] for each in seen[name]["brokers"] if each["online"]] == half
         for half in (names[:2], names[2:])
         for name in half
     )
