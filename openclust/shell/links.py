@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import logging
 import random
-from typing import Any, Literal
+import socket
+from typing import TYPE_CHECKING, Any, Literal
 
 import aiormq
 from aiormq.abc import ChannelFrame
+from aiormq.connection import TCPTransportFactory
 from aiormq.exceptions import AMQPError, AuthenticationError, ConnectionClosed, ProbableAuthenticationError
 from pamqp.commands import Connection as ConnectionMethods
 
@@ -22,6 +24,9 @@ from openclust.wire.methods import BasicPublish
 from openclust.wire.properties import Properties, encode_header
 from openclust.wire.sasl import PEER
 
+if TYPE_CHECKING:
+    from yarl import URL
+
 log = logging.getLogger("openclust.links")
 # It logs every failed attempt; a link says so once, with the peer's name.
 logging.getLogger("aiormq").setLevel(logging.CRITICAL)
@@ -29,6 +34,9 @@ logging.getLogger("aiormq").setLevel(logging.CRITICAL)
 BACKOFF_MIN_S = 0.05
 BACKOFF_MAX_S = 1.0
 CONNECT_TIMEOUT_S = 2.0
+SILENCE_MAX_MS = 2_000
+"""How long what was sent may stay without a sign of receipt, before the link is given up and dialled anew."""
+
 OUTBOX_FRAMES_MAX = 1_000
 CONTROL_CHANNEL = 1
 
@@ -50,13 +58,23 @@ class _Introduction:
         return self._response.decode()
 
 
+class _Transport(TCPTransportFactory):
+    """A socket that gives up on a peer that takes nothing; TCP by itself would try on for many minutes."""
+
+    async def create(self, url: URL, **kwargs: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await super().create(url, **kwargs)
+        sock = writer.get_extra_info("socket")
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_MAX_MS)
+        return reader, writer
+
+
 class _Dialled(aiormq.Connection):
     """An aiormq connection that introduces itself as a broker."""
 
     FRAME_BUFFER_SIZE = OUTBOX_FRAMES_MAX
 
     def __init__(self, url: str, hello: Hello, secret: str) -> None:
-        super().__init__(url)
+        super().__init__(url, transport_factory=_Transport())
         self._hello = hello
         self._secret = secret
 
@@ -135,8 +153,9 @@ class Link:
 
     def _failed(self, error: BaseException) -> None:
         refused = isinstance(error, AuthenticationError | ConnectionClosed | ProbableAuthenticationError)
-        text = str(error) or type(error).__name__
-        if text != self.error:
+        text = str(error) or f"no answer within {CONNECT_TIMEOUT_S:g} s"
+        if not self.error or (refused and text != self.error):
+            # Once for each time that it is lost; how it fails may change with every try.
             level = logging.ERROR if refused else logging.INFO
             log.log(level, "no link: %s", text, extra=fields(peer=self.peer, address=self.address))
         self.state, self.error = ("refused" if refused else "connecting"), text

@@ -27,6 +27,7 @@ POLLING_S = 0.3
 """What asking may add, on a machine with other things to do."""
 NEW_ROOT_WITHIN_S = 0.4 + POLLING_S
 LEASE_S = 0.18 + POLLING_S
+LONG_CUT_S = 14.0
 CUT_S = float(os.environ.get("OPENCLUST_TEST_CUT_S", "1"))
 HEALED_WITHIN_S = 10.0
 WATCHED_S = 0.5
@@ -256,6 +257,15 @@ def test_a_root_that_is_cut_off_stops_before_another_serves(
         print(f"\n{text}")
     assert max(stopped) < LEASE_S, text
     assert max(served) < NEW_ROOT_WITHIN_S, text
+
+
+def test_a_long_cut_heals_as_a_short_one(cluster: Partitions) -> None:
+    (old,) = root_of(cluster.ask_all())
+    cluster.network.cut_off(old)
+    cluster.watch(has_another_root(old), 5.0, "another root")
+    # Long enough for TCP to try again only every ten seconds and more.
+    cluster.watch_for(LONG_CUT_S)
+    assert cluster.heal() < 5.0
 
 
 def mute(network: CutNetwork, root: str, backups: list[str]) -> None:
