@@ -148,7 +148,8 @@ class Broker:
     def name_consumer(self) -> str:
         return f"amq.ctag-{self._random_name()}"
 
-    def name_reply(self) -> str:
+    def unguessable(self) -> str:
+        """A name that nobody can foresee: for a reply address, or a peer's nonce."""
         return self._random_name()
 
     # -- connections

@@ -324,5 +324,5 @@ class Connection:
         owned, self.owned = self.owned, None
         if owned:
             for queue in owned.values():
-                if self.vhost.queues.get(queue.name) is queue:
+                if queue.is_alive:
                     self.vhost.delete_queue(queue.name)

@@ -147,7 +147,7 @@ def _consume_replies(channel: Channel, method: BasicConsume, consumers: dict[str
         raise ChannelError(PRECONDITION_FAILED, "reply consumer cannot acknowledge")
     if channel.reply is not None:
         raise ChannelError(PRECONDITION_FAILED, "reply consumer already set")
-    reply = ReplyQueue(REPLY_PREFIX + channel.broker.name_reply())
+    reply = ReplyQueue(REPLY_PREFIX + channel.broker.unguessable())
     channel.reply = reply
     channel.broker.replies[reply.address] = reply
     channel.consumers = consumers

@@ -81,7 +81,7 @@ def greet(connection: Connection, data: bytes) -> None:
     connection.state = State.STARTING
     mechanisms = _mechanisms_for(connection)
     if connection.peer.is_peer:
-        connection.nonce = broker.name_reply()
+        connection.nonce = broker.unguessable()
         connection.send(_start(broker.cluster_name, mechanisms, connection.nonce))
     else:
         connection.send(_start_frame(broker.cluster_name, mechanisms))

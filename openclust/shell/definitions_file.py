@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable
 from typing import Any
@@ -16,6 +15,7 @@ from openclust.broker.limits import Limits
 from openclust.shell.config import ConfigError
 from openclust.shell.log import escape
 from openclust.shell.saved_users import save_changed_users, users_now
+from openclust.shell.whole_file import not_json
 
 log = logging.getLogger("openclust.definitions")
 
@@ -51,7 +51,7 @@ def parse_definitions(data: bytes) -> dict[str, Any]:
     try:
         document = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(_malformed(data, error)) from None
+        raise ValueError(not_json(data, error)) from None
     if not isinstance(document, dict):
         raise ValueError("wanted a JSON object of definitions: lists of queues, exchanges and so on by name")
     return document
@@ -83,14 +83,3 @@ def import_at_start(broker: Broker, path: str, users_file: str | None) -> None:
     if users_file is not None:
         now = users_now(broker, broker.users)
         save_changed_users(users_file, {name: user for name, user in now.items() if user != before.get(name)})
-
-
-def _malformed(data: bytes, error: Exception) -> str:
-    """The standard parser tells line and column, which msgspec does not."""
-    try:
-        json.loads(data)
-    except json.JSONDecodeError as better:
-        return f"line {better.lineno}, column {better.colno}: {better.msg}"
-    except (UnicodeDecodeError, RecursionError):
-        return "not JSON in UTF-8"
-    return str(error)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
-import json
 import logging
 import os
 import re
-import tempfile
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -18,6 +16,7 @@ from openclust.broker.access import Permission, User, UserType
 from openclust.shell.config import ConfigError
 from openclust.shell.log import escape
 from openclust.shell.passwords import from_rabbit, hash_password
+from openclust.shell.whole_file import not_json, replace_file
 
 log = logging.getLogger("openclust.users")
 
@@ -92,22 +91,8 @@ def save_users(path: str, users: Mapping[str, User]) -> None:
         for vhost, one in sorted(users[name].permissions.items()):
             document.permissions.append(_PermissionEntry(name, vhost, one.configure, one.write, one.read))
     data = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
-    target = os.path.realpath(path)  # a link stays a link
-    folder = os.path.dirname(target)
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".users-")  # mode 0600
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                _keep_owner(target, file.fileno())
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-        _sync_folder(folder)
+        replace_file(path, data)
     except OSError as error:
         raise UsersFileError(f"{path}: cannot be written: {error.strerror or error}") from None
 
@@ -239,34 +224,12 @@ def _warn_once(path: str) -> None:
 
 
 def _malformed(data: bytes, error: Exception) -> str:
-    """The standard parser tells line and column, which msgspec does not."""
     if isinstance(error, msgspec.ValidationError):
         hint = ""
         if "unknown field" in str(error) and str(error).count("$") == 0:
             hint = "; only users and permissions belong here, the rest in the file that [definitions] names"
         return f"{escape(str(error))}{hint}"
-    try:
-        json.loads(data)
-    except json.JSONDecodeError as better:
-        return f"line {better.lineno}, column {better.colno}: {better.msg}"
-    except (UnicodeDecodeError, RecursionError):
-        return "not JSON in UTF-8"
-    return str(error)
-
-
-def _keep_owner(path: str, descriptor: int) -> None:
-    """When root edits the file of the broker's account, the broker must still be able to read it."""
-    with contextlib.suppress(OSError):
-        owner = os.stat(path)
-        os.fchown(descriptor, owner.st_uid, owner.st_gid)
-
-
-def _sync_folder(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    return not_json(data, error)
 
 
 def _fingerprint(path: str) -> tuple[int, int, int] | None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
 
 import msgspec
 
 from openclust.cluster.status import Reign
 from openclust.shell.config import ConfigError
+from openclust.shell.whole_file import replace_file
 
 
 class Votes:
@@ -35,25 +34,5 @@ class Votes:
     def save(self, vote: Reign) -> None:
         """After this the vote is on disk, and `last`. OSError where it cannot be."""
         if self._path is not None:
-            self._write(self._path, vote)
+            replace_file(self._path, msgspec.json.encode(vote))
         self.last = vote
-
-    @staticmethod
-    def _write(path: str, vote: Reign) -> None:
-        folder = os.path.dirname(path)
-        descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".vote-")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(vote))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-        directory = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)

@@ -1,0 +1,56 @@
+"""Files that are written and read as a whole: replaced in one step, and told apart from what is no JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+
+
+def replace_file(path: str, data: bytes) -> None:
+    """Put `data` in the place of the file, on disk when this returns; OSError leaves the old one.
+
+    A reader sees the old or the new one. A link stays a link. Only the owner can read it, who stays the same.
+    """
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=f".{os.path.basename(target)}-")  # mode 0600
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            _keep_owner(target, file.fileno())
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(folder)
+
+
+def not_json(data: bytes, error: Exception) -> str:
+    """What is wrong with JSON that msgspec refused: the standard parser tells line and column."""
+    try:
+        json.loads(data)
+    except json.JSONDecodeError as better:
+        return f"line {better.lineno}, column {better.colno}: {better.msg}"
+    except (UnicodeDecodeError, RecursionError):
+        return "not JSON in UTF-8"
+    return str(error)
+
+
+def _keep_owner(path: str, descriptor: int) -> None:
+    """When root edits the file of the broker's account, the broker must still be able to read it."""
+    with contextlib.suppress(OSError):
+        owner = os.stat(path)
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
+
+
+def _sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
