@@ -1,0 +1,35 @@
+"""Who is in the cluster: every broker's place and load, as the root gathers and tells it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Partition = Literal["primary", "secondary"]
+
+
+class BrokerInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One broker. `client` is where applications reach it, as `host:port`; `http` is its API, or empty.
+
+    `weight` is its share of the clients: one of weight 2 gets twice as many as one of weight 1.
+    """
+
+    name: str
+    partition: Partition = "primary"
+    client: str
+    http: str = ""
+    connections: int = 0
+    queues: int = 0
+    weight: int = 1
+    is_draining: bool = False
+
+
+class Roster(msgspec.Struct, frozen=True, kw_only=True):
+    """The brokers that are online, by name in order; `root` is empty where there is none."""
+
+    root: str = ""
+    brokers: tuple[BrokerInfo, ...] = ()
+
+    def find(self, name: str) -> BrokerInfo | None:
+        return next((each for each in self.brokers if each.name == name), None)
