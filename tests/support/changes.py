@@ -1,0 +1,80 @@
+"""Hypothesis strategies for changes to what a cluster shares: any that can be said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
+from openclust.broker.access import Permission, User
+from openclust.broker.changes import (
+    Bind,
+    Change,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeletePolicy,
+    DeleteQueue,
+    DeleteUser,
+    DeleteVhost,
+    PutPermission,
+    PutPolicy,
+    PutUser,
+    PutVhost,
+    Unbind,
+)
+from openclust.broker.policy import Policy
+from tests.support.wire import tables, texts
+
+
+def _made(kind: Callable[..., Any], **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    # Not st.builds: it would look up the annotation of a table, which names types of another module.
+    return st.fixed_dictionaries(fields).map(lambda given: kind(**given))
+
+
+_names = texts()
+_flags = st.booleans()
+_permissions = _made(Permission, configure=_names, write=_names, read=_names)
+_users = _made(
+    User,
+    name=_names,
+    password_hash=_names,
+    type=st.sampled_from(("normal", "console", "cluster")),
+    tags=st.lists(_names, max_size=3).map(tuple),
+    permissions=st.dictionaries(texts(300), _permissions, max_size=3),
+)
+_policies = _made(
+    Policy,
+    vhost=_names,
+    name=_names,
+    pattern=_names,
+    definition=tables,
+    apply_to=st.sampled_from(("all", "queues", "classic_queues", "quorum_queues", "exchanges")),
+    priority=st.integers(-(2**31), 2**31 - 1),
+)
+_ends: dict[str, st.SearchStrategy[Any]] = {
+    "vhost": _names,
+    "source": _names,
+    "destination": _names,
+    "to_exchange": _flags,
+    "routing_key": _names,
+    "arguments": tables,
+}
+_kept: dict[str, st.SearchStrategy[Any]] = {"durable": _flags, "auto_delete": _flags, "arguments": tables}
+
+any_change: st.SearchStrategy[Change] = st.one_of(
+    _made(PutVhost, vhost=_names),
+    _made(DeleteVhost, vhost=_names),
+    _made(DeclareExchange, vhost=_names, name=_names, type=_names, internal=_flags, **_kept),
+    _made(DeleteExchange, vhost=_names, name=_names, if_unused=_flags),
+    _made(DeclareQueue, vhost=_names, name=_names, **_kept),
+    _made(DeleteQueue, vhost=_names, name=_names, if_unused=_flags, if_empty=_flags),
+    _made(Bind, **_ends),
+    _made(Unbind, **_ends),
+    _made(PutPolicy, vhost=_names, policy=_policies, operator=_flags),
+    _made(DeletePolicy, vhost=_names, name=_names, operator=_flags),
+    _made(PutUser, user=_users),
+    _made(DeleteUser, name=_names),
+    _made(PutPermission, vhost=_names, user=_names, permission=_permissions),
+)
