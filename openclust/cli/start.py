@@ -36,6 +36,7 @@ FLAGS = {
     "http_port": ("--http-port", "http.port"),
     "users_file": ("--users-file", "auth.users_file"),
     "definitions_file": ("--definitions", "definitions.file"),
+    "join": ("--join", "cluster.join"),
     "log_level": ("--log-level", "log.level"),
     "log_format": ("--log-format", "log.format"),
 }
@@ -58,6 +59,7 @@ FLAGS = {
 @click.option("--no-http", is_flag=True, help="No HTTP API.")
 @click.option("--users-file", metavar="FILE", help="Users and permissions (openclust users) [only guest].")
 @click.option("--definitions", "definitions_file", metavar="FILE", help="RabbitMQ definitions to import at start.")
+@click.option("--join", metavar="HOST:PORT,...", help="Be a secondary of the primaries whose peers meet there.")
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error [info].")
 @click.option("--log-format", metavar="FORMAT", help="text or json [text].")
 @click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Set any other key; repeatable.")

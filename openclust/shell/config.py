@@ -84,13 +84,26 @@ class Primary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The primaries that elect a root, this broker among them by its `name`. Without any, it is a cluster of one."""
+    """The primaries that elect a root, this broker among them by its `name`; or whom it joins as a secondary.
+
+    With neither it is a cluster of one. Addresses are `host:port`; `config_cluster` says what an empty one means.
+    """
 
     secret: str | None = None
     secret_file: str | None = None
     data_dir: str | None = None
     heartbeat_ms: int = 100
     start_grace_ms: int = 5_000
+    join: tuple[str, ...] = ()
+    peer_listen: str = ""
+    peer_advertise: str = ""
+    client_listen: str = ""
+    client_advertise: str = ""
+    state_max_mb: int = 256
+    root_wait_ms: int = 30_000
+    waiting_mb_max: int = 64
+    link_outbox_mb_max: int = 64
+    log_tail_max: int = 100_000
     primaries: dict[str, Primary] = {}
 
 

@@ -21,6 +21,11 @@ RANGES: dict[str, tuple[int, int]] = {
     "http.port": PORT,
     "cluster.heartbeat_ms": (20, 60_000),
     "cluster.start_grace_ms": (0, 3_600_000),
+    "cluster.state_max_mb": (1, 1_048_576),
+    "cluster.root_wait_ms": (0, 3_600_000),
+    "cluster.waiting_mb_max": (0, 1_048_576),
+    "cluster.link_outbox_mb_max": (1, 1_048_576),
+    "cluster.log_tail_max": (0, 1_000_000_000),
     # 0-9-1 4.2.3 and 1.8: every peer takes frames of 4,096 octets
     "limits.frame_max": (4_096, 134_217_728),
     "limits.frame_max_before_login": (4_096, 134_217_728),

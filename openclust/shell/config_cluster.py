@@ -1,23 +1,27 @@
-"""The `[cluster]` section: the primaries, this broker's place among them, and the secret they share."""
+"""The `[cluster]` section: the primaries, or whom this broker joins, its own addresses, and the secret they share."""
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable
 
 import msgspec
 
-from openclust.shell.config import Config, ConfigError
+from openclust.shell.config import Config, ConfigError, Primary
 
 SECRET_BYTES_MAX = 4_096
+PEER_LISTEN_OF_SECONDARY = "127.0.0.1:0"
+
+Told = Callable[[str], str]
 
 
 def placed(config: Config) -> Config:
     """The configuration of a primary: it listens where its entry says. A broker of no list stays as it is."""
-    entry = config.cluster.primaries.get(config.name)
+    entry = own_entry(config)
     if entry is None:
         return config
     replace = msgspec.structs.replace
-    host, port = split_address(entry.client)
+    host, port = split_address(config.cluster.client_listen or entry.client)
     config = replace(config, listen=replace(config.listen, host=host, port=port))
     if not entry.http:
         return replace(config, http=replace(config.http, enabled=False))
@@ -25,15 +29,59 @@ def placed(config: Config) -> Config:
     return replace(config, http=replace(config.http, host=host, port=port))
 
 
-def cluster_problems(config: Config, told: Callable[[str], str]) -> list[str]:
+def own_entry(config: Config) -> Primary | None:
+    """What the list of primaries says of this broker; None for a secondary, and in a cluster of one."""
+    return config.cluster.primaries.get(config.name)
+
+
+def peer_listen(config: Config) -> tuple[str, int] | None:
+    """Where peers are accepted, port 0 being any free one; None in a cluster of one, which has no peers."""
+    entry = own_entry(config)
+    if entry is not None:
+        return split_address(config.cluster.peer_listen or entry.peer)
+    if config.cluster.join:
+        return split_address(config.cluster.peer_listen or PEER_LISTEN_OF_SECONDARY, port_min=0)
+    return None
+
+
+def peer_advertised(config: Config, listening: tuple[str, int]) -> str:
+    """Where the others are to dial this broker, which accepts peers at `listening`."""
+    entry = own_entry(config)
+    return entry.peer if entry is not None else config.cluster.peer_advertise or join_address(*listening)
+
+
+def client_advertised(config: Config, listening: tuple[str, int]) -> str:
+    """Where clients are sent that are to come to this broker, which accepts them at `listening`."""
+    entry = own_entry(config)
+    return entry.client if entry is not None else config.cluster.client_advertise or join_address(*listening)
+
+
+def http_advertised(config: Config) -> str:
+    """Where the others find this broker's HTTP API; empty where it has none."""
+    entry = own_entry(config)
+    if entry is not None:
+        return entry.http
+    http = config.http
+    if not http.enabled:
+        return ""
+    if _is_every_address(http.host) and config.cluster.client_advertise:
+        return join_address(split_address(config.cluster.client_advertise)[0], http.port)
+    return join_address(http.host, http.port)
+
+
+def cluster_problems(config: Config, told: Told) -> list[str]:
     """What is wrong with the section, as far as can be seen without the disk."""
     cluster = config.cluster
     problems = []
-    if cluster.primaries and config.name not in cluster.primaries:
+    if cluster.primaries and config.name not in cluster.primaries and not cluster.join:
         known = ", ".join(sorted(cluster.primaries))
         problems.append(f"name = {config.name!r}: not among cluster.primaries ({known}); choose with --name")
     if cluster.secret is not None and cluster.secret_file is not None:
         problems.append(f"{told('cluster.secret_file')}: cluster.secret is given too; one of them is enough")
+    problems += _join_problems(config, told)
+    problems += _own_address_problems(config, told)
+    if cluster.join and not problems:
+        problems += _undialable(config, told)
     seen: dict[str, str] = {}
     for name, entry in sorted(cluster.primaries.items()):
         for kind in ("client", "peer", "http"):
@@ -52,6 +100,90 @@ def cluster_problems(config: Config, told: Callable[[str], str]) -> list[str]:
     return problems
 
 
+def _join_problems(config: Config, told: Told) -> list[str]:
+    join = config.cluster.join
+    if not join:
+        return []
+    problems = []
+    if own_entry(config) is not None:
+        problems.append(
+            f"{told('cluster.join')}: cluster.primaries.{config.name} names this broker; "
+            "it is either a primary of that list or joins as a secondary, which needs a --name of its own"
+        )
+    for address in join:
+        try:
+            split_address(address)
+        except ValueError:
+            problems.append(f"{told('cluster.join')}: wanted HOST:PORT, as the primaries' peer addresses are")
+            break
+    if len(set(join)) < len(join):
+        problems.append(f"{told('cluster.join')}: wanted each address once")
+    return problems
+
+
+def _own_address_problems(config: Config, told: Told) -> list[str]:
+    """What is wrong with where this broker listens, and with what it tells others of that."""
+    is_primary, is_secondary = own_entry(config) is not None, bool(config.cluster.join)
+    problems = []
+    for key in ("peer_listen", "peer_advertise", "client_listen", "client_advertise"):
+        address = getattr(config.cluster, key)
+        if not address:
+            continue
+        shown = told(f"cluster.{key}")
+        try:
+            split_address(address, port_min=0 if key == "peer_listen" and is_secondary else 1)
+        except ValueError:
+            problems.append(f"{shown}: wanted HOST:PORT")
+            continue
+        if key.endswith("_advertise") and is_primary:
+            entry = f"cluster.primaries.{config.name}.{key.removesuffix('_advertise')}"
+            problems.append(f"{shown}: others are told what {entry} says; write it there, for all primaries alike")
+        if key == "client_listen" and not is_primary:
+            problems.append(
+                f"{shown}: is for a primary, whose entry is told to others; set listen.host and listen.port"
+            )
+    return problems
+
+
+def _undialable(config: Config, told: Told) -> list[str]:
+    """What a secondary would tell others, and nobody could dial."""
+    cluster = config.cluster
+    problems = []
+    if not cluster.client_advertise and _is_every_address(config.listen.host):
+        problems.append(
+            f"{told('listen.host')}: is every address of the machine; "
+            "say with cluster.client_advertise to which one clients are sent"
+        )
+    if cluster.peer_advertise:
+        return problems
+    host, _ = split_address(cluster.peer_listen or PEER_LISTEN_OF_SECONDARY, port_min=0)
+    if _is_every_address(host):
+        problems.append(
+            f"{told('cluster.peer_listen')}: is every address of the machine; "
+            "say with cluster.peer_advertise which one the peers are to dial"
+        )
+    elif _is_this_machine(host) and not all(_is_this_machine(each.rpartition(":")[0]) for each in cluster.join):
+        problems.append(
+            f"{told('cluster.join')}: peers on other machines cannot dial {host}, where this broker would accept them; "
+            "set cluster.peer_listen, such as 0.0.0.0:5682, and cluster.peer_advertise"
+        )
+    return problems
+
+
+def _is_every_address(host: str) -> bool:
+    try:
+        return not host or ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def with_secret(config: Config) -> Config:
     """The configuration with the secret of its file. ConfigError where that cannot be read."""
     path = config.cluster.secret_file
@@ -68,9 +200,14 @@ def with_secret(config: Config) -> Config:
     return msgspec.structs.replace(config, cluster=msgspec.structs.replace(config.cluster, secret=secret))
 
 
-def split_address(address: str) -> tuple[str, int]:
+def split_address(address: str, *, port_min: int = 1) -> tuple[str, int]:
     """`host:port`, with brackets around an IPv6 host; ValueError where it is none."""
     host, colon, port = address.rpartition(":")
-    if not colon or not host or not 0 < int(port) < 65_536:
+    if not colon or not host or not port_min <= int(port) < 65_536:
         raise ValueError(address)
     return host.strip("[]"), int(port)
+
+
+def join_address(host: str, port: int) -> str:
+    """The reverse of `split_address`."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -122,6 +122,8 @@ def _wanted(type_: Any, value: Any) -> str:
         return f"wanted one of {', '.join(repr(c) for c in choices)}{hint}"
     if get_origin(type_) is tuple:
         (item, _) = get_args(type_)
+        if item is str:
+            return f"wanted a list of text in brackets, such as [{str(value)!r}]"
         for part in value if isinstance(value, list) else str(value).split(","):
             if not isinstance(part, str) or part.strip() not in get_args(item):
                 return f"wanted a list of {', '.join(repr(c) for c in get_args(item))}"
