@@ -20,7 +20,7 @@ from openclust.broker.connection import Connection
 from openclust.broker.effects import CheckLogin, CloseTransport, Effect, Note, Resume, StartHeartbeats
 from openclust.broker.login import checked
 from openclust.shell.config import Config
-from openclust.shell.config_cluster import split_address
+from openclust.shell.config_cluster import peer_listen
 from openclust.shell.definitions_file import import_at_start
 from openclust.shell.listener import Listener, listening_sockets
 from openclust.shell.log import fields
@@ -73,6 +73,7 @@ class Server:
         self.broker.replace_users(self.logins.users.values())
         self.wheel: TimerWheel[Connection] = TimerWheel(WHEEL_SLOTS, WHEEL_TICK_MS, self.broker.now_ms)
         self.listeners: list[Listener] = []
+        self.peer_address: tuple[str, int] | None = None
         self.member = Member(self)
         self.broker.cluster = self.member.membership
         self._tls_server: asyncio.Server | None = None
@@ -324,11 +325,12 @@ class Server:
             listener = Listener(self.loop, sock, self.plain_connected)
             self.listeners.append(listener)
             log.info("accepting on %s:%d", *listener.address)
-        own = config.cluster.primaries.get(config.name)
-        if own is not None:
-            for sock in listening_sockets(*split_address(own.peer), config.listen.backlog):
+        peers_at = peer_listen(config)
+        if peers_at is not None:
+            for sock in listening_sockets(*peers_at, config.listen.backlog):
                 listener = Listener(self.loop, sock, self.peer_connected)
                 self.listeners.append(listener)
+                self.peer_address = self.peer_address or listener.address
                 log.info("accepting peers on %s:%d", *listener.address)
         self.member.start()
         if config.tls.port is not None:
