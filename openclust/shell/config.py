@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from openclust.broker.limits import Limits
+from openclust.cluster.redirect import Redirect
 
 Mechanism = Literal["PLAIN", "AMQPLAIN", "EXTERNAL"]
 PeerVerification = Literal["none", "optional", "required"]
@@ -126,4 +127,5 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     limits: Limits = Limits()
     definitions: Definitions = Definitions()
     cluster: Cluster = Cluster()
+    redirect: Redirect = Redirect()
     log: Log = Log()

@@ -26,6 +26,11 @@ RANGES: dict[str, tuple[int, int]] = {
     "cluster.waiting_mb_max": (0, 1_048_576),
     "cluster.link_outbox_mb_max": (1, 1_048_576),
     "cluster.log_tail_max": (0, 1_000_000_000),
+    "redirect.threshold": (1, 1_000_000),
+    "redirect.weight": (1, 1_000),
+    "redirect.rebalance_threshold": (1, 1_000),
+    "redirect.rebalance_per_s": (1, 100_000),
+    "redirect.drain_per_s": (1, 100_000),
     # 0-9-1 4.2.3 and 1.8: every peer takes frames of 4,096 octets
     "limits.frame_max": (4_096, 134_217_728),
     "limits.frame_max_before_login": (4_096, 134_217_728),
