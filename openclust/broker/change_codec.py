@@ -1,7 +1,4 @@
-"""Changes as bytes: each a field table, whose strings may be any bytes and whose values keep their types.
-
-Equal changes have equal bytes: whatever order tables are in, they are written sorted.
-"""
+"""Changes as bytes: each a field table, whose strings may be any bytes and whose values keep their types and order."""
 
 from __future__ import annotations
 
@@ -21,15 +18,29 @@ _Reader: TypeAlias = Callable[[Any], Any]
 
 def encode_change(change: Change) -> bytes:
     """The change's bytes. ValueError for what no table can say, such as an integer of more than 64 bits."""
+    return _encode(change, encode_table)
+
+
+def encode_canonical(change: Change) -> bytes:
+    """The same with all tables sorted: changes that differ only in the order of arguments have equal bytes."""
+    return _encode(change, canonical_table)
+
+
+def canonical_table(table: Table) -> bytes:
+    """A table's bytes, whatever order it is in. ValueError as above."""
+    return encode_table(_in_order(table))
+
+
+def _encode(change: Change, packed: Callable[[Table], bytes]) -> bytes:
     kind = type(change)
     table: Table = {"change": kind.__name__}
     for name in kind.__struct_fields__:
         value = getattr(change, name)
         if type(value) is dict:
             if value:
-                table[name] = _packed(value)
+                table[name] = packed(value)
         elif isinstance(value, Policy):
-            table[name] = _policy_table(value)
+            table[name] = {**msgspec.structs.asdict(value), "definition": packed(value.definition)}
         elif isinstance(value, User):
             table[name] = _user_table(value)
         elif isinstance(value, Permission):
@@ -64,10 +75,6 @@ def decode_change(data: bytes) -> Change:
 # A packed table is a string of bytes: so it may nest as deep as one that stands alone.
 
 
-def _packed(table: Table) -> bytes:
-    return encode_table(_in_order(table))
-
-
 def _unpacked(data: Any) -> Table:
     packed = _bytes(data)
     table, end = decode_table(packed, 0)
@@ -86,11 +93,6 @@ def _ordered(value: Value) -> Value:
     if isinstance(value, list):
         return [_ordered(item) for item in value]
     return value
-
-
-def _policy_table(policy: Policy) -> Table:
-    table: Table = msgspec.structs.asdict(policy)
-    return {**table, "definition": _packed(policy.definition)}
 
 
 def _read_policy(value: Any) -> Policy:
