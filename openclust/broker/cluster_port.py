@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from openclust.broker.access import User
     from openclust.broker.broker import Broker
     from openclust.broker.connection import Connection
+    from openclust.broker.placement import Placement
 
 Done = Callable[[Any], None]
 """Called once with what `perform` returned, or with the AmqpError it raised."""
@@ -27,7 +28,13 @@ class ClusterPort(Protocol):
     def define(self, change: Change, done: Done) -> None:
         """Make a change that all brokers share, and call `done` when it holds here."""
 
-    def known_hosts(self) -> str:
+    def virtual_host(self, connection: Connection, name: str) -> str:
+        """The virtual host that a client means by a name; ConnectionError where it wants another cluster."""
+
+    def place(self, connection: Connection) -> Placement | None:
+        """Where a client that opens should be; None is here."""
+
+    def known_hosts(self, connection: Connection) -> str:
         """The brokers that a client may turn to, as open-ok tells them: `host:port,host:port`."""
 
     def admit(self, connection: Connection, response: bytes) -> User:
@@ -51,7 +58,13 @@ class Standalone:
         else:
             done(result)
 
-    def known_hosts(self) -> str:
+    def virtual_host(self, connection: Connection, name: str) -> str:
+        return name
+
+    def place(self, connection: Connection) -> Placement | None:
+        return None
+
+    def known_hosts(self, connection: Connection) -> str:
         return ""
 
     def admit(self, connection: Connection, response: bytes) -> User:

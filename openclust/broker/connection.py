@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from openclust.broker.queue import Queue
     from openclust.broker.vhost import VirtualHost
 
-Hold = Literal["", "login", "memory", "turn"]
+Hold = Literal["", "login", "proxy", "memory", "turn"]
 """Why a connection's input waits."""
 
 _NO_PROPERTIES: Table = {}
@@ -64,8 +64,10 @@ class Connection:
         "pending_bytes",
         "published",
         "reader",
+        "response",
         "routes",
         "state",
+        "stays",
         "told_blocked",
         "transport",
         "user",
@@ -88,6 +90,8 @@ class Connection:
         self.client_properties = _NO_PROPERTIES
         self.mechanism = ""
         self.nonce = ""
+        self.response = b""
+        self.stays = False
         self.routes: dict[bytes, Route] = {}
         self.out: list[bytes] = []
         self.out_bytes = 0

@@ -10,6 +10,8 @@ from openclust.wire.sasl import Credentials
 
 if TYPE_CHECKING:
     from openclust.broker.connection import Connection
+    from openclust.broker.placement import Placement
+    from openclust.wire.methods import ConnectionOpen
 
 
 class CheckLogin(msgspec.Struct, frozen=True):
@@ -38,6 +40,18 @@ class Resume(msgspec.Struct, frozen=True):
     connection: Connection
 
 
+class Proxy(msgspec.Struct, frozen=True):
+    """Serve the client by another broker: log in there as it did here, and hand its bytes on both ways.
+
+    Where that cannot be had soon, call `login.stay`.
+    """
+
+    connection: Connection
+    placement: Placement
+    open: ConnectionOpen
+    response: bytes
+
+
 class Note(msgspec.Struct, frozen=True):
     """Log an event."""
 
@@ -47,4 +61,4 @@ class Note(msgspec.Struct, frozen=True):
     fields: dict[str, Any]
 
 
-Effect: TypeAlias = CheckLogin | CloseTransport | StartHeartbeats | Resume | Note
+Effect: TypeAlias = CheckLogin | CloseTransport | StartHeartbeats | Resume | Proxy | Note

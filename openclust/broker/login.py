@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from openclust import __version__
 from openclust.broker.access import User
 from openclust.broker.effects import CheckLogin, CloseTransport, StartHeartbeats
+from openclust.broker.placement import send_away
 from openclust.wire.codec import method_frame
 from openclust.wire.errors import ACCESS_REFUSED, NOT_ALLOWED, ConnectionError
 from openclust.wire.frames import FRAME_MIN, PROTOCOL_HEADER
@@ -28,6 +29,7 @@ from openclust.wire.table import Table
 
 if TYPE_CHECKING:
     from openclust.broker.connection import Connection
+    from openclust.broker.vhost import VirtualHost
 
 CAPABILITIES = (
     "publisher_confirms",
@@ -137,6 +139,7 @@ def _check(connection: Connection, response: bytes) -> None:
     if credentials is None:
         checked(connection, Credentials("", None), None)
         return
+    connection.response = response
     connection.hold = "login"
     connection.broker.effects.append(CheckLogin(connection, credentials))
 
@@ -195,25 +198,51 @@ def _tune_ok(connection: Connection, method: ConnectionTuneOk) -> None:
 
 
 def _open(connection: Connection, method: ConnectionOpen) -> None:
-    broker = connection.broker
-    name = method.virtual_host
-    vhost = broker.vhosts.get(name)
-    user = connection.user
     # The state is OPENING until nothing stands against it.
     connection.state = State.OPENING
+    # Kept until here for the case that another broker must be told.
+    response, connection.response = connection.response, b""
+    vhost = _vhost(connection, method.virtual_host)
+    connection.stays = method.insist
+    placement = connection.broker.cluster.place(connection)
+    if placement is None or not send_away(connection, placement, method, response):
+        _let_in(connection, vhost)
+
+
+def stay(connection: Connection, method: ConnectionOpen) -> None:
+    """No other broker could serve the client: let it in here, unless it has gone or must not be."""
+    if connection.hold != "proxy" or connection.state is not State.OPENING:
+        return
+    try:
+        _let_in(connection, _vhost(connection, method.virtual_host))
+    except ConnectionError as error:
+        connection.fail(error, *method.ID)
+    connection.release()
+
+
+def _vhost(connection: Connection, name: str) -> VirtualHost:
+    """The virtual host that the client opens; ConnectionError where it may not."""
+    broker = connection.broker
+    name = broker.cluster.virtual_host(connection, name)
+    vhost = broker.vhosts.get(name)
     if vhost is None:
         raise ConnectionError(NOT_ALLOWED, f"vhost {name} not found")
-    if not user.may_enter(name):
-        raise ConnectionError(NOT_ALLOWED, f"access to vhost '{name}' refused for user '{user.name}'")
+    if not connection.user.may_enter(name):
+        raise ConnectionError(NOT_ALLOWED, f"access to vhost '{name}' refused for user '{connection.user.name}'")
+    return vhost
+
+
+def _let_in(connection: Connection, vhost: VirtualHost) -> None:
+    broker = connection.broker
     if broker.open_count() >= broker.limits.connections_max:
         raise ConnectionError(
             NOT_ALLOWED, f"the broker has {broker.limits.connections_max} connections, the most it may"
         )
     connection.state = State.OPEN
     connection.vhost = vhost
-    connection.routes = vhost.routes_for(user.name)
+    connection.routes = vhost.routes_for(connection.user.name)
     connection.reader.frame_max = connection.frame_max or 2**31
-    connection.send(method_frame(0, ConnectionOpenOk(known_hosts=broker.cluster.known_hosts())))
+    connection.send(method_frame(0, ConnectionOpenOk(known_hosts=broker.cluster.known_hosts(connection))))
     broker.logged_in(connection)
     # Not before: until a connection is open, the time for its handshake runs.
     if connection.heartbeat_s:

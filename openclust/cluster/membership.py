@@ -14,6 +14,9 @@ from openclust.broker.cluster_port import Done, Standalone
 from openclust.cluster.election import step
 from openclust.cluster.events import Effect, Event, PeerLost, StatusHeard
 from openclust.cluster.hello import Hello, Introduction, difference, is_proven
+from openclust.cluster.placing import Placing
+from openclust.cluster.redirect import Redirect
+from openclust.cluster.roster import Roster
 from openclust.cluster.status import Status
 from openclust.cluster.view import Election
 from openclust.wire.errors import (
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from openclust.broker.broker import Broker
     from openclust.broker.changes import Change
     from openclust.broker.connection import Connection
+    from openclust.broker.placement import Placement
 
 PEER_PREFIX = "peer:"
 """Logins of brokers are named so: no user of the users file can be mistaken for one."""
@@ -42,10 +46,15 @@ class Membership:
     Definitions are still each broker's own: they go to a `Standalone`.
     """
 
-    def __init__(self, broker: Broker, hello: Hello, secret: str, election: Election) -> None:
+    def __init__(
+        self, broker: Broker, hello: Hello, secret: str, election: Election, redirect: Redirect | None = None
+    ) -> None:
         self.hello = hello
         self.election = election
         self.effects: list[Effect] = []
+        self.roster = Roster()
+        self.is_draining = False
+        self.placing = Placing(hello.name, hello.cluster_key, redirect or Redirect())
         self._broker = broker
         self._secret = secret
         self._alone = Standalone(broker)
@@ -56,8 +65,20 @@ class Membership:
     def define(self, change: Change, done: Done) -> None:
         self._alone.define(change, done)
 
-    def known_hosts(self) -> str:
-        return self._alone.known_hosts()
+    def virtual_host(self, connection: Connection, name: str) -> str:
+        return self.placing.virtual_host(connection, name)
+
+    def place(self, connection: Connection) -> Placement | None:
+        self.placing.heard(self.roster, self._broker.now_ms)
+        return self.placing.place(connection, self.client_count(), is_draining=self.is_draining)
+
+    def known_hosts(self, connection: Connection) -> str:
+        self.placing.heard(self.roster, self._broker.now_ms)
+        return self.placing.known_hosts(connection.peer.is_tls)
+
+    def client_count(self) -> int:
+        """How many connections are open here that are not a peer's link."""
+        return max(0, self._broker.open_count() - len(self._connections))
 
     def admit(self, connection: Connection, response: bytes) -> User:
         """The user that a peer is from now on; ConnectionError names what is wrong with it."""

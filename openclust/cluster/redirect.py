@@ -6,8 +6,9 @@ from typing import Literal
 
 import msgspec
 
+from openclust.broker.placement import Fallback
+
 Mode = Literal["balanced", "active-passive", "off"]
-Fallback = Literal["accept", "close", "proxy"]
 
 
 class Redirect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,12 +12,15 @@ Partition = Literal["primary", "secondary"]
 class BrokerInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One broker. `client` is where applications reach it, as `host:port`; `http` is its API, or empty.
 
+    `tls` is where they reach it by TLS, or empty; without it, clients that came by TLS are not sent to this broker.
+
     `weight` is its share of the clients: one of weight 2 gets twice as many as one of weight 1.
     """
 
     name: str
     partition: Partition = "primary"
     client: str
+    tls: str = ""
     http: str = ""
     connections: int = 0
     queues: int = 0

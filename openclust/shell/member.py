@@ -61,7 +61,7 @@ class Member:
         )
         stamp_ms = time.time_ns() // 1_000_000
         election = begin(terms, config.name, stamp_ms, server.now_ms(), self._votes.last)
-        self.membership = Membership(server.broker, hello, config.cluster.secret or "", election)
+        self.membership = Membership(server.broker, hello, config.cluster.secret or "", election, config.redirect)
         self._links: dict[str, Link] = {}
         self._disk_failed = False
         self._lease: asyncio.TimerHandle | None = None

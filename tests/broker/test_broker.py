@@ -10,6 +10,7 @@ import pytest
 from openclust.broker.access import Permission, User
 from openclust.broker.broker import Broker
 from openclust.broker.changes import DeleteQueue, PutPolicy
+from openclust.broker.cluster_port import Standalone
 from openclust.broker.policy import Policy
 from openclust.wire.errors import AmqpError, ChannelError
 from openclust.wire.methods import (
@@ -241,14 +242,11 @@ def test_a_slow_cluster_answers_later(broker: Broker, alice: Client) -> None:
     waiting: list[Callable[[], None]] = []
     port = broker.cluster
 
-    class Slow:
+    class Slow(Standalone):
         def define(self, change: Any, done: Any) -> None:
             waiting.append(lambda: port.define(change, done))
 
-        def known_hosts(self) -> str:
-            return "a:1,b:2"
-
-    broker.cluster = Slow()
+    broker.cluster = Slow(broker)
     bob = Client(broker, "other")
     alice.send(QueueDeclare(queue="q"))
     bob.send(QueueDeclare(queue="q"))

@@ -12,6 +12,7 @@ import pytest
 from openclust.broker.access import Permission, User
 from openclust.broker.broker import Broker
 from openclust.broker.changes import Bind, Change, DeclareExchange, DeclareQueue, PutUser, perform
+from openclust.broker.cluster_port import Standalone
 from openclust.broker.connection import Connection
 from openclust.broker.definitions import Import, Report, export_definitions, import_definitions
 from openclust.broker.limits import Limits
@@ -433,18 +434,16 @@ def test_predeclared_exchanges_of_a_new_virtual_host_can_be_bound(broker: Broker
 # -- through the cluster
 
 
-class Ordering:
+class Ordering(Standalone):
     """A cluster that answers later, in order, and refuses what it is told to."""
 
     def __init__(self, broker: Broker) -> None:
+        super().__init__(broker)
         self.broker = broker
         self.asked: list[tuple[Change, Callable[[Any], None]]] = []
 
     def define(self, change: Change, done: Callable[[Any], None]) -> None:
         self.asked.append((change, done))
-
-    def known_hosts(self) -> str:
-        return ""
 
     def answer(self, refuse: int | None = None) -> None:
         asked, self.asked = self.asked, []

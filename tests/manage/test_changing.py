@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from openclust.broker.access import Permission
+from openclust.broker.cluster_port import Standalone
 from openclust.manage import call, changing
 from openclust.shell.passwords import matches
 from openclust.shell.users_file import guest, load_users, save_users
@@ -191,13 +192,11 @@ def test_bodies_are_bounded(api: RunningApi, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_change_that_the_cluster_does_not_order_is_given_up(api: RunningApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Silent:
+    class Silent(Standalone):
         def define(self, change: object, done: object) -> None: ...
-        def known_hosts(self) -> str:
-            return ""
 
     def silence(server: Any) -> None:
-        server.broker.cluster = Silent()
+        server.broker.cluster = Silent(server.broker)
 
     monkeypatch.setattr(call, "ANSWER_WAIT_S", 0.05)
     monkeypatch.setattr(changing, "ANSWER_WAIT_S", 0.05)

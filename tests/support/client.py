@@ -12,7 +12,7 @@ import msgspec
 from openclust.broker.access import Permission, User
 from openclust.broker.broker import Broker
 from openclust.broker.connection import Connection
-from openclust.broker.effects import CheckLogin, CloseTransport, Effect, Note, Resume, StartHeartbeats
+from openclust.broker.effects import CheckLogin, CloseTransport, Effect, Note, Proxy, Resume, StartHeartbeats
 from openclust.broker.limits import Limits
 from openclust.broker.login import checked
 from openclust.broker.peer import Peer
@@ -141,6 +141,10 @@ def _perform(broker: Broker, effect: Effect) -> None:
             client = effect.connection.transport
             assert isinstance(client, Client)
             client.resume()
+        case Proxy():
+            client = effect.connection.transport
+            assert isinstance(client, Client)
+            client.proxied = effect
         case Note() | StartHeartbeats():
             pass
         case _:
@@ -162,9 +166,12 @@ class Client:
         heartbeat_s: int = 0,
         is_loopback: bool = True,
         log_in: bool = True,
+        properties: Table | None = None,
+        is_tls: bool = False,
     ) -> None:
         self.broker = broker
         self.user = user
+        self.properties: Table = properties or {}
         self.capabilities: Table = dict.fromkeys(capabilities, True)
         self.replies: dict[int, deque[Method]] = {}
         self.deliveries_of: dict[int, list[Delivery]] = {}
@@ -172,6 +179,7 @@ class Client:
         self.confirms: list[Method] = []
         self.cancelled: list[str] = []
         self.blocked: list[Method] = []
+        self.proxied: Proxy | None = None
         self.closed: Closed | None = None
         self.raw = b""
         self.largest_frame = 0
@@ -185,7 +193,7 @@ class Client:
         self._header = b""
         self._body = b""
         self._size = 0
-        self.connection = Connection(broker, Peer("127.0.0.1", 1, is_loopback), self)
+        self.connection = Connection(broker, Peer("127.0.0.1", 1, is_loopback, is_tls=is_tls), self)
         if log_in:
             self.log_in(vhost=vhost, frame_max=frame_max, channel_max=channel_max, heartbeat_s=heartbeat_s)
             self.call(ChannelOpen(), ChannelOpenOk)
@@ -198,7 +206,7 @@ class Client:
         self.reply(0, ConnectionStart)
         response = b"\0%b\0%b" % (self.user.encode(), password)
         start_ok = ConnectionStartOk(
-            client_properties={"capabilities": self.capabilities},
+            client_properties={"capabilities": self.capabilities, **self.properties},
             mechanism=mechanism,
             response=response,
             locale="en_US",

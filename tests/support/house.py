@@ -8,9 +8,9 @@ from typing import assert_never
 from openclust.broker.access import Permission, User
 from openclust.broker.broker import Broker
 from openclust.broker.connection import Connection
-from openclust.broker.effects import CheckLogin, CloseTransport, Note, Resume, StartHeartbeats
+from openclust.broker.effects import CheckLogin, CloseTransport, Note, Proxy, Resume, StartHeartbeats
 from openclust.broker.limits import Limits
-from openclust.broker.login import checked
+from openclust.broker.login import checked, stay
 from openclust.broker.peer import Peer
 from openclust.wire.codec import method_frame
 from openclust.wire.frames import PROTOCOL_HEADER
@@ -119,6 +119,8 @@ class House:
                 case CloseTransport():
                     self.flush(effect.connection)
                     self.line(effect.connection).is_finished = True
+                case Proxy():
+                    stay(effect.connection, effect.open)
                 case StartHeartbeats():
                     assert effect.interval_s > 0
                 case Resume():

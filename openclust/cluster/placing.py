@@ -1,0 +1,168 @@
+"""Where a client should be: here, at the broker with the fewest clients for its weight, or at the root."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from openclust.broker.placement import PROXIED, REDIRECTED, Placement
+from openclust.cluster.redirect import Redirect
+from openclust.cluster.roster import BrokerInfo, Roster
+from openclust.cluster.underway import Underway
+from openclust.wire.errors import INVALID_PATH, ConnectionError
+
+if TYPE_CHECKING:
+    from openclust.broker.connection import Connection
+
+SHORT_STRING_BYTES_MAX = 255
+
+
+class Newcomer(msgspec.Struct, frozen=True, kw_only=True):
+    """What matters of a client that opens a connection. `stays`: it said so, or is no application."""
+
+    stays: bool = False
+    is_redirected: bool = False
+    wants_root: bool = False
+    is_tls: bool = False
+
+
+class Placing:
+    """One broker's view of where clients go. Tell it the roster by `heard` before every question.
+
+    `own` is how many clients are here now: the roster knows of a second ago.
+    """
+
+    def __init__(self, name: str, cluster_key: str, settings: Redirect) -> None:
+        self.settings = settings
+        self._name = name
+        self._cluster_key = cluster_key
+        self._roster = Roster()
+        self._underway = Underway()
+        self._known_hosts: dict[bool, str] = {}
+
+    def heard(self, roster: Roster, now_ms: int) -> None:
+        self._underway.heard(roster, now_ms)
+        if roster is not self._roster:
+            self._roster = roster
+            self._known_hosts.clear()
+
+    # -- who belongs here
+
+    def virtual_host(self, connection: Connection, name: str) -> str:
+        """The virtual host that a client means. The cluster key is a name of `/`, where no virtual host has it.
+
+        Raises 402 where the client names another cluster, or none and it must.
+        """
+        if connection.user.type == "cluster":
+            return name
+        key = self._cluster_key
+        given = connection.client_properties.get("cluster_key")
+        if given is not None and given != key:
+            raise ConnectionError(INVALID_PATH, f"cluster key {given!r} is wrong: this is a broker of another cluster")
+        if self.settings.require_key and given is None and name != key:
+            text = "this cluster wants its key, as virtual host or as client property cluster_key"
+            raise ConnectionError(INVALID_PATH, f"{text}; '{name}' is not its key")
+        return "/" if name == key and name not in connection.broker.vhosts else name
+
+    def place(self, connection: Connection, own: int, *, is_draining: bool) -> Placement | None:
+        """Where a client that opens should be; None is here."""
+        target = self.choose(newcomer(connection), own, is_draining=is_draining)
+        if target is None:
+            return None
+        self._underway.sent(target.name)
+        is_tls = connection.peer.is_tls
+        return Placement(
+            name=target.name,
+            address=address(target, is_tls),
+            known_hosts=self._hosts([target, *(each for each in self._others() if each is not target)], is_tls),
+            # Who is accepted by a broker that empties itself would have to go again.
+            fallback="close" if is_draining else self.settings.fallback,
+            reason="draining" if is_draining else "placing",
+        )
+
+    def choose(self, client: Newcomer, own: int, *, is_draining: bool = False) -> BrokerInfo | None:
+        """The broker for a newcomer; None is this one."""
+        if client.stays:
+            return None
+        if is_draining:
+            return self.best(client.is_tls)
+        if self.settings.mode == "off":
+            return None
+        if client.wants_root or self.settings.mode == "active-passive":
+            return self._root(client.is_tls)
+        if client.is_redirected:
+            return None
+        best = self._least_loaded(client.is_tls)
+        if best is None:
+            return None
+        stayed = (own + 1) / self.settings.weight
+        return best if self._load(best, 1) + self.settings.threshold <= stayed else None
+
+    def best(self, is_tls: bool) -> BrokerInfo | None:
+        """Where a client is to go that cannot stay here; None where there is nobody else."""
+        root = self._root(is_tls) if self.settings.mode == "active-passive" else None
+        return root or self._least_loaded(is_tls)
+
+    def moving(self, target: BrokerInfo) -> None:
+        """A client that was here is told to go there."""
+        self._underway.sent(target.name)
+
+    def known_hosts(self, is_tls: bool) -> str:
+        """All brokers that take clients, the least loaded first; empty for a broker that is alone."""
+        known = self._known_hosts.get(is_tls)
+        if known is None:
+            alone = len(self._roster.brokers) < 2
+            known = self._known_hosts[is_tls] = "" if alone else self._hosts(self._by_load(), is_tls)
+        return known
+
+    # -- the brokers
+
+    def _root(self, is_tls: bool) -> BrokerInfo | None:
+        """The root, if it is another broker that takes clients."""
+        return next((each for each in self._targets(is_tls) if each.name == self._roster.root), None)
+
+    def _least_loaded(self, is_tls: bool) -> BrokerInfo | None:
+        return min(self._targets(is_tls), key=lambda each: (self._load(each, 1), each.name), default=None)
+
+    def _targets(self, is_tls: bool) -> list[BrokerInfo]:
+        return [each for each in self._others() if address(each, is_tls)]
+
+    def _others(self) -> list[BrokerInfo]:
+        return [each for each in self._by_load() if each.name != self._name]
+
+    def _by_load(self) -> list[BrokerInfo]:
+        takes = [each for each in self._roster.brokers if not each.is_draining]
+        return sorted(takes, key=lambda each: (self._load(each), each.name))
+
+    def _load(self, broker: BrokerInfo, more: int = 0) -> float:
+        """Clients for each weight, those that we have sent there and `more` counted."""
+        return (broker.connections + self._underway.count(broker.name) + more) / broker.weight
+
+    @staticmethod
+    def _hosts(brokers: list[BrokerInfo], is_tls: bool) -> str:
+        """As many addresses as a short string holds."""
+        text = ""
+        for each in brokers:
+            longer = ",".join(filter(None, (text, address(each, is_tls))))
+            if len(longer.encode()) > SHORT_STRING_BYTES_MAX:
+                break
+            text = longer
+        return text
+
+
+def newcomer(connection: Connection) -> Newcomer:
+    """What matters of a client that opens."""
+    said = connection.client_properties
+    user = connection.user
+    return Newcomer(
+        stays=connection.stays or user.type != "normal" or connection.peer.is_peer or said.get(PROXIED) is True,
+        is_redirected=said.get(REDIRECTED) is True,
+        wants_root=said.get("connect_to") == "root",
+        is_tls=connection.peer.is_tls,
+    )
+
+
+def address(broker: BrokerInfo, is_tls: bool) -> str:
+    """Where clients of this kind reach a broker; empty where they cannot."""
+    return broker.tls if is_tls else broker.client
