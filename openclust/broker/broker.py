@@ -77,6 +77,8 @@ class Broker:
         self._random_name = random_name
         self._open_count = 0
         self._shared_properties: dict[bytes, Table] = {}
+        # Where links of other brokers are at home: it cannot be deleted.
+        self.peer_vhost = VirtualHost(self, "")
         self.put_vhost("/")
 
     # -- turns
@@ -208,6 +210,8 @@ class Broker:
         vhost = self.vhosts.get(name)
         if vhost is None:
             vhost = self.vhosts[name] = VirtualHost(self, name)
+            for exchange in vhost.exchanges.values():
+                self.cluster.exchange_made(vhost, exchange)
         return vhost
 
     def delete_vhost(self, name: str) -> None:

@@ -113,6 +113,13 @@ Change: TypeAlias = (
 )
 
 
+class Counts(msgspec.Struct, frozen=True):
+    """What a queue has; what declaring it tells."""
+
+    messages: int
+    consumers: int
+
+
 def perform(broker: Broker, change: Change) -> Any:
     """Make the change here and now; raises ChannelError where it cannot be made."""
     match change:

@@ -6,7 +6,7 @@ The methods themselves are in `declaring.py`, `publishing.py` and `consuming.py`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import msgspec
 
@@ -35,6 +35,8 @@ OPEN = 0
 CLOSING = 1
 
 Handler: TypeAlias = "Callable[[Channel, Method], None]"
+
+Publish: TypeAlias = "Callable[[Channel, bytes, bytes, bytes], None]"
 
 HANDLERS: dict[type[Method], Handler] = {}
 """What each method does on an open channel; the modules that hold the methods add theirs."""
@@ -85,6 +87,9 @@ class Channel:
         "transaction",
         "unacked",
     )
+
+    publish: ClassVar[Publish]
+    """A whole publish: `publishing.publish`, which knows channels and cannot be known here."""
 
     def __init__(self, connection: Connection, number: int) -> None:
         self.connection = connection

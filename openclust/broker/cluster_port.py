@@ -7,26 +7,49 @@ better off elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from openclust.broker.changes import Change, perform
+from openclust.broker.changes import Change, Counts, perform
 from openclust.wire.errors import ACCESS_REFUSED, AmqpError, ChannelError, ConnectionError
 
 if TYPE_CHECKING:
     from openclust.broker.access import User
+    from openclust.broker.backlog import Entry
     from openclust.broker.broker import Broker
+    from openclust.broker.channel import Channel
     from openclust.broker.connection import Connection
+    from openclust.broker.consumer import Consumer
+    from openclust.broker.exchange import Exchange
+    from openclust.broker.message import Message
     from openclust.broker.placement import Placement
+    from openclust.broker.queue import Queue
+    from openclust.broker.remote import Outlet, RemoteBroker
+    from openclust.broker.vhost import VirtualHost
+    from openclust.wire.table import Table
 
 Done = Callable[[Any], None]
-"""Called once with what `perform` returned, or with the AmqpError it raised."""
+"""Called once: with the result, or with the AmqpError that stood against it."""
+
+Verdict = Callable[[bool, bool], None]
+"""Called once with what became of a message: whether a queue wanted it, and whether all that did accepted it."""
+
+
+class Fetched(NamedTuple):
+    """What basic.get has fetched. The queue may be a stand-in: it is asked to forget the entry, or to take it back."""
+
+    queue: Queue
+    entry: Entry
+    left: int
 
 
 class ClusterPort(Protocol):
     """What a broker asks."""
 
     def define(self, change: Change, done: Done) -> None:
-        """Make a change that all brokers share, and call `done` when it holds here."""
+        """Make a change that all brokers share, and call `done` when it holds here: at once, or later."""
+
+    def tidy(self, change: Change) -> None:
+        """Delete what nobody uses any more. Brokers that do not decide leave it to the one that does."""
 
     def virtual_host(self, connection: Connection, name: str) -> str:
         """The virtual host that a client means by a name; ConnectionError where it wants another cluster."""
@@ -40,8 +63,44 @@ class ClusterPort(Protocol):
     def admit(self, connection: Connection, response: bytes) -> User:
         """The user that a broker is here, by its answer to `connection.nonce`; ConnectionError where it is none."""
 
-    def control(self, user: User, body: bytes) -> None:
+    def control(self, connection: Connection, body: bytes) -> None:
         """Another broker says something. Raises ChannelError where it makes no sense."""
+
+    # -- messages
+
+    def reach(self, vhost: VirtualHost, targets: list[Queue | RemoteBroker]) -> tuple[list[Queue | Outlet], bool]:
+        """Where an application's message goes from here, and whether it must be forwarded to the root as well."""
+
+    def forward(self, channel: Channel | None, vhost: VirtualHost, message: Message, verdict: Verdict | None) -> None:
+        """Give the root a message for its shared queues; the channel's connection may be made to wait."""
+
+    def reply_outlet(self, address: str) -> Outlet | None:
+        """Where a reply address of another broker is reached."""
+
+    # -- shared queues
+
+    def is_elsewhere(self, queue: Queue) -> bool:
+        """Whether a queue is only known here, and active on another broker."""
+
+    def consume(self, consumer: Consumer, done: Done) -> None:
+        """Let a consumer here receive from a queue elsewhere."""
+
+    def get(self, channel: Channel, queue: Queue, no_ack: bool, done: Done) -> None:
+        """basic.get from a queue elsewhere; `done` is called with a `Fetched`, or None where it is empty."""
+
+    def purge(self, queue: Queue, done: Done) -> None:
+        """Purge a queue elsewhere; `done` is called with how many messages that were."""
+
+    def inspect(self, queue: Queue, done: Done) -> None:
+        """Count a queue elsewhere; `done` is called with `Counts`."""
+
+    # -- private queues
+
+    def wanted(self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int) -> None:
+        """A binding to a private queue is made (1) or gone (-1)."""
+
+    def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
+        """An exchange came to be: what others want of it can be bound."""
 
 
 class Standalone:
@@ -58,6 +117,9 @@ class Standalone:
         else:
             done(result)
 
+    def tidy(self, change: Change) -> None:
+        self._broker.define(change)
+
     def virtual_host(self, connection: Connection, name: str) -> str:
         return name
 
@@ -70,5 +132,35 @@ class Standalone:
     def admit(self, connection: Connection, response: bytes) -> User:
         raise ConnectionError(ACCESS_REFUSED, "this broker is a cluster of its own")
 
-    def control(self, user: User, body: bytes) -> None:
+    def control(self, connection: Connection, body: bytes) -> None:
         raise ChannelError(ACCESS_REFUSED, "this broker is a cluster of its own")
+
+    def reach(self, vhost: VirtualHost, targets: list[Queue | RemoteBroker]) -> tuple[list[Queue | Outlet], bool]:
+        return cast("list[Queue | Outlet]", targets), False
+
+    def forward(self, channel: Channel | None, vhost: VirtualHost, message: Message, verdict: Verdict | None) -> None:
+        raise AssertionError("nothing is elsewhere")
+
+    def reply_outlet(self, address: str) -> Outlet | None:
+        return None
+
+    def is_elsewhere(self, queue: Queue) -> bool:
+        return False
+
+    def consume(self, consumer: Consumer, done: Done) -> None:
+        raise AssertionError("nothing is elsewhere")
+
+    def get(self, channel: Channel, queue: Queue, no_ack: bool, done: Done) -> None:
+        raise AssertionError("nothing is elsewhere")
+
+    def purge(self, queue: Queue, done: Done) -> None:
+        done(queue.purge())
+
+    def inspect(self, queue: Queue, done: Done) -> None:
+        done(Counts(len(queue), len(queue.turns.all)))
+
+    def wanted(self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int) -> None:
+        """Nobody else is there to be told."""
+
+    def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
+        """Nobody else is there to want anything."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from openclust.broker import content, intake, login, publishing
+from openclust.broker import content, intake, login
 from openclust.broker.access import User
 from openclust.broker.channel import OPEN, Channel
 from openclust.broker.effects import CloseTransport, Resume
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from openclust.broker.queue import Queue
     from openclust.broker.vhost import VirtualHost
 
-Hold = Literal["", "login", "proxy", "memory", "turn"]
+Hold = Literal["", "login", "proxy", "memory", "turn", "cluster"]
 """Why a connection's input waits."""
 
 _NO_PROPERTIES: Table = {}
@@ -130,16 +130,18 @@ class Connection:
         if channel is None or channel.state != OPEN or channel.incoming is not None:
             intake.misplaced_publish(self, number, channel)
             return True
-        if self.must_wait():
+        if self.hold or self.must_wait():
             return False
         try:
-            publishing.publish(channel, arguments, header, body)
+            channel.publish(arguments, header, body)
         except ConnectionError as error:
             self.fail(error, 60, 40)
         return True
 
     def on_ack(self, number: int, delivery_tag: int, multiple: bool) -> bool:
         channel = self.channels.get(number)
+        if self.hold:
+            return False
         if channel is None or channel.state != OPEN or channel.incoming is not None:
             return self.on_method(number, b"\0\x3c\0\x50" + delivery_tag.to_bytes(8, "big") + bytes((multiple,)))
         try:
@@ -163,12 +165,16 @@ class Connection:
         return True
 
     def on_header(self, number: int, payload: bytes) -> bool:
+        if self.hold:
+            return False
         channel = intake.channel_for_content(self, number)
         if channel is not None:
             content.take_header(channel, payload)
         return True
 
     def on_body(self, number: int, payload: bytes) -> bool:
+        if self.hold:
+            return False
         channel = intake.channel_for_content(self, number)
         if channel is not None:
             content.take_body(channel, payload)
@@ -178,6 +184,9 @@ class Connection:
 
     def must_wait(self) -> bool:
         """Whether a publish must wait: for memory, or for the turn's outboxes to be written."""
+        if self.peer.is_peer:
+            # Brokers speak of more than messages here: they are asked to hold back in other ways.
+            return False
         self.published = True
         broker = self.broker
         if broker.books.alarm:
@@ -190,17 +199,26 @@ class Connection:
             return True
         return False
 
+    def wait(self, hold: Hold) -> None:
+        """Take no more of what the client says, until it is released."""
+        if not self.hold:
+            self.hold = hold
+
+    def release_from(self, hold: Hold) -> None:
+        if self.hold == hold and self.state is not State.CLOSED:
+            self.release()
+
     def release(self) -> None:
         """What the connection was held for is over."""
         if self.hold:
             self.hold = ""
             self.broker.effects.append(Resume(self))
 
-    def tell_blocked(self, blocked: bool) -> None:
+    def tell_blocked(self, blocked: bool, reason: str = "low on memory") -> None:
         if blocked is self.told_blocked or self.state is not State.OPEN or not self.can("connection.blocked"):
             return
         self.told_blocked = blocked
-        self.send(method_frame(0, ConnectionBlocked(reason="low on memory") if blocked else ConnectionUnblocked()))
+        self.send(method_frame(0, ConnectionBlocked(reason=reason) if blocked else ConnectionUnblocked()))
 
     # -- bytes out
 

@@ -122,6 +122,15 @@ class Consumer:
             self.unacked += 1
             channel.remember(tag, self.queue, self, entry)
 
+    @property
+    def is_straight(self) -> bool:
+        """Whether messages may be sent to it without a detour through its queue, as far as it is concerned."""
+        return self.no_ack
+
+    def queue_gone(self) -> None:
+        """Its queue was deleted."""
+        self.channel.consumer_cancelled(self)
+
     def follow_timeout(self, of_queue_ms: int | None) -> None:
         """The queue's timeout is another, for the deliveries to come; one of the consumer's own stands before it."""
         if "x-consumer-timeout" not in self.arguments:

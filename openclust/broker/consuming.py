@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from openclust.broker.backlog import Entry
 from openclust.broker.channel import Channel, handles
+from openclust.broker.cluster_port import Fetched
 from openclust.broker.consumer import Consumer, pack_tag
 from openclust.broker.declaring import named_queue
+from openclust.broker.later import answer
 from openclust.broker.message import counted_header
 from openclust.broker.queue import Queue
 from openclust.broker.reply import REPLY_PREFIX, REPLY_TO, ReplyQueue
@@ -106,15 +111,22 @@ def basic_consume(channel: Channel, method: BasicConsume) -> None:
         arguments=method.arguments,
     )
     consumer.timeout_ms = _timeout(method.arguments, queue.settings.consumer_timeout_ms, channel)
-    _demand_exclusive(queue, method.exclusive)
-    channel.consumers = consumers
-    consumers[tag] = consumer
-    if not method.no_wait:
-        channel.send(BasicConsumeOk(consumer_tag=tag))
+
+    def attached(_: object = None) -> None:
+        channel.consumers = consumers
+        consumers[tag] = consumer
+        if not method.no_wait:
+            channel.send(BasicConsumeOk(consumer_tag=tag))
+
+    if channel.broker.cluster.is_elsewhere(queue):
+        answer(channel, method, partial(channel.broker.cluster.consume, consumer), attached)
+        return
+    demand_exclusive(queue, method.exclusive)
+    attached()
     queue.add_consumer(consumer)
 
 
-def _demand_exclusive(queue: Queue, exclusive: bool) -> None:
+def demand_exclusive(queue: Queue, exclusive: bool) -> None:
     """Raise 403 where one more consumer, or one that wants to be the only one, cannot be."""
     place = f"queue '{queue.name}' in vhost '{queue.vhost.name}'"
     others = queue.turns.all
@@ -183,29 +195,50 @@ def basic_get(channel: Channel, method: BasicGet) -> None:
     limit = channel.broker.limits.unacked_per_channel_max
     if not method.no_ack and channel.held_count() >= limit:
         raise ChannelError(RESOURCE_ERROR, f"this channel has {limit} deliveries to acknowledge, the most it may have")
+    if channel.broker.cluster.is_elsewhere(queue):
+
+        def reply(got: Fetched | None) -> None:
+            if got is None:
+                channel.send(BasicGetEmpty())
+            else:
+                _send_got(channel, got, method.no_ack)
+
+        answer(channel, method, partial(channel.broker.cluster.get, channel, queue, method.no_ack), reply)
+        return
     entry = queue.get()
     if entry is None:
         channel.send(BasicGetEmpty())
         return
+    _send_got(channel, Fetched(queue, entry, len(queue)), method.no_ack)
+    queue.refresh_direct()
+
+
+def fetched_header(queue: Queue, entry: Entry) -> bytes:
+    """The content header of a message that basic.get fetches."""
+    counted = entry.deliveries and queue.settings.queue_type == "quorum"
+    return counted_header(entry.message, entry.deliveries) if counted else entry.message.header
+
+
+def _send_got(channel: Channel, got: Fetched, no_ack: bool) -> None:
+    queue, entry = got.queue, got.entry
+    connection = channel.connection
     channel.delivery_tag = tag = channel.delivery_tag + 1
     message = entry.message
-    counted = entry.deliveries and queue.settings.queue_type == "quorum"
-    header = counted_header(message, entry.deliveries) if counted else message.header
+    header = fetched_header(queue, entry)
     redelivered = b"\1" if entry.deliveries else b"\0"
     # The suffix begins with `redelivered` and ends with the frame end; the message count goes before that.
     payload = b"\0\x3c\0\x47%b%b%b%b" % (
         pack_tag(tag),
         redelivered,
         message.suffix[1:-1],
-        min(len(queue), 0xFFFF_FFFF).to_bytes(4, "big"),
+        min(got.left, 0xFFFF_FFFF).to_bytes(4, "big"),
     )
     connection.send(b"%b%b\xce" % (ENVELOPE.pack(FRAME_METHOD, channel.number, len(payload)), payload))
     connection.send(content_frames(channel.number, header, message.body, connection.frame_max))
-    if method.no_ack:
+    if no_ack:
         queue.forget(entry)
     else:
         channel.remember(tag, queue, None, entry)
-    queue.refresh_direct()
 
 
 @handles(BasicAck)

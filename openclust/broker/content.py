@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from openclust.broker.channel import OPEN, Channel
-from openclust.broker.publishing import publish, too_large
+from openclust.broker.publishing import too_large
 from openclust.wire.errors import FRAME_ERROR, RESOURCE_ERROR, SYNTAX_ERROR, UNEXPECTED_FRAME, ConnectionError
 from openclust.wire.methods import BasicPublish
 from openclust.wire.properties import PREAMBLE
@@ -78,6 +78,6 @@ def _finish(channel: Channel, incoming: Incoming) -> None:
     channel.incoming = None
     channel.broker.books.held_bytes -= incoming.got
     try:
-        publish(channel, incoming.arguments, incoming.header, b"".join(incoming.pieces))
+        channel.publish(incoming.arguments, incoming.header, b"".join(incoming.pieces))
     except ConnectionError as error:
         channel.connection.fail(error, *BasicPublish.ID)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from openclust.broker.message import Message
 
 if TYPE_CHECKING:
-    from openclust.broker.access import User
-    from openclust.broker.broker import Broker
+    from openclust.broker.connection import Connection
 
 CLUSTER_EXCHANGE = "amq.cluster"
 
@@ -16,15 +15,14 @@ CLUSTER_EXCHANGE = "amq.cluster"
 class ControlQueue:
     """What stands in for a queue behind `amq.cluster`, for the messages of one peer."""
 
-    __slots__ = ("_broker", "_user", "direct", "is_alive", "name")
+    __slots__ = ("_connection", "direct", "is_alive", "name")
 
-    def __init__(self, broker: Broker, user: User) -> None:
+    def __init__(self, connection: Connection) -> None:
         self.name = CLUSTER_EXCHANGE
         self.direct = None
         self.is_alive = True
-        self._broker = broker
-        self._user = user
+        self._connection = connection
 
     def publish(self, message: Message) -> bool:
-        self._broker.cluster.control(self._user, message.body)
+        self._connection.broker.cluster.control(self._connection, message.body)
         return True

@@ -40,8 +40,13 @@ def redirect_dead(broker: Broker, queue: Queue, message: Message, reason: str) -
         )
     targets, _ = find_queues(queue.vhost, exchange, keys, headers)
     targets = [target for target in targets if not _is_cycle(headers, target.name, reason)]
-    route = Route(exchange.name, keys[0], targets)
-    fan_out(route, encode_header(properties, len(message.body)), message.body, broker.dirty, properties)
+    queues, forward = broker.cluster.reach(queue.vhost, targets)
+    route = Route(exchange.name, keys[0], queues)
+    header = encode_header(properties, len(message.body))
+    fan_out(route, header, message.body, broker.dirty, properties)
+    if forward:
+        letter = Message(route.exchange, route.routing_key, header, message.body, route.suffix)
+        broker.cluster.forward(None, queue.vhost, letter, None)
 
 
 def buried_properties(message: Message, queue: str, reason: str, now_s: int) -> Properties:

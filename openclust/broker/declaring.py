@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from openclust.broker.changes import Bind, Change, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
+from openclust.broker.changes import (
+    Bind,
+    Change,
+    Counts,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    Unbind,
+)
 from openclust.broker.channel import Channel, handles
+from openclust.broker.later import answer
 from openclust.broker.leaving import expire
 from openclust.broker.queue import Queue
 from openclust.broker.reply import REPLY_PREFIX, REPLY_TO
-from openclust.wire.errors import (
-    ACCESS_REFUSED,
-    NOT_FOUND,
-    AmqpError,
-    ChannelError,
-    ConnectionError,
-)
+from openclust.wire.errors import ACCESS_REFUSED, NOT_FOUND, ChannelError
 from openclust.wire.methods import (
     AccessRequest,
     AccessRequestOk,
@@ -44,16 +49,7 @@ from openclust.wire.methods import (
 
 def define(channel: Channel, change: Change, method: Method, reply: Callable[[Any], None]) -> None:
     """Ask for a change; when it holds, reply, or close the channel for what stood against it."""
-
-    def done(result: Any) -> None:
-        if isinstance(result, ConnectionError):
-            channel.connection.fail(result, *method.ID)
-        elif isinstance(result, AmqpError):
-            channel.fail(ChannelError(result.code, result.text), *method.ID)
-        else:
-            reply(result)
-
-    channel.broker.define(change, done)
+    answer(channel, method, partial(channel.broker.define, change), reply)
 
 
 def _answer(channel: Channel, no_wait: bool, method: Method) -> Callable[[Any], None]:
@@ -183,17 +179,19 @@ def queue_declare(channel: Channel, method: QueueDeclare) -> None:
         _declare_reply(channel, name, method.no_wait)
         return
 
-    def reply(queue: Queue) -> None:
-        channel.last_queue = queue.name
+    def reply(made: Queue | Counts) -> None:
+        channel.last_queue = name
         if not method.no_wait:
-            # What has expired by now does not count, though nobody looked yet.
-            expire(queue)
-            ok = QueueDeclareOk(queue=queue.name, message_count=len(queue), consumer_count=len(queue.turns.all))
+            counts = counted(made) if isinstance(made, Queue) else made
+            ok = QueueDeclareOk(queue=name, message_count=counts.messages, consumer_count=counts.consumers)
             channel.send(ok)
 
     if method.passive:
         # Here an empty name is a name, and not the last queue's, as in RabbitMQ.
         queue = vhost.queue(name, connection)
+        if channel.broker.cluster.is_elsewhere(queue):
+            answer(channel, method, partial(channel.broker.cluster.inspect, queue), reply)
+            return
         queue.touch()
         reply(queue)
         return
@@ -221,6 +219,12 @@ def queue_declare(channel: Channel, method: QueueDeclare) -> None:
         reply(vhost.declare_queue(change, connection))
     else:
         define(channel, change, method, reply)
+
+
+def counted(queue: Queue) -> Counts:
+    """What declaring a queue tells. What has expired by now does not count, though nobody looked yet."""
+    expire(queue)
+    return Counts(len(queue), len(queue.turns.all))
 
 
 def _declare_reply(channel: Channel, name: str, no_wait: bool) -> None:
@@ -267,9 +271,16 @@ def queue_unbind(channel: Channel, method: QueueUnbind) -> None:
 def queue_purge(channel: Channel, method: QueuePurge) -> None:
     name = named_queue(channel, method.queue)
     channel.connection.demand("read", name)
-    count = channel.connection.vhost.queue(name, channel.connection).purge()
-    if not method.no_wait:
-        channel.send(QueuePurgeOk(message_count=count))
+    queue = channel.connection.vhost.queue(name, channel.connection)
+
+    def reply(count: int) -> None:
+        if not method.no_wait:
+            channel.send(QueuePurgeOk(message_count=count))
+
+    if channel.broker.cluster.is_elsewhere(queue):
+        answer(channel, method, partial(channel.broker.cluster.purge, queue), reply)
+    else:
+        reply(queue.purge())
 
 
 @handles(QueueDelete)

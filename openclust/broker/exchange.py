@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol, TypeAlias, Union
+from typing import TYPE_CHECKING, Protocol, TypeAlias, Union, cast
 
 import msgspec
 
@@ -13,6 +14,7 @@ from openclust.wire.table import Table, encode_table
 
 if TYPE_CHECKING:
     from openclust.broker.queue import Queue
+    from openclust.broker.remote import RemoteBroker
 
 TYPES = ("direct", "fanout", "headers", "topic")
 
@@ -23,7 +25,7 @@ _NO_ARGUMENTS: Table = {}
 
 
 class Binding(msgspec.Struct, frozen=True, eq=False):
-    """From an exchange to a queue or another exchange."""
+    """From an exchange to a queue or another exchange; a meta-binding leads to another broker."""
 
     source: Exchange
     target: Target
@@ -134,7 +136,10 @@ _TABLES: dict[str, type[DirectTable] | type[FanoutTable] | type[TopicRouting] | 
 
 
 class Exchange:
-    """One exchange. `bindings` lead away from it, `incoming` are bindings of other exchanges to it."""
+    """One exchange. `bindings` lead away from it, `incoming` are bindings of other exchanges to it.
+
+    Meta-bindings are kept apart: `remote_table` routes by them, and is None where there are none.
+    """
 
     __slots__ = (
         "alternate",
@@ -145,6 +150,8 @@ class Exchange:
         "incoming",
         "internal",
         "name",
+        "remote_bindings",
+        "remote_table",
         "table",
         "type",
     )
@@ -169,6 +176,13 @@ class Exchange:
         self.bindings: dict[BindingKey, Binding] = {}
         self.incoming: dict[Binding, None] | None = None
         self.table: RoutingTable = _TABLES[type]()
+        self.remote_bindings: dict[BindingKey, Binding] | None = None
+        self.remote_table: RoutingTable | None = None
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anything is bound to it, here or on another broker."""
+        return bool(self.bindings or self.remote_bindings)
 
     def bind(self, target: Target, routing_key: str, arguments: Table) -> Binding | None:
         """The new binding, or None where it exists. ValueError for arguments this type cannot use."""
@@ -183,20 +197,40 @@ class Exchange:
         target.incoming[binding] = None
         return binding
 
-    def unbind(self, target: Target, routing_key: str, arguments: Table) -> bool:
-        """Whether there was such a binding; now there is none."""
+    def unbind(self, target: Target, routing_key: str, arguments: Table) -> Binding | None:
+        """The binding that was there, or None; now there is none."""
         binding = self.bindings.get(binding_key(target, routing_key, arguments))
         if binding is None:
-            return False
+            return None
         self.drop(binding)
         assert target.incoming is not None, "a target knows the bindings to it"
         del target.incoming[binding]
-        return True
+        return binding
 
     def drop(self, binding: Binding) -> None:
         """Forget a binding; the caller sees to the target's `incoming`."""
         del self.bindings[binding_key(binding.target, binding.routing_key, binding.arguments)]
         self.table.remove(binding)
+
+    def bind_remote(self, remote: RemoteBroker, routing_key: str, arguments: Table) -> None:
+        """Make a meta-binding that is not there yet; one that this type cannot use matches nothing."""
+        if self.remote_bindings is None or self.remote_table is None:
+            self.remote_bindings = {}
+            self.remote_table = _TABLES[self.type]()
+        # Whoever follows bindings to messages' ends finds other brokers among the queues.
+        binding = Binding(self, cast("Queue", remote), routing_key, arguments or _NO_ARGUMENTS)
+        with contextlib.suppress(ValueError):
+            self.remote_table.add(binding)
+            self.remote_bindings[binding_key(cast("Queue", remote), routing_key, arguments)] = binding
+
+    def unbind_remote(self, remote: RemoteBroker, routing_key: str, arguments: Table) -> None:
+        if self.remote_bindings is None or self.remote_table is None:
+            return
+        binding = self.remote_bindings.pop(binding_key(cast("Queue", remote), routing_key, arguments), None)
+        if binding is not None:
+            self.remote_table.remove(binding)
+        if not self.remote_bindings:
+            self.remote_bindings = self.remote_table = None
 
 
 def binding_key(target: Target, routing_key: str, arguments: Table) -> BindingKey:

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from openclust.broker.channel import Channel, handles
+from openclust.broker.channel import OPEN, Channel, handles
 from openclust.broker.confirms import Confirms
 from openclust.broker.control import CLUSTER_EXCHANGE, ControlQueue
 from openclust.broker.fanout import fan_out
-from openclust.broker.message import OVERHEAD_BYTES
-from openclust.broker.reply import REPLY_PREFIX, REPLY_TO
+from openclust.broker.message import OVERHEAD_BYTES, Message
+from openclust.broker.queue import Queue
+from openclust.broker.reply import REPLY_PREFIX, REPLY_TO, ReplyQueue
 from openclust.broker.routing import Route, find_queues
 from openclust.broker.transaction import Transaction
 from openclust.wire.codec import decode_method, method_frame
@@ -31,12 +32,6 @@ from openclust.wire.methods import (
     BasicReturn,
     ConfirmSelect,
     ConfirmSelectOk,
-    TxCommit,
-    TxCommitOk,
-    TxRollback,
-    TxRollbackOk,
-    TxSelect,
-    TxSelectOk,
 )
 from openclust.wire.properties import (
     EXPIRATION,
@@ -52,6 +47,8 @@ from openclust.wire.table import Table
 
 if TYPE_CHECKING:
     from openclust.broker.broker import Broker
+    from openclust.broker.cluster_port import Verdict
+    from openclust.broker.remote import Outlet
 
 EXPIRATION_MAX_MS = 2**53
 PUBLISH_PREFIX = b"\0\x3c\0\x28"
@@ -78,11 +75,15 @@ def publish(channel: Channel, arguments: bytes, header: bytes, body: bytes) -> N
         flags = header[12] << 8 | header[13]
         if (
             flags & route.watch
-            or not route.queues
+            or not route.is_plain
             or channel.transaction is not None
             or len(body) > channel.broker.limits.message_size_max
         ):
-            _publish_with_care(channel, route, header, body)
+            if route.forward and not flags & route.watch and _is_simple(channel, body):
+                _check_header(channel.broker, header)
+                perform_message(channel, route, header, body, None)
+            else:
+                _publish_with_care(channel, route, header, body)
             return
         if (flags or len(header) != PREAMBLE.size) and header[12:] not in channel.broker.sound:
             _check_header(channel.broker, header)
@@ -96,8 +97,17 @@ def publish(channel: Channel, arguments: bytes, header: bytes, body: bytes) -> N
         broker.confirming.append(channel)
 
 
+Channel.publish = publish
+
+
+def _is_simple(channel: Channel, body: bytes) -> bool:
+    return channel.transaction is None and len(body) <= channel.broker.limits.message_size_max
+
+
 def _check_header(broker: Broker, header: bytes) -> None:
     """Raise 502 for properties that do not add up: all who got the message would fail on it."""
+    if header[12:] in broker.sound:
+        return
     decode_properties(header)
     if len(broker.sound) >= _PROPERTIES_CACHE_MAX:
         broker.sound.clear()
@@ -129,12 +139,20 @@ def _resolve(channel: Channel, arguments: bytes) -> Route:
         )
     if not method.exchange and method.routing_key.startswith(REPLY_PREFIX):
         # Reply addresses come and go with their askers: not worth a place in the cache.
-        reply = channel.broker.replies.get(method.routing_key)
+        broker = channel.broker
+        reply = broker.replies.get(method.routing_key) or broker.cluster.reply_outlet(method.routing_key)
         found = [] if reply is None else [reply]
         return Route("", method.routing_key, found, mandatory=method.mandatory, watch=_WATCH)
-    queues, by_headers = find_queues(vhost, exchange, (method.routing_key,))
-    watch = _BY_MESSAGE if by_headers else _WATCH
-    route = Route(method.exchange, method.routing_key, queues, mandatory=method.mandatory, watch=watch)
+    targets, by_headers = find_queues(vhost, exchange, (method.routing_key,))
+    queues, forward = channel.broker.cluster.reach(vhost, targets)
+    route = Route(
+        method.exchange,
+        method.routing_key,
+        queues,
+        mandatory=method.mandatory,
+        watch=_BY_MESSAGE if by_headers else _WATCH,
+        forward=forward,
+    )
     routes = channel.routes
     if len(routes) >= channel.broker.limits.route_cache_max or len(routes) * len(queues) > _CACHED_QUEUES_MAX:
         routes.clear()
@@ -144,10 +162,10 @@ def _resolve(channel: Channel, arguments: bytes) -> Route:
 
 def _to_cluster(channel: Channel, arguments: bytes, method: BasicPublish) -> Route:
     """What brokers say to each other; nobody else may."""
-    user = channel.connection.user
-    if user.type != "cluster":
+    connection = channel.connection
+    if connection.user.type != "cluster":
         raise ChannelError(ACCESS_REFUSED, f"only brokers of the cluster may publish to '{CLUSTER_EXCHANGE}'")
-    route = Route(method.exchange, method.routing_key, [ControlQueue(channel.broker, user)], watch=_WATCH)
+    route = Route(method.exchange, method.routing_key, [ControlQueue(connection)], watch=_WATCH)
     channel.routes[arguments] = route
     return route
 
@@ -166,19 +184,20 @@ def _publish_with_care(channel: Channel, route: Route, header: bytes, body: byte
         properties = msgspec.structs.replace(properties, reply_to=channel.reply.address)
         header = encode_header(properties, len(body))
     headers = properties.headers
-    if headers and ("CC" in headers or "BCC" in headers):
-        keys = [route.routing_key, *_carbon_copies(headers, "CC"), *_carbon_copies(headers, "BCC")]
-        if "BCC" in headers:
-            shown = {name: value for name, value in headers.items() if name != "BCC"}
-            properties = msgspec.structs.replace(properties, headers=shown)
-            header = encode_header(properties, len(body))
-        route = _reroute(channel, route, keys, headers)
-    elif route.watch == _BY_MESSAGE:
-        route = _reroute(channel, route, [route.routing_key], headers or {})
+    keys = copy_keys(headers)
+    if keys or route.watch == _BY_MESSAGE:
+        route = _reroute(channel, route, [route.routing_key, *keys], headers or {})
+    if headers and "BCC" in headers:
+        # Other brokers find their queues by these keys too: they get the message as it is.
+        route.whole_header = header
+        route.queues = [
+            queue if isinstance(queue, Queue | ReplyQueue) else _Whole(queue, header) for queue in route.queues
+        ]
+        properties, header = without_blind_copies(properties, len(body))
     if channel.transaction is not None:
         _remember(channel, channel.transaction, Publication(route, header, body))
         return
-    _perform(channel, route, header, body, properties)
+    perform_message(channel, route, header, body, properties)
 
 
 def _remember(channel: Channel, transaction: Transaction, publication: Publication) -> None:
@@ -193,15 +212,42 @@ def _remember(channel: Channel, transaction: Transaction, publication: Publicati
     transaction.publications.append(publication)
 
 
-def _perform(channel: Channel, route: Route, header: bytes, body: bytes, properties: Properties | None) -> None:
+def perform_message(channel: Channel, route: Route, header: bytes, body: bytes, properties: Properties | None) -> None:
     """Publish what has been validated; tell the publisher what it asked to be told."""
     broker = channel.broker
-    if not route.queues and route.mandatory:
-        _return(channel, route, header, body)
+    if not route.queues and not route.forward and route.mandatory:
+        return_message(channel, route, header, body)
     accepted = fan_out(route, header, body, broker.dirty, properties)
     broker.turn_bytes += (len(body) + 200) * len(route.queues)
+    if route.forward:
+        _forward(channel, route, header, body, accepted)
+        return
     if channel.confirms is not None and channel.confirms.settle(accepted):
         broker.confirming.append(channel)
+
+
+def _forward(channel: Channel, route: Route, header: bytes, body: bytes, accepted: bool) -> None:
+    """Give the root a message for its queues; the publisher is told what became of it when the root has said so."""
+    message = Message(route.exchange, route.routing_key, route.whole_header or header, body, route.suffix)
+    verdict: Verdict | None = None
+    if channel.confirms is not None or route.mandatory:
+        verdict = _verdict(channel, route, header, body, accepted)
+    channel.broker.cluster.forward(channel, channel.connection.vhost, message, verdict)
+
+
+def _verdict(channel: Channel, route: Route, header: bytes, body: bytes, accepted: bool) -> Verdict:
+    confirms = channel.confirms
+    number = confirms.defer() if confirms is not None else 0
+
+    def verdict(routed: bool, taken: bool) -> None:
+        if channel.state != OPEN:
+            return
+        if not routed and route.mandatory and not route.queues:
+            return_message(channel, route, header, body)
+        if confirms is not None and confirms.resolve(number, accepted and taken):
+            channel.broker.confirming.append(channel)
+
+    return verdict
 
 
 def _properties(channel: Channel, header: bytes) -> Properties:
@@ -237,6 +283,35 @@ def _check_expiration(properties: Properties) -> None:
         raise ChannelError(PRECONDITION_FAILED, f"invalid expiration '{expiration}': more than 2^53 ms")
 
 
+def copy_keys(headers: Table | None) -> list[str]:
+    """The further routing keys of a message, in its CC and BCC headers. ChannelError where these are none."""
+    if not headers or not ("CC" in headers or "BCC" in headers):
+        return []
+    return [*_carbon_copies(headers, "CC"), *_carbon_copies(headers, "BCC")]
+
+
+def without_blind_copies(properties: Properties, size: int) -> tuple[Properties, bytes]:
+    """The properties that consumers may see, and their content header."""
+    shown = {name: value for name, value in (properties.headers or {}).items() if name != "BCC"}
+    properties = msgspec.structs.replace(properties, headers=shown)
+    return properties, encode_header(properties, size)
+
+
+class _Whole:
+    """Another broker's place in the route of one message, which gets it with all its headers."""
+
+    direct = None
+    is_alive = True
+
+    def __init__(self, outlet: Outlet, header: bytes) -> None:
+        self.name = outlet.name
+        self._outlet = outlet
+        self._header = header
+
+    def publish(self, message: Message) -> bool:
+        return self._outlet.publish(msgspec.structs.replace(message, header=self._header))
+
+
 def _carbon_copies(headers: Table, name: str) -> list[str]:
     """The routing keys in a CC or BCC header."""
     keys = headers.get(name)
@@ -252,11 +327,12 @@ def _reroute(channel: Channel, route: Route, keys: list[str], headers: Table) ->
     """A route for this one message, by all its keys and its headers."""
     vhost = channel.connection.vhost
     exchange = vhost.exchange(route.exchange)
-    queues, _ = find_queues(vhost, exchange, keys, headers)
-    return Route(route.exchange, route.routing_key, queues, mandatory=route.mandatory)
+    targets, _ = find_queues(vhost, exchange, keys, headers)
+    queues, forward = channel.broker.cluster.reach(vhost, targets)
+    return Route(route.exchange, route.routing_key, queues, mandatory=route.mandatory, forward=forward)
 
 
-def _return(channel: Channel, route: Route, header: bytes, body: bytes) -> None:
+def return_message(channel: Channel, route: Route, header: bytes, body: bytes) -> None:
     method = BasicReturn(
         reply_code=NO_ROUTE, reply_text="NO_ROUTE", exchange=route.exchange, routing_key=route.routing_key
     )
@@ -273,48 +349,3 @@ def confirm_select(channel: Channel, method: ConfirmSelect) -> None:
         channel.confirms = Confirms()
     if not method.no_wait:
         channel.send(ConfirmSelectOk())
-
-
-@handles(TxSelect)
-def tx_select(channel: Channel, method: TxSelect) -> None:
-    if channel.confirms is not None:
-        raise ChannelError(PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
-    if channel.transaction is None:
-        channel.transaction = Transaction()
-    channel.send(TxSelectOk())
-
-
-@handles(TxCommit)
-def tx_commit(channel: Channel, method: TxCommit) -> None:
-    transaction = _begin_next(channel)
-    for publication in transaction.publications:
-        route = publication.route
-        route.queues = [queue for queue in route.queues if queue.is_alive]
-        _perform(channel, route, publication.header, publication.body, None)
-    for item in transaction.acks:
-        channel.settle(item)
-    channel.take_back([item for item, back in transaction.rejects if back])
-    for item, back in transaction.rejects:
-        if not back:
-            item.queue.reject(item.entry)
-            channel.credit(item)
-    channel.send(TxCommitOk())
-
-
-@handles(TxRollback)
-def tx_rollback(channel: Channel, method: TxRollback) -> None:
-    transaction = _begin_next(channel)
-    # The deliveries are unacknowledged again, as if the acks had never been sent.
-    for item in [*transaction.acks, *(item for item, _ in transaction.rejects)]:
-        channel.unacked[item.tag] = item
-        channel.lowest_tag = min(channel.lowest_tag, item.tag)
-    channel.send(TxRollbackOk())
-
-
-def _begin_next(channel: Channel) -> Transaction:
-    transaction = channel.transaction
-    if transaction is None:
-        raise ChannelError(PRECONDITION_FAILED, "channel is not transactional")
-    channel.transaction = Transaction()
-    channel.broker.books.held_bytes -= transaction.held_bytes
-    return transaction

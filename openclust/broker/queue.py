@@ -271,7 +271,13 @@ class Queue:
         """Look again whether messages may pass straight through."""
         self.direct = None
         consumer = self.turns.only()
-        if consumer is not None and consumer.no_ack and self.dedup is None and not self.backlog and consumer.can_take():
+        if (
+            consumer is not None
+            and consumer.is_straight
+            and self.dedup is None
+            and not self.backlog
+            and consumer.can_take()
+        ):
             self.direct = consumer
 
     # -- time

@@ -12,6 +12,7 @@ from openclust.wire.table import Table
 if TYPE_CHECKING:
     from openclust.broker.control import ControlQueue
     from openclust.broker.queue import Queue
+    from openclust.broker.remote import Outlet, RemoteBroker
     from openclust.broker.reply import ReplyQueue
     from openclust.broker.vhost import VirtualHost
 
@@ -22,33 +23,49 @@ class Route:
     """All that is known of a publish by its method's arguments alone.
 
     `watch` are the property flags for which a message of this route needs a closer look, 0xFFFF where only
-    the message itself tells its queues.
+    the message itself tells its queues. With `forward` the root gets it too, for queues that are active there. A plain
+    route is one for the hot path: it has queues, and all of them are here. `whole_header` is what other brokers must
+    get where consumers may not see all of it.
     """
 
-    __slots__ = ("exchange", "mandatory", "queues", "routing_key", "suffix", "watch")
+    __slots__ = (
+        "exchange",
+        "forward",
+        "is_plain",
+        "mandatory",
+        "queues",
+        "routing_key",
+        "suffix",
+        "watch",
+        "whole_header",
+    )
 
     def __init__(
         self,
         exchange: str,
         routing_key: str,
-        queues: Iterable[Queue | ReplyQueue | ControlQueue],
+        queues: Iterable[Queue | ReplyQueue | ControlQueue | Outlet],
         *,
         mandatory: bool = False,
         watch: int = 0,
+        forward: bool = False,
     ) -> None:
         self.exchange = exchange
         self.routing_key = routing_key
         self.queues = list(queues)
         self.mandatory = mandatory
         self.watch = watch
+        self.forward = forward
+        self.whole_header = b""
+        self.is_plain = bool(self.queues) and not forward
         self.suffix = delivery_suffix(exchange, routing_key)
 
 
 def find_queues(
     vhost: VirtualHost, exchange: Exchange, routing_keys: Iterable[str], headers: Table = _NO_HEADERS
-) -> tuple[list[Queue], bool]:
-    """The queues that get a message published to `exchange`, each once; and whether its headers had a say."""
-    found: dict[Queue, None] = {}
+) -> tuple[list[Queue | RemoteBroker], bool]:
+    """Who gets a message published to `exchange`, each once; and whether its headers had a say."""
+    found: dict[Queue | RemoteBroker, None] = {}
     seen = {exchange}
     ahead = [exchange]
     by_headers = False

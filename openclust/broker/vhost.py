@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, cast
 
 from openclust.broker.changes import Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
 from openclust.broker.consumer import Consumer
-from openclust.broker.exchange import TYPES, Exchange, Target
+from openclust.broker.exchange import TYPES, Binding, Exchange, Target
 from openclust.broker.policy import Kind
 from openclust.broker.queue import Queue
 from openclust.broker.queue_args import (
@@ -34,6 +35,7 @@ from openclust.wire.table import Table
 if TYPE_CHECKING:
     from openclust.broker.broker import Broker
     from openclust.broker.connection import Connection
+    from openclust.broker.remote import RemoteBroker
 
 PREDECLARED = {
     "": "direct",
@@ -46,15 +48,19 @@ PREDECLARED = {
 
 
 class VirtualHost:
-    """`routes` are the known routes of each user; any change of the topology forgets them all."""
+    """`routes` are the known routes of each user; any change of the topology forgets them all.
 
-    __slots__ = ("_routes", "_unbound", "broker", "exchanges", "name", "queues")
+    `elsewhere` are the brokers that have private queues of a name, and want what is sent to it.
+    """
+
+    __slots__ = ("_routes", "_unbound", "broker", "elsewhere", "exchanges", "name", "queues")
 
     def __init__(self, broker: Broker, name: str) -> None:
         self.broker = broker
         self.name = name
         self.exchanges = {each: Exchange(each, type) for each, type in PREDECLARED.items()}
         self.queues: dict[str, Queue] = {}
+        self.elsewhere: dict[str, dict[RemoteBroker, None]] = {}
         self._routes: dict[str, dict[bytes, Route]] = {}
         self._unbound: deque[str] = deque()
 
@@ -71,9 +77,15 @@ class VirtualHost:
     def targets(self, exchange: Exchange, routing_key: str, headers: Table) -> Iterable[Target]:
         """Where `exchange` itself sends a message next."""
         if exchange.name:
-            return exchange.table.match(routing_key, headers)
+            found = exchange.table.match(routing_key, headers)
+            if exchange.remote_table is not None:
+                return chain(found, exchange.remote_table.match(routing_key, headers))
+            return found
         queue = self.queues.get(routing_key)
-        return () if queue is None else (queue,)
+        here = () if queue is None else (queue,)
+        if self.elsewhere and routing_key in self.elsewhere:
+            return chain(here, cast("dict[Queue, None]", self.elsewhere[routing_key]))
+        return here
 
     # -- exchanges
 
@@ -112,6 +124,7 @@ class VirtualHost:
         )
         self.exchanges[wanted.name] = exchange
         self.apply_policy_to_exchange(exchange)
+        self.broker.cluster.exchange_made(self, exchange)
         self.topology_changed()
         return exchange
 
@@ -134,7 +147,7 @@ class VirtualHost:
         exchange = self.exchanges.get(name)
         if exchange is None:
             return
-        if if_unused and exchange.bindings:
+        if if_unused and exchange.is_used:
             raise ChannelError(PRECONDITION_FAILED, f"exchange '{name}' in vhost '{self.name}' in use")
         del self.exchanges[name]
         self.broker.binding_count -= len(exchange.bindings)
@@ -142,6 +155,7 @@ class VirtualHost:
             exchange.drop(binding)
             assert binding.target.incoming is not None, "a target knows the bindings to it"
             del binding.target.incoming[binding]
+            self._told(binding, -1)
         self._drop_incoming(exchange)
         self.topology_changed()
 
@@ -150,16 +164,24 @@ class VirtualHost:
         self.broker.binding_count -= len(incoming)
         for binding in incoming:
             binding.source.drop(binding)
-            self._source_unbound(binding.source)
+            self._told(binding, -1)
+            self.source_unbound(binding.source)
 
-    def _source_unbound(self, source: Exchange) -> None:
-        if source.auto_delete and not source.bindings and source.name in self.exchanges:
+    def source_unbound(self, source: Exchange) -> None:
+        """An exchange has lost a binding: one that is deleted with its last may go."""
+        if source.auto_delete and not source.is_used and source.name in self.exchanges:
             # One after another: a chain of such exchanges may be longer than any stack.
             self._unbound.append(source.name)
             if len(self._unbound) == 1:
                 while self._unbound:
-                    self.broker.define(DeleteExchange(vhost=self.name, name=self._unbound[0]))
+                    self.broker.cluster.tidy(DeleteExchange(vhost=self.name, name=self._unbound[0], if_unused=True))
                     self._unbound.popleft()
+
+    def _told(self, binding: Binding, count: int) -> None:
+        """Other brokers send here what private queues want, as long as they want it."""
+        target = binding.target
+        if isinstance(target, Queue) and target.owner is not None:
+            self.broker.cluster.wanted(self.name, binding.source.name, binding.routing_key, binding.arguments, count)
 
     def apply_policy_to_exchange(self, exchange: Exchange) -> None:
         """The alternate exchange, by argument or by policy."""
@@ -182,6 +204,7 @@ class VirtualHost:
             raise ChannelError(PRECONDITION_FAILED, str(error)) from error
         if binding is not None:
             self.broker.binding_count += 1
+            self._told(binding, 1)
             self.topology_changed()
 
     def unbind(self, wanted: Unbind) -> None:
@@ -190,10 +213,12 @@ class VirtualHost:
         target = (self.exchanges if wanted.to_exchange else self.queues).get(wanted.destination)
         if source is None or target is None:
             return
-        if source.unbind(target, wanted.routing_key, wanted.arguments):
+        binding = source.unbind(target, wanted.routing_key, wanted.arguments)
+        if binding is not None:
             self.broker.binding_count -= 1
+            self._told(binding, -1)
             self.topology_changed()
-            self._source_unbound(source)
+            self.source_unbound(source)
 
     def _ends(self, wanted: Bind) -> tuple[Exchange, Target]:
         source = self.exchange(wanted.source)
@@ -256,6 +281,7 @@ class VirtualHost:
         self.broker.queue_count += 1
         if owner is not None:
             owner.own(queue)
+            self.broker.cluster.wanted(self.name, "", queue.name, {}, 1)
         # The default exchange knows it from now on.
         self.topology_changed()
         return queue
@@ -298,15 +324,22 @@ class VirtualHost:
         queue.deadline_ms = 0
         if queue.owner is not None:
             queue.owner.disown(queue)
+            self.broker.cluster.wanted(self.name, "", queue.name, {}, -1)
         for consumer in queue.turns.clear():
-            consumer.channel.consumer_cancelled(consumer)
+            consumer.queue_gone()
         queue.direct = None
         return count
 
     def queue_unused(self, queue: Queue) -> None:
         """A queue's `x-expires` has run out."""
         if queue.is_alive:
-            self.broker.define(DeleteQueue(vhost=self.name, name=queue.name))
+            self._delete_unused(queue)
+
+    def _delete_unused(self, queue: Queue) -> None:
+        if queue.owner is not None:
+            self.delete_queue(queue.name)
+        else:
+            self.broker.cluster.tidy(DeleteQueue(vhost=self.name, name=queue.name))
 
     def drop_consumer(self, consumer: Consumer) -> None:
         """A consumer ends: its queue goes on without it, or goes too if that was the last of an auto-delete queue."""
@@ -316,7 +349,7 @@ class VirtualHost:
             return
         queue.remove_consumer(consumer)
         if queue.auto_delete and not queue.turns.all:
-            self.broker.define(DeleteQueue(vhost=self.name, name=queue.name))
+            self._delete_unused(queue)
 
     def follow_policies(self) -> None:
         """Look up again which policies apply to what is here."""

@@ -1,0 +1,311 @@
+"""What brokers say to each other on `amq.cluster`: tagged structs as msgpack, the tag also in the property `type`.
+
+Names may hold any bytes, which msgpack's text may not: they travel as bytes (`said`, `heard`).
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from openclust.cluster.log import Entry
+from openclust.cluster.roster import BrokerInfo, Roster
+from openclust.cluster.status import Position, Status
+
+
+def said(name: str) -> bytes:
+    """A name as it travels."""
+    return name.encode("utf-8", "surrogateescape")
+
+
+def heard(name: bytes) -> str:
+    """A name that has travelled."""
+    return name.decode("utf-8", "surrogateescape")
+
+
+# -- who is there
+
+
+class Welcome(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A primary tells a secondary what it could not know: the primaries, where their peers reach them, their terms."""
+
+    primaries: dict[str, str]
+    heartbeat_ms: int
+
+
+class Presence(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """What every broker tells every primary once a second, and a secondary every heartbeat."""
+
+    info: BrokerInfo
+
+
+class RosterTold(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The root tells everybody who is there."""
+
+    roster: Roster
+
+
+# -- the log
+
+
+class Enlist(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A follower to its root: my log ends here, feed me from there."""
+
+    position: Position
+
+
+class Append(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The root's entries that follow `after`."""
+
+    epoch: int
+    after: Position
+    entries: list[Entry]
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """All that entries up to `position` have made, for who is too far behind. `changes` are encoded ones."""
+
+    epoch: int
+    position: Position
+    changes: list[bytes]
+    uuid: str
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A follower holds the log up to here."""
+
+    epoch: int
+    position: Position
+
+
+class Fetch(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A root to be, to the voter that holds most: give me what comes after this."""
+
+    epoch: int
+    after: Position
+
+
+# -- questions to the root
+
+
+class Define(msgspec.Struct, frozen=True, tag=True):
+    """Make this change, for all."""
+
+    change: bytes
+
+
+class Purge(msgspec.Struct, frozen=True, tag=True):
+    vhost: bytes
+    queue: bytes
+
+
+class Inspect(msgspec.Struct, frozen=True, tag=True):
+    """How many messages and consumers a shared queue has."""
+
+    vhost: bytes
+    queue: bytes
+
+
+class Get(msgspec.Struct, frozen=True, tag=True):
+    """basic.get; `source` is the number under which the answer is settled later."""
+
+    vhost: bytes
+    queue: bytes
+    source: int
+    no_ack: bool
+
+
+class Consume(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """basic.consume; `source` numbers the consumer among those of its broker. `arguments` are an AMQP table."""
+
+    vhost: bytes
+    queue: bytes
+    source: int
+    consumer_tag: bytes
+    no_ack: bool
+    exclusive: bool
+    priority: int
+    prefetch: int
+    arguments: bytes
+
+
+Question: TypeAlias = Define | Purge | Inspect | Get | Consume
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    number: int
+    question: Question
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """What stood against it; `closes_connection` where a channel is not enough."""
+
+    code: int
+    text: str
+    closes_connection: bool = False
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    """The message that a basic.get has fetched, and how many are left. `number` is what it is settled by."""
+
+    number: int
+    exchange: bytes
+    routing_key: bytes
+    header: bytes
+    body: bytes
+    deliveries: int
+    left: int
+
+
+class Counts(msgspec.Struct, frozen=True):
+    messages: int
+    consumers: int
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """`value` by the question: messages purged or deleted, `Counts` (also after declaring a queue), a fetched message."""
+
+    number: int
+    failure: Failure | None = None
+    count: int = 0
+    counts: Counts | None = None
+    fetched: Fetched | None = None
+
+
+# -- lanes
+
+
+class Lane(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """From now on, publishes on channel `number` of this link are of this kind.
+
+    `flags` say what they may reach (`lanes.Reach`). With a `source` they are the deliveries to that consumer. `run`
+    tells what is confirmed on a lane from what was on one of its number before.
+    """
+
+    number: int
+    vhost: bytes
+    flags: int = 0
+    source: int = 0
+    run: int = 0
+
+
+class Settled(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """What became of the publishes of a lane, counted from 1: `(up to, accepted)` in order, as confirms are.
+
+    `unroutable` are those that no queue wanted.
+    """
+
+    lane: int
+    run: int
+    verdicts: list[tuple[int, int, bool]]
+    unroutable: list[int] = []
+
+
+class Pressure(msgspec.Struct, frozen=True, tag=True):
+    """The sender is, or is not any more, short of memory: who publishes to its queues should wait."""
+
+    is_high: bool
+
+
+# -- meta-bindings
+
+
+class Interest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """What messages the sender wants. An item is `(vhost, exchange, routing key, arguments as a table or empty)`.
+
+    `is_first` begins anew: all that was told before is void. With `of_others` it is what the other secondaries want.
+    """
+
+    added: list[tuple[bytes, bytes, bytes, bytes]] = []
+    removed: list[tuple[bytes, bytes, bytes, bytes]] = []
+    is_first: bool = False
+    of_others: bool = False
+
+
+class InterestDigest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """How many items the sender has told, and all their hashes folded into one."""
+
+    count: int
+    digest: int
+    of_others: bool = False
+
+
+class InterestLost(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The digest did not fit: tell all anew."""
+
+    of_others: bool = False
+
+
+# -- consumers of shared queues
+
+
+class Taken(msgspec.Struct, frozen=True, tag=True):
+    """Deliveries up to this number have gone on to the client: more may come."""
+
+    source: int
+    number: int
+
+
+class Settle(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """What a client said to its deliveries, by their numbers; `acked` are ranges, first and last in turn."""
+
+    source: int
+    acked: list[int] = []
+    returned: list[int] = []
+    rejected: list[int] = []
+
+
+class Prefetch(msgspec.Struct, frozen=True, tag=True):
+    source: int
+    count: int
+
+
+class Cancel(msgspec.Struct, frozen=True, tag=True):
+    """The consumer is gone; what it holds goes back."""
+
+    source: int
+
+
+class Cancelled(msgspec.Struct, frozen=True, tag=True):
+    """The queue is gone."""
+
+    source: int
+
+
+Message: TypeAlias = (
+    Status
+    | Welcome
+    | Presence
+    | RosterTold
+    | Enlist
+    | Append
+    | Snapshot
+    | Held
+    | Fetch
+    | Ask
+    | Answer
+    | Lane
+    | Settled
+    | Pressure
+    | Interest
+    | InterestDigest
+    | InterestLost
+    | Taken
+    | Settle
+    | Prefetch
+    | Cancel
+    | Cancelled
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+
+
+def encode(message: Message) -> bytes:
+    return _encoder.encode(message)
+
+
+def decode(body: bytes) -> Message:
+    """ValueError where it is no message of ours."""
+    return _decoder.decode(body)
