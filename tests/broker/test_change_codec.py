@@ -50,7 +50,7 @@ def test_every_kind_of_change_is_tried_above() -> None:
 @given(st.dictionaries(st.text(max_size=3), values, max_size=5))
 def test_tables_in_another_order_are_canonically_the_same_bytes(arguments: Table) -> None:
     def bind(table: Table) -> Bind:
-        return Bind(vhost="/", source="s", destination="d", arguments={"nested": [table]} | table)
+        return Bind(vhost="/", source="s", destination="d", arguments={"nested": [table], **table})
 
     turned = dict(reversed(arguments.items()))
     assert encode_canonical(bind(turned)) == encode_canonical(bind(arguments))
