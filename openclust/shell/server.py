@@ -17,7 +17,7 @@ import psutil
 
 from openclust.broker.broker import Broker
 from openclust.broker.connection import Connection
-from openclust.broker.effects import CheckLogin, CloseTransport, Effect, Note, Resume, StartHeartbeats
+from openclust.broker.effects import CheckLogin, CloseTransport, Effect, Note, Proxy, Resume, StartHeartbeats
 from openclust.broker.login import checked
 from openclust.shell.config import Config
 from openclust.shell.config_cluster import peer_listen
@@ -29,6 +29,7 @@ from openclust.shell.member import Member
 from openclust.shell.memory import high_watermark_bytes
 from openclust.shell.open_files import raise_open_files_limit
 from openclust.shell.peer_address import peer_at
+from openclust.shell.proxy import Proxies
 from openclust.shell.stream import GONE, Stream, TlsStream, Transport
 from openclust.shell.timer_wheel import TimerWheel
 from openclust.shell.tls_context import login_name, server_context
@@ -76,6 +77,7 @@ class Server:
         self.peer_address: tuple[str, int] | None = None
         self.member = Member(self)
         self.broker.cluster = self.member.membership
+        self.proxies = Proxies(self)
         self._tls_server: asyncio.Server | None = None
         self._turn_planned = False
         self._deadline: asyncio.TimerHandle | None = None
@@ -162,6 +164,8 @@ class Server:
             case Resume():
                 self._transport(effect.connection).resume_reading()
                 self.receive(effect.connection, b"")
+            case Proxy():
+                self.proxies.begin(effect)
             case _:
                 assert_never(effect)
 
@@ -359,6 +363,7 @@ class Server:
             await asyncio.sleep(0.02)
         for connection in list(self.broker.connections):
             self._transport(connection).abort()
+        await self.proxies.stop()
         self.logins.close()
 
 

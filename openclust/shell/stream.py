@@ -229,6 +229,14 @@ class Stream:
     def abort(self) -> None:
         self.lost()
 
+    def hand_over(self) -> socket.socket | None:
+        """The socket, which from now on is the caller's; None where there is none, or it has not been told all."""
+        if self.pending is not None or self.connection.out:
+            return None
+        sock, self.sock = self.sock, None
+        self.server.loop.remove_reader(self.fd)
+        return sock
+
     def lost(self) -> None:
         """The socket is gone, or to be gone now."""
         sock, self.sock = self.sock, None
