@@ -1,0 +1,57 @@
+"""Why no broker took a connection, in words for people."""
+
+from __future__ import annotations
+
+import os
+import ssl
+
+from aiormq.exceptions import (
+    AMQPConnectionError,
+    AMQPError,
+    AuthenticationError,
+    ConnectionClosed,
+    ProbableAuthenticationError,
+)
+
+_FOR_GOOD = {402, 403}
+"""Codes that the same client is given again: another cluster's key, a wrong password."""
+
+
+class NoBroker(AMQPConnectionError):
+    """Nobody took the connection. `tried` says of each address why not."""
+
+    reason = "%s"
+
+    def __init__(self, tried: dict[str, str]) -> None:
+        who = f"none of {len(tried)} brokers took" if len(tried) > 1 else "the only broker known did not take"
+        super().__init__(f"{who} the connection: " + "; ".join(f"{at}: {tried[at]}" for at in tried))
+        self.tried = tried
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def explain(error: BaseException, host_timeout: float) -> str:
+    """One line for what stopped one attempt."""
+    if isinstance(error, ConnectionClosed) and len(error.args) == 2:
+        return f"closed with {error.args[0]}, {error.args[1]}"
+    if isinstance(error, TimeoutError) and not str(error):
+        return f"no answer within {host_timeout:g} s"
+    is_ssl = isinstance(error.__cause__, ssl.SSLError)  # its numbers are OpenSSL's
+    if isinstance(error, OSError) and error.errno is not None and error.errno > 0 and not is_ssl:
+        return os.strerror(error.errno).lower()
+    text = " ".join(str(error).split())
+    return text or repr(error)
+
+
+def is_for_good(error: BaseException) -> bool:
+    """Whether trying again soon is of no use."""
+    if isinstance(error, ConnectionClosed):
+        return bool(error.args) and error.args[0] in _FOR_GOOD
+    if isinstance(error, AuthenticationError | ProbableAuthenticationError):
+        return True
+    return isinstance(error.__cause__, ssl.SSLCertVerificationError)
+
+
+ATTEMPT_ERRORS = (AMQPError, OSError, TimeoutError, ValueError, EOFError)
+"""What an attempt to connect may fail with; anything else is a mistake of ours."""

@@ -1,0 +1,154 @@
+"""Looking for a broker that takes the connection: through all known hosts, and wherever they send us."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiormq.exceptions import AMQPError
+from yarl import URL
+
+from openclust.client.dialled import Dialled
+from openclust.client.failures import ATTEMPT_ERRORS, NoBroker, explain, is_for_good
+from openclust.client.hosts import Hosts, address_of, moved_to
+
+log = logging.getLogger("openclust.client")
+
+REDIRECTS_MAX = 10
+"""In a row. Brokers that send clients in a circle are given up for this round."""
+
+ROUNDS = 3
+HOST_TIMEOUT_S = 5.0
+BACKOFF_MIN_S = 0.1
+BACKOFF_MAX_S = 5.0
+
+Dial = Callable[[URL], Awaitable[Dialled]]
+"""Opens a connection there, or raises; a connection that is sent elsewhere raises `Moved`."""
+
+Pause = Callable[[float], Awaitable[None]]
+
+
+class Moved(Exception):
+    """A broker names another one for us."""
+
+    def __init__(self, target: str, known_hosts: str = "") -> None:
+        super().__init__(target)
+        self.target = target
+        self.known_hosts = known_hosts
+
+
+async def dial(url: URL, **options: Any) -> Dialled:
+    """Open an aiormq connection that understands redirects."""
+    connection = Dialled(url, **options)
+    try:
+        await connection.connect()
+        await connection.connected.wait()
+    except BaseException as error:
+        await connection.close()
+        if connection.redirect is not None:
+            raise Moved(connection.redirect.host, connection.redirect.known_hosts) from error
+        target = moved_to(str(error.args[-1])) if isinstance(error, AMQPError) and error.args else ""
+        if target:
+            raise Moved(target) from error
+        raise
+    return connection
+
+
+def backoff_s(rounds: int) -> float:
+    """How long to wait after that many rounds without success: doubling, and never in step with other clients."""
+    longest = min(BACKOFF_MIN_S * 2.0 ** min(rounds - 1, 10), BACKOFF_MAX_S)
+    return longest * random.uniform(0.5, 1.0)
+
+
+class Search:
+    """One client's way to a broker. `run` may be called again after a loss; what it learnt stays."""
+
+    def __init__(
+        self, hosts: Hosts, dial: Dial, host_timeout: float = HOST_TIMEOUT_S, pause: Pause = asyncio.sleep
+    ) -> None:
+        self.hosts = hosts
+        self.dial = dial
+        self.url = hosts.first
+        self._host_timeout = host_timeout
+        self._pause = pause
+        self._failed: dict[str, str] = {}
+        self._for_good: set[str] = set()
+
+    async def run(self, rounds: int | None) -> Dialled:
+        """An open connection; NoBroker after so many rounds over all hosts (None: never).
+
+        A search that may end does so early where all brokers refuse for good, by a wrong password for one.
+        """
+        done = 0
+        while True:
+            self._failed, self._for_good = {}, set()
+            for url in self.hosts.order():
+                if address_of(url) in self._failed:
+                    continue
+                connection = await self._follow(url)
+                if connection is not None:
+                    self.hosts.reached()
+                    return connection
+            done += 1
+            problem = NoBroker(self._failed)
+            if rounds is not None and (done >= rounds or self._for_good >= self._failed.keys()):
+                raise problem
+            wait_s = backoff_s(done)
+            log.warning("%s; again in %.1f s", problem, wait_s)
+            await self._pause(wait_s)
+
+    async def _follow(self, url: URL) -> Dialled | None:
+        """Try there, and wherever that leads."""
+        trail: list[str] = []
+        while True:
+            address = address_of(url)
+            try:
+                connection = await self._attempt(url)
+            except Moved as moved:
+                self.hosts.learn(moved.known_hosts, url)
+                trail.append(address)
+                target = self.hosts.url_for(moved.target, url)
+                reason = self._why_not(moved.target, target, trail)
+                if target is None or reason:
+                    self._give_up(trail[:-1], address, reason)
+                    return None
+                log.info("%s sends us to %s", address, moved.target)
+                url = target
+            except ATTEMPT_ERRORS as error:
+                if is_for_good(error):
+                    self._for_good.add(address)
+                self._give_up(trail, address, explain(error, self._host_timeout))
+                return None
+            else:
+                self.url = url
+                self.hosts.learn(connection.known_hosts, url)
+                return connection
+
+    def _give_up(self, trail: list[str], address: str, reason: str) -> None:
+        """Whoever sent us there would do so again: in this round there is no need to ask."""
+        self._failed.update(dict.fromkeys(trail, f"sends us on to {address}"))
+        self._failed[address] = reason
+
+    def _why_not(self, name: str, target: URL | None, trail: list[str]) -> str:
+        """What speaks against following; empty if nothing does."""
+        if target is None:
+            return f"sends us to {name!r}, which is no host:port"
+        if len(trail) > REDIRECTS_MAX:
+            return f"redirected {REDIRECTS_MAX} times in a row, at last {' > '.join([*trail[-3:], name])}"
+        if address_of(target) in self._failed:
+            return f"sends us to {name}, which failed"
+        return ""
+
+    async def _attempt(self, url: URL) -> Dialled:
+        try:
+            async with asyncio.timeout(self._host_timeout):
+                return await self.dial(url)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # aiormq cancels its own tasks when a connection breaks at the wrong moment.
+            raise ConnectionResetError("the connection broke during the login") from None
