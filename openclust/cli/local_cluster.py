@@ -7,6 +7,7 @@ import os
 import random
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -14,17 +15,18 @@ import msgspec
 
 HOST = "127.0.0.1"
 PRIMARIES_MAX = 9
+SECONDARIES_MAX = 50
 PEER_PORT_OFFSET = 10
 HTTP_PORT_OFFSET = 10_000
 FREE_PORTS = range(20_000, 32_768)
 """Below what Linux gives to outgoing connections."""
-BASE_PORT_MAX = 65_535 - HTTP_PORT_OFFSET - PRIMARIES_MAX
+BASE_PORT_MAX = 65_535 - HTTP_PORT_OFFSET - PEER_PORT_OFFSET
 
 KEPT_VARIABLES = ("OPENCLUST_LOG_", "OPENCLUST_LIMITS_")
 """What of the environment is meant for every broker. A port or a name would be the same for all."""
 
 
-class LocalPrimary(msgspec.Struct, frozen=True):
+class LocalBroker(msgspec.Struct, frozen=True):
     name: str
     client_port: int
     peer_port: int
@@ -45,12 +47,17 @@ class LocalPrimary(msgspec.Struct, frozen=True):
 
 
 class LocalCluster(msgspec.Struct, frozen=True):
-    """`write` its files, then start every primary with `command` and `environment`."""
+    """`write` its files, then start every broker with `command` and `environment`."""
 
     cluster_key: str
     folder: Path
-    primaries: tuple[LocalPrimary, ...]
+    primaries: tuple[LocalBroker, ...]
     log_level: str = "info"
+    secondaries: tuple[LocalBroker, ...] = ()
+
+    @property
+    def brokers(self) -> tuple[LocalBroker, ...]:
+        return self.primaries + self.secondaries
 
     @property
     def config_file(self) -> Path:
@@ -63,7 +70,7 @@ class LocalCluster(msgspec.Struct, frozen=True):
         self.config_file.write_text(self.configuration(), encoding="utf-8")
 
     def configuration(self) -> str:
-        """One file for all: each picks its own entry by its name."""
+        """One file for all primaries: each picks its own entry by its name. Secondaries need none."""
         parts = ["# Written by openclust up, anew at every start.\n"]
         for each in self.primaries:
             parts.append(
@@ -74,11 +81,16 @@ class LocalCluster(msgspec.Struct, frozen=True):
             )
         return "\n".join(parts)
 
-    def command(self, primary: LocalPrimary) -> list[str]:
+    def command(self, broker: LocalBroker) -> list[str]:
+        start = [sys.executable, "-m", "openclust", "start", "--cluster-key", self.cluster_key, "--name", broker.name]
+        if broker in self.primaries:
+            data = f"cluster.data_dir={self.folder / broker.name}"
+            return [*start, "--config", str(self.config_file), "--set", data, "--log-level", self.log_level]
         return [
-            *(sys.executable, "-m", "openclust", "start"),
-            *("--cluster-key", self.cluster_key, "--config", str(self.config_file), "--name", primary.name),
-            *("--set", f"cluster.data_dir={self.folder / primary.name}", "--log-level", self.log_level),
+            *start,
+            *("--join", ",".join(f"{HOST}:{each.peer_port}" for each in self.primaries)),
+            *("--port", str(broker.client_port), "--http-port", str(broker.http_port)),
+            *("--set", f"cluster.peer_listen={HOST}:{broker.peer_port}", "--log-level", self.log_level),
         ]
 
     def environment(self) -> dict[str, str]:
@@ -89,14 +101,35 @@ class LocalCluster(msgspec.Struct, frozen=True):
         }
 
 
-def plan_primaries(count: int, base_port: int | None = None) -> tuple[LocalPrimary, ...]:
-    """Names and ports, the latter counted from `base_port` or free ones. click's error where a port is taken."""
-    if base_port is None:
-        ports = iter(_free_ports(3 * count))
-        return tuple(LocalPrimary(f"p{i}", next(ports), next(ports), next(ports)) for i in range(1, count + 1))
+def plan_cluster(
+    cluster_key: str,
+    folder: Path,
+    primaries: int,
+    secondaries: int = 0,
+    *,
+    base_port: int | None = None,
+    log_level: str = "info",
+) -> LocalCluster:
+    """Names and ports for so many, counted from `base_port` or free ones. click's error where a port is taken."""
+    names = [*(f"p{i + 1}" for i in range(primaries)), *(f"s{i + 1}" for i in range(secondaries))]
+    brokers = _at_free_ports(names) if base_port is None else _from_port(base_port, names)
+    return LocalCluster(cluster_key, folder, brokers[:primaries], log_level, brokers[primaries:])
+
+
+def _at_free_ports(names: Sequence[str]) -> tuple[LocalBroker, ...]:
+    ports = iter(_free_ports(3 * len(names)))
+    return tuple(LocalBroker(name, next(ports), next(ports), next(ports)) for name in names)
+
+
+def _from_port(base_port: int, names: Sequence[str]) -> tuple[LocalBroker, ...]:
+    if len(names) > PEER_PORT_OFFSET:
+        raise click.UsageError(
+            f"--base-port has room for {PEER_PORT_OFFSET} brokers, as peers are at PORT+{PEER_PORT_OFFSET}; "
+            "leave it out for free ports"
+        )
     planned = tuple(
-        LocalPrimary(f"p{i + 1}", base_port + i, base_port + PEER_PORT_OFFSET + i, base_port + HTTP_PORT_OFFSET + i)
-        for i in range(count)
+        LocalBroker(name, base_port + i, base_port + PEER_PORT_OFFSET + i, base_port + HTTP_PORT_OFFSET + i)
+        for i, name in enumerate(names)
     )
     for each in planned:
         for port in (each.client_port, each.peer_port, each.http_port):

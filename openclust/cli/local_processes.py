@@ -9,7 +9,7 @@ import signal
 import subprocess
 from collections.abc import Callable
 
-from openclust.cli.local_cluster import LocalCluster, LocalPrimary
+from openclust.cli.local_cluster import LocalBroker, LocalCluster
 from openclust.shell.log import escape
 
 STOP_WAIT_S = 10.0
@@ -31,20 +31,20 @@ class LocalProcesses:
         self._stopping = False
 
     async def start(self) -> None:
-        for primary in self.cluster.primaries:
+        for broker in self.cluster.brokers:
             process = await asyncio.create_subprocess_exec(
-                *self.cluster.command(primary),
+                *self.cluster.command(broker),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env=self.cluster.environment(),
                 process_group=0,  # Ctrl-C is for `up`: it ends them in order, and says which does not end
             )
-            self._processes[primary.name] = process
-            self._followers.append(asyncio.create_task(self._follow(primary, process)))
+            self._processes[broker.name] = process
+            self._followers.append(asyncio.create_task(self._follow(broker, process)))
 
-    def running(self) -> list[LocalPrimary]:
-        return [each for each in self.cluster.primaries if self._processes[each.name].returncode is None]
+    def running(self) -> list[LocalBroker]:
+        return [each for each in self.cluster.brokers if self._processes[each.name].returncode is None]
 
     async def wait_until_all_ended(self) -> None:
         await asyncio.gather(*(process.wait() for process in self._processes.values()))
@@ -74,7 +74,7 @@ class LocalProcesses:
             with contextlib.suppress(ProcessLookupError):
                 self._processes[each.name].send_signal(number)
 
-    async def _follow(self, primary: LocalPrimary, process: asyncio.subprocess.Process) -> None:
+    async def _follow(self, broker: LocalBroker, process: asyncio.subprocess.Process) -> None:
         """Say every line of its log, then how it ended."""
         assert process.stdout is not None, "it was asked for"
         rest = b""
@@ -83,14 +83,14 @@ class LocalProcesses:
             if len(rest) > LINE_BYTES_MAX:
                 lines, rest = [*lines, rest], b""
             for line in lines:
-                self._say(primary.name, escape(line.decode(errors="replace")))
+                self._say(broker.name, escape(line.decode(errors="replace")))
         if rest:
-            self._say(primary.name, escape(rest.decode(errors="replace")))
+            self._say(broker.name, escape(rest.decode(errors="replace")))
         code = await process.wait()
         if self._stopping:
             return
-        self._say("up", f"{primary.name} {_ending(code)}; the others go on. To start it again:")
-        self._say("up", f"  {shlex.join(self.cluster.command(primary))}")
+        self._say("up", f"{broker.name} {_ending(code)}; the others go on. To start it again:")
+        self._say("up", f"  {shlex.join(self.cluster.command(broker))}")
 
 
 def _ending(code: int) -> str:

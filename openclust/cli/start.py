@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from openclust.shell.config import Config, ConfigError
+from openclust.shell.config_cluster import peer_listen
 from openclust.shell.config_file import Given, Loaded, load, parse_setting
 from openclust.shell.log import escape
 
@@ -143,12 +144,21 @@ def summary(config: Config, path: str | None) -> list[str]:
     return [
         f"The configuration is right{f' ({path})' if path else ''}.",
         f"  broker       {config.name} of cluster {config.cluster_key}",
+        *_in_cluster(config),
         f"  AMQP         {_address(host, config.listen.port)}",
         f"  AMQPS        {tls_address}{verify}",
         f"  HTTP API     {f'http://{_address(http.host, http.port)}' if http.enabled else 'off'}",
         f"  users        {auth.users_file or 'guest only'} ({', '.join(auth.mechanisms)})",
         f"  definitions  {config.definitions.file or 'none'}",
     ]
+
+
+def _in_cluster(config: Config) -> list[str]:
+    peers_at = peer_listen(config)
+    if peers_at is None:
+        return []
+    place = f"secondary of {', '.join(config.cluster.join)}" if config.cluster.join else "primary"
+    return [f"  cluster      {place}, accepts peers on {_address(*peers_at)}"]
 
 
 def listen_problem(error: OSError, config: Config) -> str:

@@ -8,13 +8,21 @@ import signal
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
 
 from openclust.cli.cluster_view import ClusterView, ask
 from openclust.cli.http_client import HttpClient
-from openclust.cli.local_cluster import BASE_PORT_MAX, PRIMARIES_MAX, LocalCluster, LocalPrimary, plan_primaries
+from openclust.cli.local_cluster import (
+    BASE_PORT_MAX,
+    PRIMARIES_MAX,
+    SECONDARIES_MAX,
+    LocalBroker,
+    LocalCluster,
+    plan_cluster,
+)
 from openclust.cli.local_processes import LocalProcesses
 from openclust.cli.status import reasons
 from openclust.cli.term import show_table
@@ -22,7 +30,8 @@ from openclust.cli.term import show_table
 DONE = 0
 ALL_ENDED = 1
 ROOT_WAIT_S = 30.0
-SETTLE_WAIT_S = 1.0
+SETTLE_WAIT_S = 3.0
+"""How long the others have to find their places when there is a root, before the table is shown without them."""
 POLL_S = 0.05
 ANSWER_WAIT_S = 1.0
 COLORS = tuple(f"{light}{name}" for light in ("", "bright_") for name in ("cyan", "magenta", "green", "yellow", "blue"))
@@ -37,6 +46,14 @@ COLORS = tuple(f"{light}{name}" for light in ("", "bright_") for name in ("cyan"
     metavar="COUNT",
     help="How many brokers elect the root.",
 )
+@click.option(
+    "--secondaries",
+    type=click.IntRange(0, SECONDARIES_MAX),
+    default=0,
+    show_default=True,
+    metavar="COUNT",
+    help="How many more brokers join them.",
+)
 @click.option("--cluster-key", metavar="KEY", default="local", show_default=True, help="The name of the cluster.")
 @click.option(
     "--base-port",
@@ -46,16 +63,16 @@ COLORS = tuple(f"{light}{name}" for light in ("", "bright_") for name in ("cyan"
 )
 @click.option("--dir", "folder", metavar="DIR", help="Configuration and data, kept [a temporary one, removed].")
 @click.option("--log-level", metavar="LEVEL", default="info", show_default=True, help="That of every broker.")
-def up(primaries: int, cluster_key: str, base_port: int | None, folder: str | None, log_level: str) -> int:
+def up(
+    primaries: int, secondaries: int, cluster_key: str, base_port: int | None, folder: str | None, log_level: str
+) -> int:
     """Run a cluster of real processes on this machine until Ctrl-C, and follow their logs on stderr.
 
     A broker that ends is told, and the others go on: kill one and see. A second Ctrl-C does not wait for anything.
     """
-    planned = plan_primaries(primaries, base_port)
-    if folder is not None:
-        return _run(LocalCluster(cluster_key, Path(folder).absolute(), planned, log_level))
-    with tempfile.TemporaryDirectory(prefix="openclust-up-") as temporary:
-        return _run(LocalCluster(cluster_key, Path(temporary), planned, log_level))
+    with tempfile.TemporaryDirectory(prefix="openclust-up-") if folder is None else nullcontext(folder) as place:
+        home = Path(place).absolute()
+        return _run(plan_cluster(cluster_key, home, primaries, secondaries, base_port=base_port, log_level=log_level))
 
 
 def _run(cluster: LocalCluster) -> int:
@@ -64,7 +81,7 @@ def _run(cluster: LocalCluster) -> int:
 
 
 async def _serve(cluster: LocalCluster) -> int:
-    processes = LocalProcesses(cluster, Prefix([each.name for each in cluster.primaries]).say)
+    processes = LocalProcesses(cluster, Prefix([each.name for each in cluster.brokers]).say)
     told = asyncio.Event()
 
     def on_signal() -> None:
@@ -96,40 +113,51 @@ async def _serve(cluster: LocalCluster) -> int:
 
 async def _introduce(processes: LocalProcesses) -> None:
     """Show the brokers when they have a root, or say after a while why they have none, and wait on."""
+    cluster = processes.cluster
     began = time.monotonic()
-    rooted: float | None = None
+    rooted_s: float | None = None
     warned = False
-    while processes.running():
-        views = [view for each in processes.running() if (view := await asyncio.to_thread(_view, each)) is not None]
-        roles = {view.name: view.role for view in views}
-        if rooted is None and "root" in roles.values():
-            rooted = time.monotonic()
-        all_settled = all(roles.get(each.name) in ("root", "backup") for each in processes.running())
-        if rooted is not None and (all_settled or time.monotonic() - rooted > SETTLE_WAIT_S):
-            show_cluster(processes.cluster, roles, rooted - began)
+    while running := processes.running():
+        seen = {each.name: view for each in running if (view := await asyncio.to_thread(_view, each)) is not None}
+        took_s = time.monotonic() - began
+        late = [each.name for each in running if not is_settled(cluster, each, seen.get(each.name))]
+        if rooted_s is None and any(each.name in seen and seen[each.name].role == "root" for each in cluster.primaries):
+            rooted_s = took_s
+        if rooted_s is not None and (not late or took_s - rooted_s > SETTLE_WAIT_S):
+            others = f"{', '.join(late)} not in it yet" if late else f"all serve after {took_s:.1f} s"
+            show_cluster(cluster, seen, f"has a root after {rooted_s:.1f} s, {others}")
             return
-        if not warned and time.monotonic() - began > ROOT_WAIT_S:
+        if not warned and took_s > ROOT_WAIT_S:
             warned = True
-            lines = [line for view in views for line in reasons(view)] or ["no broker answers"]
+            lines = [line for view in seen.values() for line in reasons(view)] or ["no broker answers"]
             click.echo(f"openclust: no root after {ROOT_WAIT_S:g} s: {'; '.join(dict.fromkeys(lines))}", err=True)
         await asyncio.sleep(POLL_S)
 
 
-def _view(primary: LocalPrimary) -> ClusterView | None:
+def _view(broker: LocalBroker) -> ClusterView | None:
     try:
-        return ask(HttpClient(primary.http_url, ANSWER_WAIT_S))[0]
+        return ask(HttpClient(broker.http_url, ANSWER_WAIT_S))[0]
     except click.ClickException:
         return None  # not there yet, or not any more
 
 
-def show_cluster(cluster: LocalCluster, roles: dict[str, str], took_s: float) -> None:
+def is_settled(cluster: LocalCluster, broker: LocalBroker, view: ClusterView | None) -> bool:
+    """Whether a broker has found its place, and a root."""
+    roles = ("root", "backup") if broker in cluster.primaries else ("secondary",)
+    return view is not None and view.root is not None and view.role in roles
+
+
+def show_cluster(cluster: LocalCluster, seen: dict[str, ClusterView], how_it_is: str) -> None:
     """The table of brokers, and what to try."""
-    click.echo(f"\ncluster {cluster.cluster_key} has a root after {took_s:.1f} s\n")
+    click.echo(f"\ncluster {cluster.cluster_key} {how_it_is}\n")
     show_table(
         ("broker", "role", "clients", "HTTP API"),
-        [(each.name, roles.get(each.name, "?"), each.amqp_url, each.api_url) for each in cluster.primaries],
+        [
+            (each.name, seen[each.name].role if each.name in seen else "?", each.amqp_url, each.api_url)
+            for each in cluster.brokers
+        ],
     )
-    click.echo(f"\n{_program()} status --watch --url {cluster.primaries[0].http_url}")
+    click.echo(f"\n{_program()} status --watch --url {cluster.brokers[0].http_url}")
     click.echo("User and password are guest. Ctrl-C ends them all.\n")
     sys.stdout.flush()
 

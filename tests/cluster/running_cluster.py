@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from openclust.cli.local_cluster import LocalCluster, LocalPrimary, plan_primaries
+from openclust.cli.local_cluster import LocalBroker, LocalCluster, plan_cluster
 
 from ..clients.deadline import eventually
 
@@ -29,7 +29,7 @@ LOGIN = "Basic Z3Vlc3Q6Z3Vlc3Q="
 class Primary:
     """One primary. It keeps a connection to its HTTP API, so that asking takes about a millisecond."""
 
-    def __init__(self, cluster: LocalCluster, place: LocalPrimary) -> None:
+    def __init__(self, cluster: LocalCluster, place: LocalBroker) -> None:
         self.place = place
         self.name = place.name
         self.log = cluster.folder / f"{place.name}.log"
@@ -176,7 +176,7 @@ def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
 @contextlib.contextmanager
 def running_cluster(folder: Path, primaries: int = 3) -> Iterator[RunningCluster]:
     """A cluster of processes that has a root. All are ended, whatever happened to them."""
-    plan = LocalCluster("test", folder, plan_primaries(primaries))
+    plan = plan_cluster("test", folder, primaries)
     plan.write()
     cluster = RunningCluster(plan)
     try:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from openclust.cli.local_cluster import LocalCluster, LocalPrimary
+from openclust.cli.local_cluster import LocalBroker, LocalCluster
 
 from .cut_network import CutNetwork, check_tools
 from .running_cluster import ASK_WAIT_S, POLL_S, START_WAIT_S, Primary, RunningCluster
@@ -53,14 +53,14 @@ class ApartCluster(LocalCluster, frozen=True, kw_only=True):
             )
         return "\n".join(parts)
 
-    def command(self, primary: LocalPrimary) -> list[str]:
-        return self.network.command(primary.name, super().command(primary))
+    def command(self, broker: LocalBroker) -> list[str]:
+        return self.network.command(broker.name, super().command(broker))
 
 
 class ApartPrimary(Primary):
     """A primary that is asked from inside its namespace, so that no cut keeps it from answering."""
 
-    def __init__(self, cluster: ApartCluster, place: LocalPrimary) -> None:
+    def __init__(self, cluster: ApartCluster, place: LocalBroker) -> None:
         super().__init__(cluster, place)
         self._network = cluster.network
 
@@ -195,7 +195,7 @@ def apart(folder: Path, count: int) -> Iterator[Partitions]:
     """So many primaries that have a root, each on a network of its own. All is ended and removed, whatever happened."""
     check_tools()
     names = [f"p{number}" for number in range(1, count + 1)]
-    places = tuple(LocalPrimary(name, 5672, 5682, 15672 + number) for number, name in enumerate(names))
+    places = tuple(LocalBroker(name, 5672, 5682, 15672 + number) for number, name in enumerate(names))
     network = CutNetwork(names)
     plan = ApartCluster(cluster_key="test", folder=folder, primaries=places, network=network)
     try:
