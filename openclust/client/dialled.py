@@ -14,6 +14,7 @@ from pamqp.commands import Connection as Methods
 from pamqp.exceptions import PAMQPException
 from yarl import URL
 
+from openclust.broker.placement import REDIRECTED
 from openclust.wire.codec import decode_method
 from openclust.wire.errors import ConnectionError as PeerError
 from openclust.wire.frames import FRAME_HEARTBEAT, FRAME_METHOD
@@ -36,14 +37,17 @@ class Redirected(AMQPConnectionError):
 class Dialled(aiormq.Connection):
     """`connect()` opens it, or raises: `Redirected` where the broker sends us elsewhere."""
 
-    def __init__(self, url: URL, **options: Any) -> None:
+    def __init__(self, url: URL, *, is_redirected: bool = False, **options: Any) -> None:
         super().__init__(url, **options)
+        self._is_redirected = is_redirected
         self.known_hosts = ""
         self.redirect: ConnectionRedirect | None = None
 
     def _client_properties(self, **properties: Any) -> dict[str, Any]:
         told = super()._client_properties(**properties)
         told["capabilities"] = {**told.get("capabilities", {}), REDIRECT: True}
+        if self._is_redirected:
+            told[REDIRECTED] = True
         return told
 
     # aiormq keeps its handshake in one function, and all its questions go through `_rpc`. There pamqp would not know

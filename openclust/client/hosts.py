@@ -100,6 +100,10 @@ class Hosts:
             return urls
         return [self._preferred, *(each for each in urls if address_of(each) != address_of(self._preferred))]
 
+    def is_preferred(self, url: URL) -> bool:
+        """Whether the broker of the lost connection said to go there."""
+        return url == self._preferred
+
     def learn(self, known_hosts: str, via: URL) -> None:
         """A broker, reached by `via`, told `host:port,host:port`. What cannot be read is passed over."""
         told = {}

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 from aiormq.exceptions import AMQPError
 from yarl import URL
@@ -25,8 +25,15 @@ HOST_TIMEOUT_S = 5.0
 BACKOFF_MIN_S = 0.1
 BACKOFF_MAX_S = 5.0
 
-Dial = Callable[[URL], Awaitable[Dialled]]
-"""Opens a connection there, or raises; a connection that is sent elsewhere raises `Moved`."""
+
+class Dial(Protocol):
+    """Opens a connection there, or raises; `Moved` where the broker sends us elsewhere.
+
+    `is_redirected`: a broker sent us, so that this one should keep us.
+    """
+
+    def __call__(self, url: URL, *, is_redirected: bool) -> Awaitable[Dialled]: ...
+
 
 Pause = Callable[[float], Awaitable[None]]
 
@@ -40,9 +47,9 @@ class Moved(Exception):
         self.known_hosts = known_hosts
 
 
-async def dial(url: URL, **options: Any) -> Dialled:
+async def dial(url: URL, *, is_redirected: bool, **options: Any) -> Dialled:
     """Open an aiormq connection that understands redirects."""
-    connection = Dialled(url, **options)
+    connection = Dialled(url, is_redirected=is_redirected, **options)
     try:
         await connection.connect()
         await connection.connected.wait()
@@ -106,7 +113,7 @@ class Search:
         while True:
             address = address_of(url)
             try:
-                connection = await self._attempt(url)
+                connection = await self._attempt(url, is_redirected=bool(trail) or self.hosts.is_preferred(url))
             except Moved as moved:
                 self.hosts.learn(moved.known_hosts, url)
                 trail.append(address)
@@ -142,10 +149,10 @@ class Search:
             return f"sends us to {name}, which failed"
         return ""
 
-    async def _attempt(self, url: URL) -> Dialled:
+    async def _attempt(self, url: URL, *, is_redirected: bool) -> Dialled:
         try:
             async with asyncio.timeout(self._host_timeout):
-                return await self.dial(url)
+                return await self.dial(url, is_redirected=is_redirected)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from aiormq.exceptions import AMQPConnectionError, AuthenticationError, ConnectionClosed, ProbableAuthenticationError
@@ -28,15 +28,17 @@ class Pretence:
     def __init__(self, **behaviour: Exception | None) -> None:
         self.behaviour = {f"{name}:1": what for name, what in behaviour.items()}
         self.asked: list[str] = []
+        self.redirected: list[bool] = []
         self.pauses: list[float] = []
 
-    async def dial(self, url: URL) -> Dialled:
+    async def dial(self, url: URL, *, is_redirected: bool) -> Dialled:
         address = address_of(url)
         self.asked.append(address[0])
+        self.redirected.append(is_redirected)
         problem = self.behaviour[address]
         if problem is not None:
             raise problem
-        return cast(Any, Taken())
+        return cast(Dialled, Taken())
 
     async def pause(self, seconds: float) -> None:
         self.pauses.append(seconds)
@@ -74,6 +76,16 @@ def test_a_redirect_is_followed_at_once() -> None:
     world = Pretence(a=Moved("c:1"), b=None, c=None)
     assert world.run(world.search("a", "b")) == "c:1"
     assert world.asked == ["a", "c"]
+    assert world.redirected == [False, True]
+
+
+def test_one_that_a_closing_broker_named_is_told_that_we_were_sent() -> None:
+    world = Pretence(a=None, b=DOWN, c=None)
+    search = world.search("a", "b", "c")
+    search.hosts.lost(search.url, "moved to b:1 (draining)")
+    assert world.run(search) == "c:1"
+    assert world.asked == ["b", "c"]
+    assert world.redirected == [True, False]
 
 
 def test_known_hosts_of_a_redirect_are_tried_in_the_next_round() -> None:
