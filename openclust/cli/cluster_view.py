@@ -28,20 +28,27 @@ class Vote(msgspec.Struct):
 
 
 class BrokerView(msgspec.Struct):
-    """One broker as the one that was asked knows it. Times without a value were never heard."""
+    """One broker as the one that was asked knows it. What has no value was never heard, or is not its to have."""
 
     name: str
     role: str
     online: bool
+    partition: str = "primary"
     address: str = ""
     http: str = ""
     seniority_ms: int | None = None
     vote: Vote | None = None
     heard_ms_ago: int | None = None
+    connections: int | None = None
+    queues: int | None = None
+    is_draining: bool = False
 
 
 class LinkView(msgspec.Struct):
-    """One link of the broker that was asked: messages it sent, has yet to send, and could not send."""
+    """One link of the broker that was asked: what it sent, has yet to send, and could not send.
+
+    `lag_entries` is how many entries of the log the peer is behind; only the root knows.
+    """
 
     peer: str
     state: str
@@ -49,6 +56,30 @@ class LinkView(msgspec.Struct):
     sent: int = 0
     waiting: int = 0
     dropped: int = 0
+    waiting_bytes: int | None = None
+    relayed: int | None = None
+    lag_entries: int | None = None
+
+
+class Position(msgspec.Struct):
+    """The end of a broker's log."""
+
+    epoch: int
+    sequence: int
+
+
+class MetaBindings(msgspec.Struct):
+    """Interest of private queues: of other brokers as held here, of this one as told to them, and mended."""
+
+    held: int | None = None
+    told: int | None = None
+    repaired: int | None = None
+
+
+class Rates(msgspec.Struct):
+    published_per_s: float | None = None
+    delivered_per_s: float | None = None
+    relayed_per_s: float | None = None
 
 
 class Votes(msgspec.Struct):
@@ -65,19 +96,23 @@ class Obstacle(msgspec.Struct):
 
 
 class ClusterView(msgspec.Struct):
-    """What a later version says beyond this is left out."""
+    """What a later version says beyond this is left out. Secondaries have no votes."""
 
     cluster_key: str
     name: str
     role: str
     root: str | None
     epoch: int
-    votes: Votes
+    votes: Votes | None
     why_no_root: list[Obstacle]
     brokers: list[BrokerView]
     links: list[LinkView]
     connections: int
     queues: int
+    cluster_uuid: str = ""
+    position: Position | None = None
+    meta_bindings: MetaBindings | None = None
+    rates: Rates | None = None
 
 
 def ask(client: HttpClient) -> tuple[ClusterView, Any]:

@@ -9,7 +9,17 @@ from typing import Any
 
 import click
 
-from openclust.cli.cluster_view import WAIT_S, BrokerView, ClusterView, ask, json_option, url_option
+from openclust.cli.cluster_view import (
+    WAIT_S,
+    BrokerView,
+    ClusterView,
+    LinkView,
+    MetaBindings,
+    Rates,
+    ask,
+    json_option,
+    url_option,
+)
 from openclust.cli.http_client import HttpClient
 from openclust.cli.term import show_json, show_table
 from openclust.shell.log import escape
@@ -82,9 +92,10 @@ def _begin_round(as_json: bool) -> None:
 
 def show_view(view: ClusterView) -> None:
     """The whole view for people."""
-    click.echo(f"cluster {escape(view.cluster_key)}, as {escape(view.name)} sees it ({escape(view.role)})\n")
+    uuid = f" ({escape(view.cluster_uuid)})" if view.cluster_uuid else ""
+    click.echo(f"cluster {escape(view.cluster_key)}{uuid}, as {escape(view.name)} sees it ({escape(view.role)})\n")
     show_table(
-        ("broker", "role", "online", "senior since", "vote", "heard", "clients"),
+        ("broker", "role", "online", "senior since", "vote", "heard", "clients at", "connections", "queues"),
         [_broker_row(each) for each in view.brokers],
     )
     click.echo("")
@@ -93,18 +104,33 @@ def show_view(view: ClusterView) -> None:
     if view.links:
         click.echo("")
         show_table(
-            ("link to", "state", "sent", "waiting", "dropped", "error"),
-            [(each.peer, each.state, each.sent, each.waiting, each.dropped, each.error) for each in view.links],
+            ("link to", "state", "lag", "sent", "relayed", "waiting", "dropped", "error"),
+            [_link_row(each) for each in view.links],
         )
-    click.echo(f"\n{view.connections} connections, {view.queues} queues at {escape(view.name)}")
+    click.echo("")
+    _show_load(view)
+
+
+def _show_load(view: ClusterView) -> None:
+    rates = view.rates or Rates()
+    meta = view.meta_bindings or MetaBindings()
+    shown = (rates.published_per_s, rates.delivered_per_s, rates.relayed_per_s)
+    counted = "/".join(map(_count, (meta.held, meta.told, meta.repaired)))
+    show_table(
+        ("at", "connections", "queues", "published", "delivered", "relayed", "meta-bindings (held/told/repaired)"),
+        [(view.name, view.connections, view.queues, *map(_rate, shown), counted)],
+    )
 
 
 def root_lines(view: ClusterView) -> list[str]:
     """Who is root, or why nobody is."""
-    votes = f"votes {view.votes.given}/{view.votes.electorate}/{view.votes.defined} (given/electorate/defined)"
+    votes, position = view.votes, view.position
+    told = "" if position is None else f", log up to {position.epoch}.{position.sequence}"
+    if votes is not None:
+        told += f", votes {votes.given}/{votes.electorate}/{votes.defined} (given/electorate/defined)"
     if view.root is not None:
-        return [f"root {escape(view.root)} since epoch {view.epoch}, {votes}"]
-    return [f"no root, {votes}", *(f"  {line}" for line in reasons(view))]
+        return [f"root {escape(view.root)} since epoch {view.epoch}{told}"]
+    return [f"no root{told}", *(f"  {line}" for line in reasons(view))]
 
 
 def reasons(view: ClusterView) -> list[str]:
@@ -118,13 +144,39 @@ def _broker_row(broker: BrokerView) -> tuple[str, ...]:
     vote = broker.vote
     return (
         broker.name,
-        broker.role,
+        f"{broker.role}, draining" if broker.is_draining else broker.role,
         "yes" if broker.online else "no",
         _time(broker.seniority_ms),
         "-" if vote is None else f"{vote.root} in {vote.epoch}",
         _ago(broker.heard_ms_ago),
         broker.address or "-",
+        _count(broker.connections),
+        _count(broker.queues),
     )
+
+
+def _link_row(link: LinkView) -> tuple[str, ...]:
+    waiting = str(link.waiting) if not link.waiting_bytes else f"{link.waiting} ({_size(link.waiting_bytes)})"
+    lag, relayed = _count(link.lag_entries), _count(link.relayed)
+    return (link.peer, link.state, lag, str(link.sent), relayed, waiting, str(link.dropped), link.error)
+
+
+def _count(number: int | None) -> str:
+    return "-" if number is None else str(number)
+
+
+def _rate(per_s: float | None) -> str:
+    return "-" if per_s is None else f"{per_s:.0f}/s" if per_s >= 10 or not per_s else f"{per_s:.1f}/s"
+
+
+def _size(size: int) -> str:
+    """Bytes as people read them."""
+    number = float(size)
+    for unit in ("B", "kB"):
+        if number < 1_000:
+            return f"{number:.0f} {unit}"
+        number /= 1_000
+    return f"{number:.1f} MB"
 
 
 def _time(stamp_ms: int | None) -> str:

@@ -35,30 +35,74 @@ def test_a_cluster_with_a_root(api: RunningApi) -> None:
     result = run("--url", api.url)
     assert result.exit_code == 0
     assert result.stdout == (
+        "cluster demo (c0ffee), as p1 sees it (root)\n"
+        "\n"
+        "broker  role              online  senior since                 vote     heard        clients at      "
+        "connections  queues\n"
+        "p1      root              yes     2023-11-14 22:13:20.123 UTC  p1 in 3  0 ms ago     127.0.0.1:5672  "
+        "4            2\n"
+        "p2      backup, draining  yes     2023-11-14 22:13:20.456 UTC  p1 in 3  42 ms ago    127.0.0.1:5673  "
+        "3            0\n"
+        "p3      never heard       no      -                            -        -            127.0.0.1:5674  "
+        "-            -\n"
+        "s1      secondary         yes     -                            -        7100 ms ago  127.0.0.1:5675  "
+        "1            12\n"
+        "\n"
+        "root p1 since epoch 3, log up to 3.1042, votes 3/3/3 (given/electorate/defined)\n"
+        "\n"
+        "link to  state       lag  sent  relayed  waiting     dropped  error\n"
+        "p2       connected   0    17    5        0           0\n"
+        "p3       connecting  -    0     0        2 (1.6 MB)  5        Connection refused\n"
+        "s1       connected   31   9     0        3 (950 B)   0\n"
+        "\n"
+        "at  connections  queues  published  delivered  relayed  meta-bindings (held/told/repaired)\n"
+        "p1  4            2       1204/s     3.5/s      0/s      40/2/1\n"
+    )
+
+
+def test_a_broker_without_the_newer_numbers_is_shown(api: RunningApi) -> None:
+    link = {"peer": "p2", "state": "connected"}
+    broker = {"name": "p2", "role": "backup", "online": True, "address": "127.0.0.1:5673"}
+    member = put_member(api, links=[link], brokers=[broker])
+    for key in ("rates", "meta_bindings", "position", "cluster_uuid"):
+        del member.snapshot()[key]
+    assert run("--url", api.url).stdout == (
         "cluster demo, as p1 sees it (root)\n"
         "\n"
-        "broker  role         online  senior since                 vote     heard      clients\n"
-        "p1      root         yes     2023-11-14 22:13:20.123 UTC  p1 in 3  0 ms ago   127.0.0.1:5672\n"
-        "p2      backup       yes     2023-11-14 22:13:20.456 UTC  p1 in 3  42 ms ago  127.0.0.1:5673\n"
-        "p3      never heard  no      -                            -        -          127.0.0.1:5674\n"
+        "broker  role    online  senior since  vote  heard  clients at      connections  queues\n"
+        "p2      backup  yes     -             -     -      127.0.0.1:5673  -            -\n"
         "\n"
         "root p1 since epoch 3, votes 3/3/3 (given/electorate/defined)\n"
         "\n"
-        "link to  state       sent  waiting  dropped  error\n"
-        "p2       connected   17    0        0\n"
-        "p3       connecting  0     2        5        Connection refused\n"
+        "link to  state      lag  sent  relayed  waiting  dropped  error\n"
+        "p2       connected  -    0     -        0        0\n"
         "\n"
-        "4 connections, 2 queues at p1\n"
+        "at  connections  queues  published  delivered  relayed  meta-bindings (held/told/repaired)\n"
+        "p1  4            2       -          -          -        -/-/-\n"
     )
+
+
+def test_a_secondary_has_no_votes_to_show(api: RunningApi) -> None:
+    put_member(api, name="s1", role="secondary", votes=None, seniority_ms=None)
+    text = run("--url", api.url).stdout
+    assert "as s1 sees it (secondary)" in text
+    assert "\nroot p1 since epoch 3, log up to 3.1042\n" in text
+
+
+def test_a_secondary_without_a_root_says_why(api: RunningApi) -> None:
+    why = [{"peer": "p1", "reason": "is not linked"}]
+    put_member(api, name="s1", role="secondary", votes=None, root=None, position=None, why_no_root=why)
+    assert "\nno root\n  p1 is not linked\n" in run("--url", api.url).stdout
 
 
 def test_without_a_root_it_says_why(api: RunningApi) -> None:
     why = [{"peer": "p2", "reason": "is offline"}, {"peer": "p3\x1b[2J", "reason": "is starting"}]
     put_member(api, root=None, role="elector", votes={"given": 0, "electorate": 1, "defined": 3}, why_no_root=why)
     text = run("--url", api.url).stdout
-    assert "no root, votes 0/1/3 (given/electorate/defined)\n  p2 is offline\n  p3\\x1b[2J is starting\n" in text, (
-        "what a peer says steers no terminal"
-    )
+    assert (
+        "no root, log up to 3.1042, votes 0/1/3 (given/electorate/defined)\n  p2 is offline\n  p3\\x1b[2J is starting\n"
+        in text
+    ), "what a peer says steers no terminal"
 
 
 def test_json_is_what_the_broker_said(api: RunningApi) -> None:
