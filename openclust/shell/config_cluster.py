@@ -57,16 +57,16 @@ def client_advertised(config: Config, listening: tuple[str, int]) -> str:
 
 
 def http_advertised(config: Config) -> str:
-    """Where the others find this broker's HTTP API; empty where it has none."""
+    """Where the others find this broker's HTTP API; empty where it has none that they can reach."""
     entry = own_entry(config)
     if entry is not None:
         return entry.http
     http = config.http
-    if not http.enabled:
+    advertised = config.cluster.client_advertise
+    client_host = split_address(advertised)[0] if advertised else config.listen.host
+    if not http.enabled or (_is_this_machine(http.host) and not _is_this_machine(client_host)):
         return ""
-    if _is_every_address(http.host) and config.cluster.client_advertise:
-        return join_address(split_address(config.cluster.client_advertise)[0], http.port)
-    return join_address(http.host, http.port)
+    return join_address(client_host if _is_every_address(http.host) else http.host, http.port)
 
 
 def cluster_problems(config: Config, told: Told) -> list[str]:

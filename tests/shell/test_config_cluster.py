@@ -167,6 +167,7 @@ def test_a_secondary_tells_where_its_api_is(tmp_path: Path) -> None:
     assert http_advertised(secondary(http__enabled=False)) == ""
     every = secondary(http__host="0.0.0.0", http__port=80, client_advertise="s1.clients:2")
     assert http_advertised(every) == "s1.clients:80", "where its clients reach it"
+    assert http_advertised(secondary(listen__host="10.0.0.2")) == "", "it serves the API for its own machine only"
     assert http_advertised(loaded(tmp_path, "p2")) == "127.0.0.1:5202"
 
 
