@@ -313,6 +313,14 @@ def test_the_state_and_the_broker_share_no_user() -> None:
     assert digest(shared_state(other)) == digest(shared_state(one)) != before
 
 
+def test_the_order_of_arguments_is_no_part_of_the_digest() -> None:
+    one, other = new_broker(), new_broker()
+    declare(one, "q", {"a": 1, "b": {"c": 2, "d": 3}})
+    declare(other, "q", {"b": {"d": 3, "c": 2}, "a": 1})
+    assert digest(shared_state(other)) == digest(shared_state(one))
+    assert reconcile(other, shared_state(one)) == 0
+
+
 def test_a_password_is_part_of_the_digest() -> None:
     one, other = new_broker(), new_broker()
     perform(one, PutUser(user=User(name="u", password_hash="a")))

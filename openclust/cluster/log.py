@@ -1,0 +1,86 @@
+"""The log: what happened in which order, as far back as it is kept."""
+
+from __future__ import annotations
+
+import msgspec
+
+from openclust.cluster.status import Position
+
+ENTRIES_MAX = 100_000
+BYTES_MAX = 67_108_864
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """One thing that happened. `kind` says what `body` is: a reign's "opening", or a "change" in its bytes."""
+
+    position: Position
+    kind: str
+    body: bytes
+
+
+class Log:
+    """The newest entries, bounded in number and in bytes of their bodies: the oldest are dropped.
+
+    `last` is the position of the newest, `base` the one before the oldest that is kept. Whoever is at `base` or later
+    can be given what it lacks (`tail`); whoever is not needs a snapshot, and goes on from there (`restart`).
+    """
+
+    __slots__ = ("_bytes", "_bytes_max", "_entries", "_entries_max", "_first", "base", "last")
+
+    def __init__(self, *, entries_max: int = ENTRIES_MAX, bytes_max: int = BYTES_MAX) -> None:
+        self.base = Position()
+        self.last = Position()
+        self._entries_max = entries_max
+        self._bytes_max = bytes_max
+        # Dropped entries before `_first` stay as None until half of the list is: dropping one costs no copy of all.
+        self._entries: list[Entry | None] = []
+        self._first = 0
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._entries) - self._first
+
+    @property
+    def held_bytes(self) -> int:
+        """The bodies of all kept entries."""
+        return self._bytes
+
+    def append(self, entry: Entry) -> None:
+        """Add the entry that follows: the next sequence, in the same epoch or a later one."""
+        position = entry.position
+        assert position.sequence == self.last.sequence + 1, f"{position} does not follow {self.last}"
+        assert position.epoch >= self.last.epoch, f"{position} is of an epoch before {self.last}"
+        self._entries.append(entry)
+        self._bytes += len(entry.body)
+        self.last = position
+        while self._bytes > self._bytes_max or len(self) > self._entries_max:
+            self._drop_oldest()
+
+    def tail(self, after: Position) -> list[Entry] | None:
+        """The entries that follow `after`; None where `after` is not here, by its sequence or by its epoch."""
+        index = self._first + after.sequence - self.base.sequence
+        if after != self.base:
+            if not self._first < index <= len(self._entries):
+                return None
+            entry = self._entries[index - 1]
+            if entry is None or entry.position != after:
+                return None
+        return [entry for entry in self._entries[index:] if entry is not None]
+
+    def restart(self, at: Position) -> None:
+        """Forget all: a snapshot taken at `at` has taken its place, and the next entry follows that."""
+        self.base = self.last = at
+        self._entries.clear()
+        self._first = 0
+        self._bytes = 0
+
+    def _drop_oldest(self) -> None:
+        entry = self._entries[self._first]
+        assert entry is not None, "only what lies before the first is dropped"
+        self._entries[self._first] = None
+        self._first += 1
+        self._bytes -= len(entry.body)
+        self.base = entry.position
+        if self._first * 2 > len(self._entries):
+            del self._entries[: self._first]
+            self._first = 0
