@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from openclust.broker.change_codec import canonical_table, encode_canonical, encode_change
+from openclust.broker.change_codec import encode_canonical, encode_change
 from openclust.broker.changes import (
     Bind,
     Change,
@@ -19,11 +19,10 @@ from openclust.broker.changes import (
     PutVhost,
     perform,
 )
-from openclust.broker.exchange import Binding, Exchange, Target
+from openclust.broker.exchange import Binding, Exchange
 from openclust.broker.queue import Queue
-from openclust.broker.vhost import PREDECLARED
+from openclust.cluster.wanted import BindingKey, Kept, Wanted, is_declared, is_shared, key_of, same_policy
 from openclust.wire.errors import AmqpError
-from openclust.wire.table import Table, encode_table
 
 if TYPE_CHECKING:
     from openclust.broker.access import User
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
 NOTES_MAX = 10
 """How many failures of one reconciliation are noted one by one; the rest is only counted."""
-
-_BindingKey: TypeAlias = tuple[str, bool, str, str, bytes]
 
 
 def shared_state(broker: Broker) -> list[Change]:
@@ -45,10 +42,10 @@ def shared_state(broker: Broker) -> list[Change]:
             changes.append(PutPolicy(vhost=policy.vhost, policy=policy, operator=operator))
     for name in sorted(broker.vhosts):
         vhost = broker.vhosts[name]
-        changes += [_exchange_change(vhost, each) for _, each in sorted(vhost.exchanges.items()) if _is_declared(each)]
+        changes += [_exchange_change(vhost, each) for _, each in sorted(vhost.exchanges.items()) if is_declared(each)]
         changes += [_queue_change(vhost, each) for _, each in sorted(vhost.queues.items()) if each.owner is None]
-        shared = sorted((_key(binding, packed), binding) for binding, packed in _bindings(vhost) if _is_shared(binding))
-        changes += [_binding_change(vhost, key, binding) for key, binding in shared]
+        shared = {key_of(binding, packed): binding for binding, packed in _bindings(vhost) if is_shared(binding)}
+        changes += [_binding_change(vhost, key, shared[key]) for key in sorted(shared)]
     return changes
 
 
@@ -69,7 +66,7 @@ def reconcile(broker: Broker, wanted: Iterable[Change]) -> int:
     What is as wanted keeps its messages and consumers; private queues keep theirs, unless their virtual host goes.
     What cannot be made is noted as an error, and nothing is raised.
     """
-    work = _Reconciliation(broker, _Wanted(wanted))
+    work = _Reconciliation(broker, Wanted(wanted))
     work.run()
     return work.made
 
@@ -101,7 +98,7 @@ def _queue_change(vhost: VirtualHost, queue: Queue) -> DeclareQueue:
     )
 
 
-def _binding_change(vhost: VirtualHost, key: _BindingKey, binding: Binding) -> Bind:
+def _binding_change(vhost: VirtualHost, key: BindingKey, binding: Binding) -> Bind:
     source, to_exchange, destination, routing_key, _ = key
     return Bind(
         vhost=vhost.name,
@@ -120,69 +117,6 @@ def _bindings(vhost: VirtualHost) -> Iterator[tuple[Binding, bytes]]:
             yield binding, packed
 
 
-def _key(binding: Binding, packed: bytes) -> _BindingKey:
-    return binding.source.name, isinstance(binding.target, Exchange), binding.target.name, binding.routing_key, packed
-
-
-def _wanted_key(change: Bind) -> _BindingKey:
-    # As `binding_key` packs them.
-    packed = encode_table(dict(sorted(change.arguments.items()))) if change.arguments else b""
-    return change.source, change.to_exchange, change.destination, change.routing_key, packed
-
-
-def _is_declared(exchange: Exchange) -> bool:
-    return exchange.name not in PREDECLARED
-
-
-def _is_shared(binding: Binding) -> bool:
-    return not isinstance(binding.target, Queue) or binding.target.owner is None
-
-
-def _same_arguments(one: Table, other: Table) -> bool:
-    """Whether they are equal in any order; other than Python, this tells 1 from True."""
-    if not one or not other:
-        return not one and not other
-    try:
-        return canonical_table(one) == canonical_table(other)
-    except ValueError:
-        return one == other
-
-
-class _Wanted:
-    """The wanted state by what it is about: of several changes about the same, the last counts."""
-
-    def __init__(self, changes: Iterable[Change]) -> None:
-        self.vhosts: dict[str, PutVhost] = {}
-        self.users: dict[str, PutUser] = {}
-        self.policies: dict[tuple[str, bool, str], PutPolicy] = {}
-        self.exchanges: dict[str, dict[str, DeclareExchange]] = {}
-        self.queues: dict[str, dict[str, DeclareQueue]] = {}
-        self.bindings: dict[str, dict[_BindingKey, Bind]] = {}
-        self.unfit: list[tuple[Change, str]] = []
-        for change in changes:
-            self._add(change)
-
-    def _add(self, change: Change) -> None:
-        match change:
-            case PutVhost():
-                self.vhosts[change.vhost] = change
-            case PutUser():
-                self.users[change.user.name] = change
-            case PutPolicy():
-                self.policies[change.policy.vhost, change.operator, change.policy.name] = change
-            case DeclareExchange():
-                self.exchanges.setdefault(change.vhost, {})[change.name] = change
-            case DeclareQueue():
-                self.queues.setdefault(change.vhost, {})[change.name] = change
-            case Bind():
-                try:
-                    self.bindings.setdefault(change.vhost, {})[_wanted_key(change)] = change
-                except ValueError as error:
-                    self.unfit.append((change, str(error)))
-            case _:
-                self.unfit.append((change, "a state consists of what is there, not of what is to go"))
-
-
 class _Reconciliation:
     """One way from what a broker has to what is wanted.
 
@@ -190,12 +124,12 @@ class _Reconciliation:
     source: so no automatic deletion takes what is wanted.
     """
 
-    def __init__(self, broker: Broker, wanted: _Wanted) -> None:
+    def __init__(self, broker: Broker, wanted: Wanted) -> None:
         self.made = 0
         self._broker = broker
         self._wanted = wanted
         self._failed = 0
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, Kept] = {}
 
     def run(self) -> None:
         for change, reason in self._wanted.unfit:
@@ -214,7 +148,7 @@ class _Reconciliation:
         for name in sorted(self._broker.vhosts.keys() - self._wanted.vhosts.keys()):
             vhost = self._broker.vhosts[name]
             for binding, _ in list(_bindings(vhost)):
-                if _is_shared(binding):
+                if is_shared(binding):
                     self._drop(binding)
             self._broker.delete_vhost(name)
             self.made += 1
@@ -244,7 +178,7 @@ class _Reconciliation:
             changed.add(vhost)
             self.made += 1
         for key, change in self._wanted.policies.items():
-            if key in there and _same_policy(there[key], change):
+            if key in there and same_policy(there[key], change):
                 continue
             if key[0] not in self._broker.vhosts:
                 self._fail(change, f"no vhost '{key[0]}'")
@@ -261,18 +195,18 @@ class _Reconciliation:
 
     def _clear(self, vhost: VirtualHost) -> None:
         """Take away what is not wanted, or not so."""
-        kept = self._kept[vhost.name] = _Kept(
+        kept = self._kept[vhost.name] = Kept(
             vhost, self._wanted.exchanges.get(vhost.name, {}), self._wanted.queues.get(vhost.name, {})
         )
         wanted = self._wanted.bindings.get(vhost.name, {})
         dropped = False
         for binding, packed in list(_bindings(vhost)):
             ends_stay = binding.source.name in kept.exchanges and kept.has(binding.target)
-            if not _is_shared(binding):
+            if not is_shared(binding):
                 if not ends_stay:
                     kept.private.append(binding)
                 continue
-            key = _key(binding, packed)
+            key = key_of(binding, packed)
             if ends_stay and key in wanted:
                 kept.bindings.add(key)
                 continue
@@ -295,7 +229,7 @@ class _Reconciliation:
 
     def _build(self, name: str) -> None:
         """Add what is missing in one virtual host."""
-        kept = self._kept.get(name) or _Kept(None, {}, {})
+        kept = self._kept.get(name) or Kept(None, {}, {})
         for exchange in self._wanted.exchanges.get(name, {}).values():
             if exchange.name not in kept.exchanges:
                 self._perform(exchange)
@@ -311,7 +245,7 @@ class _Reconciliation:
 
     def _bind_again(self, vhost: str, binding: Binding) -> None:
         """A private queue keeps its binding to an exchange that was made anew."""
-        self._perform(_binding_change(self._broker.vhosts[vhost], _key(binding, b""), binding))
+        self._perform(_binding_change(self._broker.vhosts[vhost], key_of(binding, b""), binding))
 
     def _bind(self, change: Bind) -> None:
         vhost = self._broker.vhosts.get(change.vhost)
@@ -324,8 +258,8 @@ class _Reconciliation:
     def _perform(self, change: Change) -> None:
         try:
             perform(self._broker, change)
-        except AmqpError as error:
-            self._fail(change, error.reply_text)
+        except (AmqpError, ValueError) as error:
+            self._fail(change, error.reply_text if isinstance(error, AmqpError) else str(error))
         else:
             self.made += 1
 
@@ -336,56 +270,3 @@ class _Reconciliation:
             self._broker.note(
                 "error", "a definition could not be made here", kind=type(change).__name__, text=reason, **what
             )
-
-
-class _Kept:
-    """What of one virtual host stays as it is."""
-
-    def __init__(
-        self, vhost: VirtualHost | None, exchanges: dict[str, DeclareExchange], queues: dict[str, DeclareQueue]
-    ) -> None:
-        self.bindings: set[_BindingKey] = set()
-        self.private: list[Binding] = []
-        self.exchanges: set[str] = set()
-        self.queues: set[str] = set()
-        if vhost is None:
-            return
-        for exchange in vhost.exchanges.values():
-            wanted = exchanges.get(exchange.name)
-            if not _is_declared(exchange) or (wanted is not None and _same_exchange(exchange, wanted)):
-                self.exchanges.add(exchange.name)
-        for queue in vhost.queues.values():
-            wanted_queue = queues.get(queue.name)
-            if queue.owner is None and wanted_queue is not None and _same_queue(queue, wanted_queue):
-                self.queues.add(queue.name)
-
-    def has(self, target: Target) -> bool:
-        """Whether it stays; a private queue always does."""
-        if isinstance(target, Queue):
-            return target.owner is not None or target.name in self.queues
-        return target.name in self.exchanges
-
-
-def _same_exchange(exchange: Exchange, wanted: DeclareExchange) -> bool:
-    return (
-        exchange.type == wanted.type
-        and exchange.durable is wanted.durable
-        and exchange.auto_delete is wanted.auto_delete
-        and exchange.internal is wanted.internal
-        and _same_arguments(exchange.arguments, wanted.arguments)
-    )
-
-
-def _same_queue(queue: Queue, wanted: DeclareQueue) -> bool:
-    return (
-        queue.durable is wanted.durable
-        and queue.auto_delete is wanted.auto_delete
-        and _same_arguments(queue.arguments, wanted.arguments)
-    )
-
-
-def _same_policy(one: PutPolicy, other: PutPolicy) -> bool:
-    try:
-        return encode_canonical(one) == encode_canonical(msgspec.structs.replace(other, vhost=one.vhost))
-    except ValueError:
-        return one.policy == other.policy
