@@ -56,8 +56,11 @@ class Log:
         while self._bytes > self._bytes_max or len(self) > self._entries_max:
             self._drop_oldest()
 
-    def tail(self, after: Position) -> list[Entry] | None:
-        """The entries that follow `after`; None where `after` is not here, by its sequence or by its epoch."""
+    def tail(self, after: Position, at_most: int | None = None) -> list[Entry] | None:
+        """The entries that follow `after`, or the first so many of them; None where `after` is not here.
+
+        It is here where its sequence is, in the same epoch: whoever is there has all that came before.
+        """
         index = self._first + after.sequence - self.base.sequence
         if after != self.base:
             if not self._first < index <= len(self._entries):
@@ -65,7 +68,8 @@ class Log:
             entry = self._entries[index - 1]
             if entry is None or entry.position != after:
                 return None
-        return [entry for entry in self._entries[index:] if entry is not None]
+        end = None if at_most is None else index + at_most
+        return [entry for entry in self._entries[index:end] if entry is not None]
 
     def restart(self, at: Position) -> None:
         """Forget all: a snapshot taken at `at` has taken its place, and the next entry follows that."""

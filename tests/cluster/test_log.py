@@ -45,6 +45,14 @@ def test_a_tail_is_what_follows() -> None:
     assert log.tail(Position(1, 4)) is None
 
 
+def test_a_tail_may_be_asked_for_in_parts() -> None:
+    log = filled(7, entries_max=5)
+    assert sequences(log.tail(Position(1, 2), 2)) == [3, 4]
+    assert sequences(log.tail(Position(1, 6), 2)) == [7]
+    assert log.tail(Position(1, 2), 0) == []
+    assert log.tail(Position(1, 1), 0) is None
+
+
 def test_a_position_of_another_epoch_is_not_in_the_log() -> None:
     log = filled(2)
     log.append(entry(3, 3))
