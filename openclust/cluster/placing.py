@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from openclust.broker.connection import Connection
 
 SHORT_STRING_BYTES_MAX = 255
+NOBODY: Mapping[str, int] = {}
 
 
 class Newcomer(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,14 +77,16 @@ class Placing:
         return Placement(
             name=target.name,
             address=address(target, is_tls),
-            known_hosts=self._hosts([target, *(each for each in self._others() if each is not target)], is_tls),
+            known_hosts=self._hosts([target, *(each for each in self._by_load() if each is not target)], is_tls),
             # Who is accepted by a broker that empties itself would have to go again.
             fallback="close" if is_draining else self.settings.fallback,
             reason="draining" if is_draining else "placing",
         )
 
-    def choose(self, client: Newcomer, own: int, *, is_draining: bool = False) -> BrokerInfo | None:
-        """The broker for a newcomer; None is this one."""
+    def choose(
+        self, client: Newcomer, own: int, *, is_draining: bool = False, taken: Mapping[str, int] = NOBODY
+    ) -> BrokerInfo | None:
+        """The broker for a newcomer; None is this one. `taken`: how many more the others are to be thought to have."""
         if client.stays:
             return None
         if is_draining:
@@ -93,16 +97,31 @@ class Placing:
             return self._root(client.is_tls)
         if client.is_redirected:
             return None
-        best = self._least_loaded(client.is_tls)
+        best = self._least_loaded(client.is_tls, taken)
         if best is None:
             return None
-        stayed = (own + 1) / self.settings.weight
-        return best if self._load(best, 1) + self.settings.threshold <= stayed else None
+        moved, stayed = self._load(best, taken.get(best.name, 0) + 1), (own + 1) / self.settings.weight
+        return best if moved + self.settings.threshold <= stayed else None
 
     def best(self, is_tls: bool) -> BrokerInfo | None:
         """Where a client is to go that cannot stay here; None where there is nobody else."""
         root = self._root(is_tls) if self.settings.mode == "active-passive" else None
         return root or self._least_loaded(is_tls)
+
+    def plan(self, count: int, own: int, is_tls: bool = False) -> list[BrokerInfo]:
+        """Where so many clients would go, one after another, if they left here and came back as newcomers.
+
+        It ends with the first that would stay: to move that one would be for nothing.
+        """
+        planned: list[BrokerInfo] = []
+        taken: dict[str, int] = {}
+        for number in range(count):
+            target = self.choose(Newcomer(is_tls=is_tls), own - number - 1, taken=taken)
+            if target is None:
+                break
+            planned.append(target)
+            taken[target.name] = taken.get(target.name, 0) + 1
+        return planned
 
     def moving(self, target: BrokerInfo) -> None:
         """A client that was here is told to go there."""
@@ -122,18 +141,20 @@ class Placing:
         """The root, if it is another broker that takes clients."""
         return next((each for each in self._targets(is_tls) if each.name == self._roster.root), None)
 
-    def _least_loaded(self, is_tls: bool) -> BrokerInfo | None:
-        return min(self._targets(is_tls), key=lambda each: (self._load(each, 1), each.name), default=None)
+    def _least_loaded(self, is_tls: bool, taken: Mapping[str, int] = NOBODY) -> BrokerInfo | None:
+        def place(each: BrokerInfo) -> tuple[float, str]:
+            return self._load(each, taken.get(each.name, 0) + 1), each.name
+
+        return min(self._targets(is_tls), key=place, default=None)
 
     def _targets(self, is_tls: bool) -> list[BrokerInfo]:
-        return [each for each in self._others() if address(each, is_tls)]
-
-    def _others(self) -> list[BrokerInfo]:
-        return [each for each in self._by_load() if each.name != self._name]
+        return [each for each in self._takers() if each.name != self._name and address(each, is_tls)]
 
     def _by_load(self) -> list[BrokerInfo]:
-        takes = [each for each in self._roster.brokers if not each.is_draining]
-        return sorted(takes, key=lambda each: (self._load(each), each.name))
+        return sorted(self._takers(), key=lambda each: (self._load(each), each.name))
+
+    def _takers(self) -> list[BrokerInfo]:
+        return [each for each in self._roster.brokers if not each.is_draining]
 
     def _load(self, broker: BrokerInfo, more: int = 0) -> float:
         """Clients for each weight, those that we have sent there and `more` counted."""

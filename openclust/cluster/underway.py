@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from openclust.cluster.roster import Roster
 
-FORGET_MS = 2_000
+FORGET_MS = 4_000
 """A client that was sent away has arrived within this time and is counted, or it never will: twice this at most."""
 
 

@@ -1,0 +1,76 @@
+"""Moving clients away: what is beyond this broker's share, or all of them where it is to be emptied.
+
+A client is moved by closing its connection with 320 and a text that says where to; it comes back and is placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from openclust.broker.placement import Reason, moved
+from openclust.cluster.placing import Placing, address
+from openclust.cluster.rebalance import Rebalance, leaving, movable
+from openclust.cluster.redirect import Redirect
+from openclust.cluster.roster import BrokerInfo, Roster
+from openclust.wire.errors import CONNECTION_FORCED
+
+if TYPE_CHECKING:
+    from openclust.broker.broker import Broker
+    from openclust.broker.connection import Connection
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """What a round did: `count` clients were moved, or would have been in a dry run."""
+
+    count: int
+    reason: Reason
+    is_dry: bool = False
+
+
+class Moving:
+    """Call `round` once a second, with what is so now."""
+
+    def __init__(self, broker: Broker, name: str, placing: Placing) -> None:
+        self._broker = broker
+        self._placing = placing
+        self._settings: Redirect = placing.settings
+        self._rebalance = Rebalance(name, placing.settings)
+
+    def round(self, roster: Roster, own: int, now_ms: int, *, is_draining: bool) -> Moved:
+        """Move as many as may go now, the youngest first: who came last has the least to lose."""
+        self._placing.heard(roster, now_ms)
+        surplus = self._rebalance.surplus(roster, own, now_ms)
+        youngest = reversed(self._broker.connections)
+        if is_draining:
+            return Moved(self._empty(leaving(youngest)), "draining")
+        targets = self._placing.plan(surplus, own)
+        if self._settings.rebalance_dry_run:
+            return Moved(len(targets), "rebalancing", is_dry=True)
+        return Moved(self._spread(movable(youngest, self._settings), targets), "rebalancing")
+
+    def _empty(self, candidates: Iterator[Connection]) -> int:
+        number = 0
+        for connection in list(islice(candidates, self._settings.drain_per_s)):
+            target = self._placing.best(connection.peer.is_tls)
+            if target is not None:
+                self._placing.moving(target)
+                _move(connection, target, "draining")
+                number += 1
+        return number
+
+    @staticmethod
+    def _spread(candidates: Iterator[Connection], targets: list[BrokerInfo]) -> int:
+        # Not counted as underway: they come back to be placed, and are counted then.
+        followers = (each for each in candidates if address(targets[0], each.peer.is_tls))
+        pairs = list(zip(targets, followers, strict=False))
+        for target, connection in pairs:
+            _move(connection, target, "rebalancing")
+        return len(pairs)
+
+
+def _move(connection: Connection, target: BrokerInfo, reason: Reason) -> None:
+    connection.close(CONNECTION_FORCED, moved(address(target, connection.peer.is_tls), reason))

@@ -1,0 +1,56 @@
+"""The timer that moves clients away, once a second: see `cluster/moving.py`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from openclust.cluster.moving import Moved, Moving
+from openclust.cluster.rebalance import ROUND_MS
+
+if TYPE_CHECKING:
+    from openclust.shell.server import Server
+
+log = logging.getLogger("openclust.rebalancing")
+
+
+class Rebalancing:
+    """`start` it when the broker serves, `stop` it before it ends."""
+
+    def __init__(self, server: Server) -> None:
+        membership = server.member.membership
+        self._server = server
+        self._membership = membership
+        self._moving = Moving(server.broker, membership.hello.name, membership.placing)
+        self._told = Moved(0, "rebalancing")
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self._timer = self._server.loop.call_later(ROUND_MS / 1_000, self._round)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _round(self) -> None:
+        self.start()
+        server, membership = self._server, self._membership
+        now_ms = server.broker.now_ms = server.now_ms()
+        done = self._moving.round(
+            membership.roster, membership.client_count(), now_ms, is_draining=membership.is_draining
+        )
+        if done.reason == "draining" and done.count < membership.placing.settings.drain_per_s:
+            # They are nobody's connections here any more, so they cannot be told; who serves them is not concerned.
+            server.proxies.end(membership.placing.settings.drain_per_s - done.count)
+        self._tell(done)
+        if done.count:
+            server.turn_soon()
+
+    def _tell(self, done: Moved) -> None:
+        if done.count and done.is_dry and done != self._told:
+            log.info("rebalancing would move %d clients now (redirect.rebalance_dry_run)", done.count)
+        elif done.count and not done.is_dry:
+            log.info("%s: %d clients told to go to other brokers", done.reason, done.count)
+        self._told = done

@@ -1,0 +1,300 @@
+"""Placing: who stays, who goes where, and what it is told."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from openclust.broker.access import User
+from openclust.broker.broker import Broker
+from openclust.broker.placement import PROXIED, REDIRECTED
+from openclust.cluster.placing import Newcomer, Placing, newcomer
+from openclust.cluster.redirect import Redirect
+from openclust.cluster.roster import BrokerInfo, Roster
+from openclust.cluster.underway import FORGET_MS, Underway
+from openclust.wire.errors import INVALID_PATH, ConnectionError
+from openclust.wire.table import Table
+from tests.support.client import Client, new_broker
+
+START_MS = 1_000_000
+
+
+def roster(root: str = "", draining: str = "", **connections: int) -> Roster:
+    brokers = tuple(
+        BrokerInfo(name=name, client=f"{name}:5672", connections=count, is_draining=name == draining)
+        for name, count in sorted(connections.items())
+    )
+    return Roster(root=root, brokers=brokers)
+
+
+def placing(at: Roster, **settings: object) -> Placing:
+    """Broker a, which knows this roster."""
+    one = Placing("a", "key", Redirect(**settings))  # type: ignore[arg-type]
+    one.heard(at, START_MS)
+    return one
+
+
+def chosen(one: Placing, own: int, *, is_draining: bool = False, **client: bool) -> str:
+    """The name of the broker for a newcomer to a."""
+    target = one.choose(Newcomer(**client), own, is_draining=is_draining)
+    return "a" if target is None else target.name
+
+
+# -- balanced
+
+
+def test_a_newcomer_goes_to_the_broker_with_the_fewest_clients() -> None:
+    assert chosen(placing(roster(a=10, b=7, c=3)), 10) == "c"
+
+
+def test_of_two_that_are_equal_the_first_by_name_gets_it() -> None:
+    assert chosen(placing(roster(a=10, b=3, c=3)), 10) == "b"
+
+
+def test_a_newcomer_stays_where_it_would_not_be_better_off_elsewhere() -> None:
+    assert chosen(placing(roster(a=5, b=5)), 5) == "a"
+    assert chosen(placing(roster(a=6, b=5)), 6) == "b"
+
+
+def test_the_threshold_counts_after_the_move() -> None:
+    one = placing(roster(a=0, b=5), threshold=3)
+    assert chosen(one, 7) == "a"
+    assert chosen(one, 8) == "b"
+
+
+def test_two_brokers_never_send_a_newcomer_back() -> None:
+    """Whatever the counts and weights: only one of them would send it to the other."""
+    for ours in range(8):
+        for theirs in range(8):
+            for weight in (1, 2, 3):
+                here = BrokerInfo(name="a", client="a:1", connections=ours, weight=weight)
+                there = BrokerInfo(name="b", client="b:1", connections=theirs)
+                at = Roster(brokers=(here, there))
+                one, two = Placing("a", "k", Redirect(weight=weight)), Placing("b", "k", Redirect())
+                one.heard(at, START_MS)
+                two.heard(at, START_MS)
+                assert not (one.choose(Newcomer(), ours) and two.choose(Newcomer(), theirs))
+
+
+def test_our_own_count_is_the_true_one_not_the_rosters() -> None:
+    assert chosen(placing(roster(a=100, b=5)), 5) == "a"
+
+
+def test_a_broker_of_twice_the_weight_gets_twice_as_many() -> None:
+    brokers = (BrokerInfo(name="a", client="a:1"), BrokerInfo(name="b", client="b:1", weight=2))
+    one = placing(Roster(brokers=brokers))
+    own = 0
+    for _ in range(300):
+        target = one.choose(Newcomer(), own)
+        if target is None:
+            own += 1
+        else:
+            one.moving(target)
+    assert 99 <= own <= 101
+
+
+def test_a_burst_between_two_rosters_is_spread_evenly() -> None:
+    one = placing(roster(a=0, b=0, c=0))
+    counts: Counter[str] = Counter()
+    for _ in range(1_000):
+        target = one.choose(Newcomer(), counts["a"])
+        if target is not None:
+            one.moving(target)
+        counts[target.name if target else "a"] += 1
+    assert max(counts.values()) - min(counts.values()) <= 1
+
+
+def test_a_newer_roster_that_does_not_know_them_yet_does_not_attract_another_burst() -> None:
+    one = placing(roster(a=0, b=0))
+    for own in range(10):
+        if (target := one.choose(Newcomer(), own)) is not None:
+            one.moving(target)
+    one.heard(roster(a=10, b=0), START_MS + 10)
+    assert chosen(one, 9) == "a"
+
+
+def test_a_drained_broker_gets_nobody() -> None:
+    assert chosen(placing(roster(a=10, b=7, c=3, draining="c")), 10) == "b"
+
+
+def test_a_broker_that_is_alone_keeps_all() -> None:
+    assert chosen(placing(roster(a=10)), 10) == "a"
+    assert chosen(placing(Roster()), 10) == "a"
+    assert chosen(placing(roster(a=10)), 10, is_draining=True) == "a"
+
+
+def test_a_broker_that_is_drained_sends_everybody_away_but_who_stays() -> None:
+    one = placing(roster(a=0, b=50, c=40, draining="a"))
+    assert chosen(one, 0, is_draining=True) == "c"
+    assert chosen(one, 0, is_draining=True, is_redirected=True) == "c"
+    assert chosen(one, 0, is_draining=True, stays=True) == "a"
+
+
+def test_one_redirect_is_enough() -> None:
+    assert chosen(placing(roster(a=10, b=0)), 10, is_redirected=True) == "a"
+
+
+def test_who_stays_stays() -> None:
+    assert chosen(placing(roster(a=10, b=0)), 10, stays=True) == "a"
+
+
+def test_who_came_by_tls_goes_only_where_there_is_tls() -> None:
+    brokers = (
+        BrokerInfo(name="a", client="a:1", tls="a:2"),
+        BrokerInfo(name="b", client="b:1"),
+        BrokerInfo(name="c", client="c:1", tls="c:2", connections=3),
+    )
+    one = placing(Roster(brokers=brokers))
+    assert chosen(one, 10, is_tls=True) == "c"
+    assert one.known_hosts(is_tls=True) == "a:2,c:2"
+
+
+# -- the root
+
+
+def test_who_asks_for_the_root_is_sent_there() -> None:
+    one = placing(roster(root="c", a=0, b=0, c=50))
+    assert chosen(one, 0, wants_root=True) == "c"
+    assert chosen(one, 0, wants_root=True, is_redirected=True) == "c"
+
+
+def test_who_asks_for_the_root_stays_where_it_is_or_where_there_is_none() -> None:
+    assert chosen(placing(roster(root="a", a=50, b=0)), 50, wants_root=True) == "a"
+    assert chosen(placing(roster(root="", a=50, b=0)), 50, wants_root=True) == "a"
+    assert chosen(placing(roster(root="b", a=50, b=0, draining="b")), 50, wants_root=True) == "a"
+
+
+def test_active_passive_sends_everybody_to_the_root() -> None:
+    at = roster(root="c", a=0, b=0, c=50)
+    assert chosen(placing(at, mode="active-passive"), 0) == "c"
+    assert chosen(placing(roster(root="a", a=50, b=0), mode="active-passive"), 50) == "a"
+    assert chosen(placing(roster(a=50, b=0), mode="active-passive"), 50) == "a"
+
+
+def test_off_sends_nobody_anywhere_but_from_a_drained_broker() -> None:
+    one = placing(roster(root="b", a=50, b=0), mode="off")
+    assert chosen(one, 50) == "a"
+    assert chosen(one, 50, wants_root=True) == "a"
+    assert chosen(one, 50, is_draining=True) == "b"
+
+
+# -- known hosts
+
+
+def test_known_hosts_name_all_that_take_clients_the_least_loaded_first() -> None:
+    at = roster(a=10, b=7, c=3, d=0, draining="d")
+    assert placing(at).known_hosts(is_tls=False) == "c:5672,b:5672,a:5672"
+
+
+def test_a_broker_that_is_alone_tells_of_nobody() -> None:
+    assert placing(roster(a=10)).known_hosts(is_tls=False) == ""
+
+
+def test_known_hosts_are_whole_addresses_that_fit_a_short_string() -> None:
+    text = placing(roster(**{f"broker-{number:02}": 0 for number in range(40)})).known_hosts(is_tls=False)
+    assert len(text) <= 255
+    assert all(each.endswith(":5672") for each in text.split(","))
+    assert text.startswith("broker-00:5672,broker-01:5672")
+
+
+def test_a_newer_roster_brings_other_known_hosts() -> None:
+    one = placing(roster(a=10, b=7))
+    assert one.known_hosts(is_tls=False) == "b:5672,a:5672"
+    one.heard(roster(a=1, b=7), START_MS)
+    assert one.known_hosts(is_tls=False) == "a:5672,b:5672"
+
+
+# -- what clients say
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return new_broker()
+
+
+@pytest.mark.parametrize(
+    ("properties", "what"),
+    [
+        ({}, Newcomer()),
+        ({"connect_to": "root"}, Newcomer(wants_root=True)),
+        ({"connect_to": "leaf"}, Newcomer()),
+        ({PROXIED: True}, Newcomer(stays=True)),
+        ({REDIRECTED: True}, Newcomer(is_redirected=True)),
+        ({REDIRECTED: "true"}, Newcomer()),
+    ],
+)
+def test_client_properties_say_what_a_client_wants(broker: Broker, properties: Table, what: Newcomer) -> None:
+    assert newcomer(Client(broker, properties=properties).connection) == what
+
+
+@pytest.mark.parametrize("kind", ["console", "cluster"])
+def test_consoles_and_brokers_stay(broker: Broker, kind: str) -> None:
+    client = Client(broker)
+    client.connection.user = User(name="x", type=kind)  # type: ignore[arg-type]
+    assert newcomer(client.connection).stays
+
+
+def test_who_insists_stays(broker: Broker) -> None:
+    client = Client(broker)
+    client.connection.stays = True
+    assert newcomer(client.connection).stays
+
+
+# -- the cluster key
+
+
+def meant(broker: Broker, name: str, properties: Table | None = None, **settings: object) -> str:
+    return placing(Roster(), **settings).virtual_host(Client(broker, properties=properties).connection, name)
+
+
+def test_the_cluster_key_is_a_name_of_the_first_virtual_host(broker: Broker) -> None:
+    assert meant(broker, "key") == "/"
+    assert meant(broker, "other") == "other"
+    broker.put_vhost("key")
+    assert meant(broker, "key") == "key"
+
+
+def test_a_wrong_key_is_402_with_the_reason(broker: Broker) -> None:
+    with pytest.raises(ConnectionError) as caught:
+        meant(broker, "/", {"cluster_key": "test"})
+    assert caught.value.code == INVALID_PATH
+    assert "cluster key 'test' is wrong" in caught.value.text
+
+
+def test_the_right_key_is_no_hindrance(broker: Broker) -> None:
+    assert meant(broker, "/", {"cluster_key": "key"}) == "/"
+
+
+def test_a_key_that_is_demanded_must_be_given(broker: Broker) -> None:
+    with pytest.raises(ConnectionError) as caught:
+        meant(broker, "/", require_key=True)
+    assert caught.value.code == INVALID_PATH
+    assert "client property cluster_key" in caught.value.text
+    assert meant(broker, "key", require_key=True) == "/"
+    assert meant(broker, "/", {"cluster_key": "key"}, require_key=True) == "/"
+
+
+# -- on their way
+
+
+def test_clients_are_underway_until_the_roster_counts_them() -> None:
+    underway = Underway()
+    underway.heard(roster(b=5), START_MS)
+    for _ in range(3):
+        underway.sent("b")
+    underway.heard(roster(b=7), START_MS + 100)
+    assert underway.count("b") == 1
+    underway.heard(roster(b=9), START_MS + 200)
+    assert underway.count("b") == 0
+
+
+def test_clients_that_never_arrive_are_forgotten() -> None:
+    underway = Underway()
+    at = roster(b=5)
+    underway.heard(at, START_MS)
+    underway.sent("b")
+    underway.heard(at, START_MS + FORGET_MS - 1)
+    assert underway.count("b") == 1
+    underway.heard(at, START_MS + 2 * FORGET_MS)
+    assert underway.count("b") == 0
