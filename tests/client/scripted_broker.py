@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+from openclust.broker.login import CAPABILITIES
 from openclust.wire.codec import decode_method, method_frame
 from openclust.wire.frames import FRAME_METHOD, HEARTBEAT
 from openclust.wire.methods import (
@@ -26,6 +27,9 @@ from openclust.wire.methods import (
     ConnectionStart,
     ConnectionStartOk,
     ConnectionTune,
+    ConnectionTuneOk,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
     Method,
     QueueDeclare,
     QueueDeclareOk,
@@ -44,14 +48,18 @@ def redirect(to: ScriptedBroker, known: str = "") -> ConnectionRedirect:
 class ScriptedBroker:
     """`answers` are used up one by one, the last again and again; by default it takes the connection.
 
-    What clients said is in `properties`, one entry for each connection.open, and in `queues`.
+    What clients said is in `logins`, `heartbeats` and `queues`, and in `properties`, one entry for each
+    connection.open. One that `is_slow` sends heartbeats before it answers.
     """
 
     def __init__(self) -> None:
         self.answers: list[Method | bytes] = [ConnectionOpenOk()]
         self.properties: list[dict[str, Any]] = []
+        self.logins: list[bytes] = []
+        self.heartbeats: list[int] = []
         self.queues: list[str] = []
         self.address = ""
+        self.is_slow = False
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
 
@@ -89,7 +97,7 @@ class ScriptedBroker:
         self._writers.add(writer)
         try:
             await reader.readexactly(8)
-            server: dict[str, Any] = {"capabilities": {"publisher_confirms": True, "basic.nack": True}}
+            server: dict[str, Any] = {"capabilities": dict.fromkeys(CAPABILITIES, True)}
             start = ConnectionStart(server_properties=server, mechanisms=b"PLAIN", locales=b"en_US")
             writer.write(method_frame(0, start))
             told: dict[str, Any] = {}
@@ -114,11 +122,18 @@ class ScriptedBroker:
     def _answer(self, writer: asyncio.StreamWriter, channel: int, method: Method) -> bool:
         """False ends the connection."""
         match method:
-            case ConnectionStartOk():
+            case ConnectionStartOk(response=response):
+                self.logins.append(response)
                 writer.write(method_frame(0, ConnectionTune(channel_max=100, frame_max=131_072, heartbeat=60)))
+            case ConnectionTuneOk(heartbeat=heartbeat):
+                self.heartbeats.append(heartbeat)
+            case ConnectionUpdateSecret():
+                writer.write(method_frame(0, ConnectionUpdateSecretOk()))
             case ConnectionOpen():
                 answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-                writer.write(HEARTBEAT + (answer if isinstance(answer, bytes) else method_frame(0, answer)))
+                if self.is_slow:
+                    writer.write(HEARTBEAT * 2)
+                writer.write(answer if isinstance(answer, bytes) else method_frame(0, answer))
                 return isinstance(answer, ConnectionOpenOk) or answer == SILENCE
             case ConnectionClose():
                 writer.write(method_frame(0, ConnectionCloseOk()))

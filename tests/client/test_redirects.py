@@ -53,6 +53,15 @@ def test_the_client_says_that_it_follows_redirects_and_what_it_is_told_to_say() 
     play(1, scene)
 
 
+def test_heartbeats_are_frequent_unless_the_url_says_otherwise() -> None:
+    async def scene(a: ScriptedBroker) -> None:
+        await (await connect(a.url)).close()
+        await (await connect(a.url + "?heartbeat=33")).close()
+        assert a.heartbeats == [10, 33]
+
+    play(1, scene)
+
+
 def test_a_redirect_is_followed() -> None:
     async def scene(a: ScriptedBroker, b: ScriptedBroker, c: ScriptedBroker) -> None:
         a.answers, b.answers = [redirect(b)], [redirect(c)]
@@ -76,6 +85,16 @@ def test_known_hosts_are_learnt_from_open_ok_and_from_a_redirect() -> None:
         b.answers = [ConnectionOpenOk(known_hosts="127.0.0.1:3,[::1]:4,nonsense")]
         async with await connect(a.url) as connection:
             assert connection.known_hosts == [a.address, "127.0.0.1:3", "[::1]:4"]
+
+    play(2, scene)
+
+
+def test_a_broker_that_takes_its_time_may_send_heartbeats_first() -> None:
+    async def scene(a: ScriptedBroker, b: ScriptedBroker) -> None:
+        a.is_slow = b.is_slow = True
+        a.answers = [redirect(b)]
+        async with await connect(a.url):
+            assert b.clients == 1
 
     play(2, scene)
 
@@ -274,3 +293,44 @@ def test_a_robust_connection_that_searches_can_be_closed() -> None:
         assert connection.is_closed
 
     play(1, scene)
+
+
+def test_pauses_grow_while_nobody_takes_the_connection() -> None:
+    """However short the pause between two connections is that were made."""
+    refusal = ConnectionClose(reply_code=530, reply_text="NOT_ALLOWED - not yet")
+
+    async def scene(a: ScriptedBroker, b: ScriptedBroker) -> None:
+        a.answers, b.answers = [ConnectionOpenOk(), refusal], [refusal]
+        late = asyncio.create_task(connect_robust(b.url, rounds=1, fail_fast=False, reconnect_interval=0.001))
+        async with await connect_robust(a.url, rounds=1, reconnect_interval=0.001):
+            a.close_all(320, "CONNECTION_FORCED - the broker shuts down")
+            await asyncio.sleep(0.6)
+        late.cancel()
+        assert 3 <= a.opens <= 7
+        assert 3 <= b.opens <= 6
+
+    play(2, scene)
+
+
+def test_nothing_goes_on_behind_a_connection_that_was_given_up() -> None:
+    async def scene(a: ScriptedBroker) -> None:
+        await a.die()
+        before = asyncio.all_tasks()
+        attempt = asyncio.create_task(connect_robust(a.url, fail_fast=False))
+        await asyncio.sleep(0.05)
+        attempt.cancel()
+        await asyncio.wait([attempt])
+        await becomes(lambda: asyncio.all_tasks() <= before)
+
+    play(1, scene)
+
+
+def test_a_new_password_is_used_at_the_next_broker() -> None:
+    async def scene(a: ScriptedBroker, b: ScriptedBroker) -> None:
+        async with await connect_robust([a.url, b.url], reconnect_interval=0.01) as connection:
+            await connection.update_secret("newer")
+            await a.die()
+            await becomes(lambda: b.opens)
+            assert (a.logins, b.logins) == ([b"\0guest\0secret"], [b"\0guest\0newer"])
+
+    play(2, scene)
