@@ -90,7 +90,7 @@ class Proxies:
         except (OSError, TimeoutError, Unwilling, PeerError) as error:
             reason = str(error) or f"no answer within {DIAL_WAIT_S:g} s"
             told = fields(client=f"{connection.peer.host}:{connection.peer.port}", broker=effect.placement.name)
-            log.warning("a client is served here and not elsewhere: %s", reason, extra=told)
+            log.info("a client is served here and not elsewhere: %s", reason, extra=told)
             self._stay(effect)
             return
         with far:
