@@ -43,11 +43,13 @@ class Broker:
         random_name: Callable[[], str],
         memory_high_bytes: int = 2**62,
         cluster_name: str = "openclust",
+        name: str = "",
         mechanisms: tuple[str, ...] = MECHANISMS,
         guest_from_loopback_only: bool = True,
     ) -> None:
         self.limits = limits
         self.cluster_name = cluster_name
+        self.name = name
         self.mechanisms = mechanisms
         self.guest_from_loopback_only = guest_from_loopback_only
         self.now_ms = 0

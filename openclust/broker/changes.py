@@ -12,6 +12,7 @@ from openclust.wire.table import Table
 
 if TYPE_CHECKING:
     from openclust.broker.broker import Broker
+    from openclust.broker.vhost import VirtualHost
 
 
 class _Change(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag=True):
@@ -111,6 +112,34 @@ Change: TypeAlias = (
     | DeleteUser
     | PutPermission
 )
+
+
+def holds(broker: Broker, change: Change) -> bool:
+    """Whether the change would change nothing, if it is allowed at all."""
+    match change:
+        case PutVhost():
+            return change.vhost in broker.vhosts
+        case DeclareExchange() | DeleteExchange() | DeclareQueue() | DeleteQueue() | Bind() | Unbind():
+            vhost = broker.vhosts.get(change.vhost)
+            return vhost is not None and _holds_in(vhost, change)
+        case _:
+            return False
+
+
+def _holds_in(
+    vhost: VirtualHost, change: DeclareExchange | DeleteExchange | DeclareQueue | DeleteQueue | Bind | Unbind
+) -> bool:
+    match change:
+        case DeclareExchange():
+            return change.name in vhost.exchanges
+        case DeleteExchange():
+            return change.name not in vhost.exchanges
+        case DeclareQueue():
+            return change.name in vhost.queues
+        case DeleteQueue():
+            return change.name not in vhost.queues
+        case Bind() | Unbind():
+            return vhost.is_bound(change) is isinstance(change, Bind)
 
 
 class Counts(msgspec.Struct, frozen=True):

@@ -159,7 +159,9 @@ def _consume_replies(channel: Channel, method: BasicConsume, consumers: dict[str
         raise ChannelError(PRECONDITION_FAILED, "reply consumer cannot acknowledge")
     if channel.reply is not None:
         raise ChannelError(PRECONDITION_FAILED, "reply consumer already set")
-    reply = ReplyQueue(REPLY_PREFIX + channel.broker.unguessable())
+    broker = channel.broker
+    # The name in it tells other brokers where to send the answer.
+    reply = ReplyQueue(f"{REPLY_PREFIX}{broker.name}.{broker.unguessable()}")
     channel.reply = reply
     channel.broker.replies[reply.address] = reply
     channel.consumers = consumers

@@ -202,6 +202,9 @@ def _open(connection: Connection, method: ConnectionOpen) -> None:
     connection.state = State.OPENING
     # Kept until here for the case that another broker must be told.
     response, connection.response = connection.response, b""
+    if connection.peer.is_peer:
+        _let_in(connection, connection.broker.peer_vhost)
+        return
     vhost = _vhost(connection, method.virtual_host)
     connection.stays = method.insist
     placement = connection.broker.cluster.place(connection)
@@ -234,7 +237,7 @@ def _vhost(connection: Connection, name: str) -> VirtualHost:
 
 def _let_in(connection: Connection, vhost: VirtualHost) -> None:
     broker = connection.broker
-    if broker.open_count() >= broker.limits.connections_max:
+    if not connection.peer.is_peer and broker.open_count() >= broker.limits.connections_max:
         raise ConnectionError(
             NOT_ALLOWED, f"the broker has {broker.limits.connections_max} connections, the most it may"
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from openclust.broker.changes import Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
 from openclust.broker.consumer import Consumer
-from openclust.broker.exchange import TYPES, Binding, Exchange, Target
+from openclust.broker.exchange import TYPES, Binding, Exchange, Target, binding_key
 from openclust.broker.policy import Kind
 from openclust.broker.queue import Queue
 from openclust.broker.queue_args import (
@@ -206,6 +206,13 @@ class VirtualHost:
             self.broker.binding_count += 1
             self._told(binding, 1)
             self.topology_changed()
+
+    def is_bound(self, wanted: Bind | Unbind) -> bool:
+        source = self.exchanges.get(wanted.source)
+        target = (self.exchanges if wanted.to_exchange else self.queues).get(wanted.destination)
+        if source is None or target is None:
+            return False
+        return binding_key(target, wanted.routing_key, wanted.arguments) in source.bindings
 
     def unbind(self, wanted: Unbind) -> None:
         """Unbinding what is not bound succeeds, as in RabbitMQ."""

@@ -15,6 +15,9 @@ PROTOCOL = 1
 class Hello(msgspec.Struct, frozen=True, kw_only=True):
     """What a broker says of itself when it dials another. `primaries` is a digest of the list it knows.
 
+    `uuid` is the cluster's own, once it has had a root; `peer` is where the others reach this broker. A secondary knows
+    neither primaries nor heartbeat: it is told.
+
     The heartbeat is among it because leases are counted in heartbeats: with a longer one than its voters', a root would
     outlive their patience.
     """
@@ -23,8 +26,10 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     cluster_key: str
     name: str
     role: Literal["primary", "secondary"] = "primary"
-    primaries: str
+    primaries: str = ""
     heartbeat_ms: int = 100
+    uuid: str = ""
+    peer: str = ""
 
 
 class Introduction(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +48,14 @@ def difference(mine: Hello, theirs: Hello) -> str | None:
     """Why the two cannot be of one cluster, with the item that differs; None where they can."""
     if theirs.name == mine.name:
         return f"the broker {mine.name!r} has reached itself, or another of the same name"
-    for item in ("protocol", "cluster_key", "primaries", "heartbeat_ms"):
+    items = ["protocol", "cluster_key"]
+    if mine.uuid and theirs.uuid:
+        items.append("uuid")
+    if mine.role == theirs.role == "primary":
+        items += ["primaries", "heartbeat_ms"]
+    elif mine.role == theirs.role:
+        return f"both this broker and {theirs.name!r} are secondaries: a secondary joins primaries"
+    for item in items:
         ours, other = getattr(mine, item), getattr(theirs, item)
         if ours != other:
             return f"{item} differs: here {ours!r}, of {theirs.name!r} {other!r}"

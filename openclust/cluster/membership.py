@@ -1,128 +1,492 @@
-"""A broker as a member of its cluster: it admits peers, hears what they say, and takes part in the election.
+"""A broker as a member of its cluster: the broker's `ClusterPort`, and where the parts of the cluster layer meet.
 
-Performs nothing itself: what the election wants done gathers in `effects`.
+A primary elects; a secondary watches. Either way there is at some time a root, and a way to it: what must be told or
+asked anew then begins in `_meet_root`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
-from openclust.broker.access import Permission, User
-from openclust.broker.cluster_port import Done, Standalone
+from openclust.broker.change_codec import encode_change
+from openclust.broker.channel import OPEN
+from openclust.cluster.admission import Admission, login
+from openclust.cluster.asking import Asking, defined
+from openclust.cluster.control import Control
+from openclust.cluster.distant import Distant
 from openclust.cluster.election import step
-from openclust.cluster.events import Effect, Event, PeerLost, StatusHeard
-from openclust.cluster.hello import Hello, Introduction, difference, is_proven
-from openclust.cluster.placing import Placing
-from openclust.cluster.redirect import Redirect
-from openclust.cluster.roster import Roster
-from openclust.cluster.status import Status
-from openclust.cluster.view import Election
-from openclust.wire.errors import (
-    ACCESS_REFUSED,
-    CONNECTION_FORCED,
-    NOT_ALLOWED,
-    SYNTAX_ERROR,
-    ChannelError,
-    ConnectionError,
+from openclust.cluster.events import (
+    Answer,
+    Effect,
+    Event,
+    Follow,
+    NoRoot,
+    PeerLost,
+    PersistVote,
+    Resign,
+    Serve,
+    StatusHeard,
+    TakeOver,
+    Tell,
+    Tick,
 )
+from openclust.cluster.forwarding import Forwarding
+from openclust.cluster.hello import Hello
+from openclust.cluster.interest import Interests
+from openclust.cluster.messages import Define, Inspect, Message, Pressure, Purge, Welcome, said
+from openclust.cluster.outbox import Outbox
+from openclust.cluster.placing import Placing
+from openclust.cluster.presences import Presences
+from openclust.cluster.proxies import Proxies
+from openclust.cluster.redirect import Redirect
+from openclust.cluster.relay import Relay
+from openclust.cluster.replica import Replica
+from openclust.cluster.roster import Roster
+from openclust.cluster.status import Reign, Status
+from openclust.cluster.view import Election, is_online, serves
+from openclust.cluster.watch import Watch
 
 if TYPE_CHECKING:
+    from openclust.broker.access import User
     from openclust.broker.broker import Broker
     from openclust.broker.changes import Change
+    from openclust.broker.channel import Channel
+    from openclust.broker.cluster_port import Done, Verdict
     from openclust.broker.connection import Connection
+    from openclust.broker.consumer import Consumer
+    from openclust.broker.exchange import Exchange
+    from openclust.broker.message import Message as Letter
     from openclust.broker.placement import Placement
+    from openclust.broker.queue import Queue
+    from openclust.broker.remote import Outlet, RemoteBroker
+    from openclust.broker.vhost import VirtualHost
+    from openclust.wire.table import Table
 
-PEER_PREFIX = "peer:"
-"""Logins of brokers are named so: no user of the users file can be mistaken for one."""
 
-_EVERYTHING = {"/": Permission(configure="^$", write="^amq\\.cluster$", read="^$")}
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the cluster layer stops."""
+
+    state_bytes_max: int = 268_435_456
+    log_entries_max: int = 100_000
+    root_wait_ms: int = 30_000
+    waiting_bytes_max: int = 67_108_864
+    outbox_bytes_max: int = 67_108_864
 
 
 class Membership:
-    """The broker's `ClusterPort`. Without a secret only peers on the loopback are admitted.
+    """`election` is None for a secondary. `save_vote` says whether a vote is on disk now; nothing is told before.
 
-    Definitions are still each broker's own: they go to a `Standalone`.
+    The shell calls `link_up` and `link_down` for its links to `peers`, `connection_lost` for any connection,
+    `begin_turn` before the broker settles and `end_turn` after, and `tick` every heartbeat. Then it sends what is in
+    `dirty`.
     """
 
     def __init__(
-        self, broker: Broker, hello: Hello, secret: str, election: Election, redirect: Redirect | None = None
+        self,
+        broker: Broker,
+        hello: Hello,
+        secret: str,
+        election: Election | None,
+        *,
+        redirect: Redirect | None = None,
+        bounds: Bounds | None = None,
+        save_vote: Callable[[Reign], bool] = lambda vote: True,
     ) -> None:
+        bounds = bounds or Bounds()
+        self.broker = broker
         self.hello = hello
-        self.election = election
-        self.effects: list[Effect] = []
+        self.name = hello.name
+        self.is_primary = election is not None
+        self._election = election
+        self.watch = Watch(hello.heartbeat_ms)
+        self.primaries: tuple[str, ...] = election.terms.primaries if election is not None else ()
+        self.heartbeat_ms = hello.heartbeat_ms
+        self.reign: Reign | None = None
+        self.is_root = False
+        # Whether others may be there, or come: else what is told to others need not be kept.
+        self.is_alone = election is not None and len(self.primaries) == 1 and not hello.peer
+        self.peers: dict[str, str] = {}
+        self.peers_changed = False
+        # Where clients reach primaries that have not told us themselves.
+        self.client_addresses: dict[str, str] = {}
+        self.outboxes: dict[str, Outbox] = {}
+        self.dirty: list[Outbox] = []
+        self.root_presses = False
+        self.misdirected = 0
         self.roster = Roster()
         self.is_draining = False
         self.placing = Placing(hello.name, hello.cluster_key, redirect or Redirect())
-        self._broker = broker
-        self._secret = secret
-        self._alone = Standalone(broker)
-        self._connections: dict[str, Connection] = {}
+        self.admission = Admission(secret, lambda: self.hello)
+        self.control_room = Control(self)
+        self.replica = Replica(self, entries_max=bounds.log_entries_max, state_bytes_max=bounds.state_bytes_max)
+        self.asking = Asking(self, wait_ms=bounds.root_wait_ms)
+        self.interests = Interests(self)
+        self.relay = Relay(self)
+        self.forwarding = Forwarding(self, waiting_bytes_max=bounds.waiting_bytes_max, wait_ms=bounds.root_wait_ms)
+        self.distant = Distant(self)
+        self.proxies = Proxies(self)
+        self.presences = Presences(self, "primary" if self.is_primary else "secondary")
+        self._outbox_bytes_max = bounds.outbox_bytes_max
+        self._save_vote = save_vote
+        self._effects: list[Effect] = []
+        self._is_performing = False
+        self._was_pressed = False
+        # Brokers whose new link to us has not said anything yet.
+        self._fresh: set[str] = set()
+
+    @property
+    def election(self) -> Election:
+        assert self._election is not None, "a secondary has no election"
+        return self._election
+
+    @property
+    def root(self) -> str:
+        return self.reign.root if self.reign is not None else ""
+
+    @property
+    def epoch(self) -> int:
+        return self.reign.epoch if self.reign is not None else 0
+
+    def is_secondary(self, name: str) -> bool:
+        return name in self.peers and name not in self.primaries
+
+    def is_there(self, name: str) -> bool:
+        """Whether a peer speaks to us."""
+        if self._election is not None and name in self.primaries:
+            return is_online(self._election, name)
+        return name in self.admission.connections
+
+    def root_outbox(self) -> Outbox | None:
+        """The way to the root, where it is another broker and the link is up."""
+        outbox = self.outboxes.get(self.root)
+        return outbox if outbox is not None and outbox.is_up else None
+
+    def relaying_primary(self) -> str:
+        """Who passes messages on to the other secondaries: the root, or where there is none the first that is there."""
+        if self.root_outbox() is not None:
+            return self.root
+        return next((name for name in self.primaries if name in self.outboxes and self.outboxes[name].is_up), "")
+
+    def send(self, peer: str, message: Message) -> bool:
+        outbox = self.outboxes.get(peer)
+        return outbox is not None and outbox.control(message)
 
     # -- the broker's questions
 
     def define(self, change: Change, done: Done) -> None:
-        self._alone.define(change, done)
+        if self.is_root:
+            self.replica.define(change, done)
+            return
+        self.asking.ask(Define(encode_change(change)), lambda answer: done(defined(answer)))
+
+    def tidy(self, change: Change) -> None:
+        if self.is_root:
+            self.broker.define(change)
 
     def virtual_host(self, connection: Connection, name: str) -> str:
         return self.placing.virtual_host(connection, name)
 
     def place(self, connection: Connection) -> Placement | None:
-        self.placing.heard(self.roster, self._broker.now_ms)
+        self.placing.heard(self.roster, self.broker.now_ms)
         return self.placing.place(connection, self.client_count(), is_draining=self.is_draining)
 
     def known_hosts(self, connection: Connection) -> str:
-        self.placing.heard(self.roster, self._broker.now_ms)
+        self.placing.heard(self.roster, self.broker.now_ms)
         return self.placing.known_hosts(connection.peer.is_tls)
 
     def client_count(self) -> int:
         """How many connections are open here that are not a peer's link."""
-        return max(0, self._broker.open_count() - len(self._connections))
+        return max(0, self.broker.open_count() - len(self.admission.connections))
+
+    def control(self, connection: Connection, body: bytes) -> None:
+        self.control_room.heard(connection, body)
+
+    def reach(self, vhost: VirtualHost, targets: list[Queue | RemoteBroker]) -> tuple[list[Queue | Outlet], bool]:
+        return self.relay.reach(vhost, targets)
+
+    def forward(self, channel: Channel | None, vhost: VirtualHost, message: Letter, verdict: Verdict | None) -> None:
+        self.forwarding.publish(channel, vhost, message, verdict)
+
+    def reply_outlet(self, address: str) -> Outlet | None:
+        return self.relay.reply_outlet(address)
+
+    def is_elsewhere(self, queue: Queue) -> bool:
+        return queue.owner is None and not self.is_root
+
+    def consume(self, consumer: Consumer, done: Done) -> None:
+        self.distant.consume(consumer, done)
+
+    def get(self, channel: Channel, queue: Queue, no_ack: bool, done: Done) -> None:
+        self.distant.get(channel, queue, no_ack, done)
+
+    def purge(self, queue: Queue, done: Done) -> None:
+        question = Purge(said(queue.vhost.name), said(queue.name))
+        self.asking.ask(question, lambda answer: done(defined(answer)))
+
+    def inspect(self, queue: Queue, done: Done) -> None:
+        question = Inspect(said(queue.vhost.name), said(queue.name))
+        self.asking.ask(question, lambda answer: done(defined(answer)))
+
+    def wanted(self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int) -> None:
+        if not self.is_alone:
+            self.interests.wanted(vhost, exchange, routing_key, arguments, count)
+
+    def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
+        self.interests.exchange_made(vhost, exchange)
+
+    # -- peers come and go
 
     def admit(self, connection: Connection, response: bytes) -> User:
         """The user that a peer is from now on; ConnectionError names what is wrong with it."""
-        try:
-            introduction = msgspec.json.decode(response, type=Introduction)
-        except msgspec.DecodeError as error:
-            raise ConnectionError(SYNTAX_ERROR, "a peer introduced itself in another way") from error
-        if self._secret:
-            if not is_proven(introduction, connection.nonce, self._secret):
-                raise ConnectionError(ACCESS_REFUSED, "the peer does not hold this cluster's secret")
-        elif not connection.peer.is_loopback:
-            raise ConnectionError(ACCESS_REFUSED, "without a cluster secret, peers are admitted from the loopback only")
-        problem = difference(self.hello, introduction.hello)
-        if problem is not None:
-            raise ConnectionError(NOT_ALLOWED, problem)
-        name = introduction.hello.name
-        if name not in self.election.terms.primaries:
-            raise ConnectionError(NOT_ALLOWED, f"{name!r} is no primary of this cluster")
-        older = self._connections.get(name)
-        self._connections[name] = connection
-        if older is not None:
-            # What is still to be read of it is older than what the new link brings.
-            older.close(CONNECTION_FORCED, "CONNECTION_FORCED - a newer link of the same broker takes its place")
-        return User(name=PEER_PREFIX + name, type="cluster", permissions=_EVERYTHING)
+        hello = self.admission.admit(connection, response)
+        self._fresh.add(hello.name)
+        if hello.role == "secondary" and self.is_primary:
+            self._want_peer(hello.name, hello.peer)
+        return login(hello.name)
 
-    def control(self, user: User, body: bytes) -> None:
-        """A peer says something on `amq.cluster`."""
-        try:
-            status = msgspec.msgpack.decode(body, type=Status)
-        except msgspec.DecodeError as error:
-            raise ChannelError(ACCESS_REFUSED, f"not a control message: {error}") from error
-        if PEER_PREFIX + status.name != user.name:
-            raise ChannelError(ACCESS_REFUSED, f"{user.name} speaks for {status.name}")
-        self.tell(StatusHeard(self._broker.now_ms, status))
+    def _want_peer(self, name: str, address: str) -> None:
+        if self.peers.get(name) != address:
+            self.peers[name] = address
+            self.peers_changed = True
 
-    # -- the shell's news
+    def want_primaries(self, addresses: dict[str, str]) -> None:
+        """These are the other primaries, and where their peers reach them."""
+        for name, address in sorted(addresses.items()):
+            if name != self.name:
+                self._want_peer(name, address)
 
-    def tell(self, event: Event) -> None:
-        self.election, effects = step(self.election, event)
-        self.effects += effects
+    def outbox(self, peer: str) -> Outbox:
+        """What is to be sent to a peer; there from the first time that its link is made."""
+        outbox = self.outboxes.get(peer)
+        if outbox is None:
+            outbox = self.outboxes[peer] = Outbox(peer, self.dirty, self._outbox_bytes_max)
+        return outbox
+
+    def link_up(self, peer: str, frame_max: int) -> None:
+        """Our link to a peer is there: say what it must know."""
+        self.outbox(peer).open(frame_max)
+        if self.is_primary and self.is_secondary(peer):
+            addresses = {name: address for name, address in self.peers.items() if name in self.primaries}
+            self.send(
+                peer, Welcome(primaries={**addresses, self.name: self.hello.peer}, heartbeat_ms=self.heartbeat_ms)
+            )
+            self.send(peer, self.election.status())
+        if peer in self.primaries:
+            self.presences.tell(peer)
+        self.interests.tell_all(peer)
+        self.send(peer, Pressure(self.broker.books.alarm))
+        if self.is_root and self.is_secondary(peer):
+            self.interests.serve_secondary(peer)
+        if peer == self.root:
+            self._meet_root()
+        self._routes_changed()
+
+    def link_down(self, peer: str) -> None:
+        """Our link to a peer is gone, with all that was on it."""
+        self.outbox(peer).close()
+        self.replica.peer_gone(peer)
+        self.proxies.peer_gone(peer)
+        if peer == self.root:
+            self.forwarding.root_changed()
+        self._routes_changed()
 
     def connection_lost(self, connection: Connection) -> None:
         """A connection has ended; perhaps it was a peer's link to us."""
-        for name, known in list(self._connections.items()):
-            if known is connection:
-                del self._connections[name]
-                self.tell(PeerLost(self._broker.now_ms, name))
+        self.forwarding.forget(connection)
+        hello = self.admission.lost(connection)
+        if hello is None:
+            return
+        name = hello.name
+        self._fresh.discard(name)
+        self.interests.gone(name)
+        self.presences.gone(name)
+        self.proxies.peer_gone(name)
+        if self.is_secondary(name):
+            del self.peers[name]
+            self.peers_changed = True
+        if name == self.root:
+            self.distant.root_lost()
+        if self._election is not None:
+            self.tell(PeerLost(self.broker.now_ms, name))
+        else:
+            self.watch.lost(name)
+            self._follow_watch()
+
+    def peer_speaks(self, name: str) -> None:
+        """The first word on a new link: the peer's own outbox is open, so it can answer."""
+        if name in self._fresh:
+            self._fresh.discard(name)
+            if name == self.root:
+                self._meet_root()
+
+    def welcomed(self, message: Welcome) -> None:
+        """A secondary learns whom to dial."""
+        if self.is_primary:
+            return
+        self.primaries = tuple(sorted(message.primaries))
+        self.heartbeat_ms = self.watch.heartbeat_ms = message.heartbeat_ms
+        self.want_primaries(message.primaries)
+
+    def learn_uuid(self, uuid: str) -> None:
+        """The cluster's own name, made up by its first root: another cluster of the same key has another."""
+        if uuid and uuid != self.hello.uuid:
+            self.hello = msgspec.structs.replace(self.hello, uuid=uuid)
+
+    # -- turns and time
+
+    def begin_turn(self) -> None:
+        """Before anything is confirmed: a root whose lease ran out while nobody looked is none."""
+        if self.is_root and not serves(self.election, self.broker.now_ms):
+            self.tell(Tick(self.broker.now_ms))
+            for connection in self.broker.connections:
+                for channel in connection.channels.values():
+                    if channel.confirms is not None and channel.state == OPEN:
+                        channel.confirms.refuse_untold()
+
+    def end_turn(self) -> None:
+        self.replica.flush()
+        self.interests.flush()
+        self.distant.flush()
+        self.proxies.flush()
+        self.forwarding.flush()
+        if self.broker.books.alarm is not self._was_pressed:
+            self._was_pressed = self.broker.books.alarm
+            for peer in self.outboxes:
+                self.send(peer, Pressure(self._was_pressed))
+
+    def tick(self) -> None:
+        """A heartbeat has passed."""
+        if self._election is not None:
+            self.tell(Tick(self.broker.now_ms))
+        else:
+            self._follow_watch()
+        self.replica.tick()
+        self.asking.tick()
+        self.forwarding.tick()
+        self.presences.tick()
+
+    def tell_digests(self) -> None:
+        """Once in a while: what others hold of our meta-bindings must be what we told."""
+        self.interests.tell_digests()
+
+    # -- the election
+
+    def tell(self, event: Event) -> None:
+        """Something that the election must know; what it wants done is done before this returns."""
+        self._election, effects = step(self.election, event)
+        self._effects += effects
+        if self._is_performing:
+            return
+        self._is_performing = True
+        try:
+            while self._effects:
+                self._perform(self._effects.pop(0))
+        finally:
+            self._is_performing = False
+
+    def log_grew(self, event: Event) -> None:
+        if self._election is not None:
+            self.tell(event)
+
+    def status_heard(self, status: Status) -> None:
+        """A primary tells how it is; the root's log may be ahead of ours."""
+        if self._election is not None:
+            self.tell(StatusHeard(self.broker.now_ms, status))
+        else:
+            self.watch.heard(status, self.broker.now_ms)
+            self._follow_watch()
+        if status.name == self.root and status.reign == self.reign and not self.is_root:
+            self.replica.root_is_at(status.position)
+
+    def _perform(self, effect: Effect) -> None:
+        note = self.broker.note
+        match effect:
+            case PersistVote():
+                self._is_on_disk(effect.vote)
+            case Tell():
+                self._say(effect.status, self.outboxes)
+            case Answer():
+                self._say(effect.status, (effect.name,))
+            case TakeOver():
+                if self._is_on_disk(self.election.vote):
+                    self.replica.take_over(effect.epoch, effect.voters)
+            case Serve():
+                note("info", f"root of epoch {effect.epoch}")
+                self._begin_reign(effect.epoch)
+            case Resign():
+                note("warning", f"no root any more, of epoch {effect.epoch}: {effect.reason}")
+                self._end_reign()
+            case Follow():
+                self._follow(effect.reign)
+            case NoRoot():
+                self._miss_root(effect.last)
+            case _:
+                assert_never(effect)
+
+    def _is_on_disk(self, vote: Reign | None) -> bool:
+        return vote is None or self._save_vote(vote)
+
+    def _say(self, status: Status, peers: Iterable[str]) -> None:
+        if self._is_on_disk(status.vote):
+            for peer in peers:
+                self.send(peer, status)
+
+    def _begin_reign(self, epoch: int) -> None:
+        self.reign = Reign(epoch, self.name)
+        self.is_root = True
+        self._routes_changed()
+        self.replica.begin_reign(epoch)
+        self.interests.serve_secondaries(name for name in self.outboxes if self.is_secondary(name))
+        self.distant.root_changed()
+        self.asking.root_changed()
+        self.forwarding.root_changed()
+
+    def _end_reign(self) -> None:
+        self.reign = None
+        self.is_root = False
+        self._routes_changed()
+        self.proxies.end()
+        self.distant.resigned()
+        self.interests.serve_secondaries(())
+        self.replica.end_reign()
+
+    def _follow(self, reign: Reign) -> None:
+        self.broker.note("info", f"{reign.root} is root of epoch {reign.epoch}")
+        self.reign = reign
+        self._routes_changed()
+        if self.root_outbox() is not None:
+            self._meet_root()
+
+    def _miss_root(self, last: Reign) -> None:
+        self.broker.note("warning", f"the root {last.root} of epoch {last.epoch} is not heard any more")
+        self.reign = None
+        self.root_presses = False
+        self.distant.root_lost()
+        self.forwarding.root_changed()
+        self._routes_changed()
+
+    def _follow_watch(self) -> None:
+        """A secondary looks whether the root is still the same."""
+        reign = self.watch.reign(self.broker.now_ms)
+        if reign == self.reign:
+            return
+        if self.reign is not None:
+            self._miss_root(self.reign)
+        if reign is not None:
+            self._follow(reign)
+
+    def _meet_root(self) -> None:
+        """There is a root, and a link to it: be fed by it, and tell and ask it all that is open."""
+        if self.root_outbox() is None or self.root in self._fresh:
+            return
+        self.replica.enlist()
+        self.asking.root_changed()
+        self.distant.root_changed()
+        self.forwarding.root_changed()
+
+    def _routes_changed(self) -> None:
+        for vhost in self.broker.vhosts.values():
+            vhost.topology_changed()

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from openclust.broker.changes import Counts
 from openclust.cluster.log import Entry
 from openclust.cluster.roster import BrokerInfo, Roster
 from openclust.cluster.status import Position, Status
@@ -158,19 +159,18 @@ class Fetched(msgspec.Struct, frozen=True):
     left: int
 
 
-class Counts(msgspec.Struct, frozen=True):
-    messages: int
-    consumers: int
-
-
 class Answer(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """`value` by the question: messages purged or deleted, `Counts` (also after declaring a queue), a fetched message."""
+    """By the question: how many messages were purged or deleted, what a queue has, or a fetched message.
+
+    It speaks of a time when the log was at `position`.
+    """
 
     number: int
     failure: Failure | None = None
     count: int = 0
     counts: Counts | None = None
     fetched: Fetched | None = None
+    position: Position = Position()
 
 
 # -- lanes
@@ -191,7 +191,7 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """What became of the publishes of a lane, counted from 1: `(up to, accepted)` in order, as confirms are.
+    """What became of the publishes of a lane, counted from 1: `(first, last, accepted)`.
 
     `unroutable` are those that no queue wanted.
     """

@@ -57,7 +57,7 @@ class Moving:
         for connection in list(islice(candidates, self._settings.drain_per_s)):
             target = self._placing.best(connection.peer.is_tls)
             if target is not None:
-                self._placing.moving(target)
+                self._placing.sent(target)
                 _move(connection, target, "draining")
                 number += 1
         return number

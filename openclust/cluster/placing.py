@@ -32,7 +32,8 @@ class Newcomer(msgspec.Struct, frozen=True, kw_only=True):
 class Placing:
     """One broker's view of where clients go. Tell it the roster by `heard` before every question.
 
-    `own` is how many clients are here now: the roster knows of a second ago.
+    `own` is how many clients are here now: the roster knows of a second ago. Without a root nobody keeps the roster, and
+    nobody is sent to a broker that may be gone.
     """
 
     def __init__(self, name: str, cluster_key: str, settings: Redirect) -> None:
@@ -87,7 +88,7 @@ class Placing:
         self, client: Newcomer, own: int, *, is_draining: bool = False, taken: Mapping[str, int] = NOBODY
     ) -> BrokerInfo | None:
         """The broker for a newcomer; None is this one. `taken`: how many more the others are to be thought to have."""
-        if client.stays:
+        if client.stays or not self._roster.root:
             return None
         if is_draining:
             return self.best(client.is_tls)
@@ -105,6 +106,8 @@ class Placing:
 
     def best(self, is_tls: bool) -> BrokerInfo | None:
         """Where a client is to go that cannot stay here; None where there is nobody else."""
+        if not self._roster.root:
+            return None
         root = self._root(is_tls) if self.settings.mode == "active-passive" else None
         return root or self._least_loaded(is_tls)
 
@@ -123,8 +126,8 @@ class Placing:
             taken[target.name] = taken.get(target.name, 0) + 1
         return planned
 
-    def moving(self, target: BrokerInfo) -> None:
-        """A client that was here is told to go there."""
+    def sent(self, target: BrokerInfo) -> None:
+        """A client is told to go there."""
         self._underway.sent(target.name)
 
     def known_hosts(self, is_tls: bool) -> str:

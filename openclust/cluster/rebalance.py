@@ -74,7 +74,8 @@ class Rebalance:
             self._settled_ms = now_ms + SETTLE_MS
             self._totals.clear()
         is_among = any(name == self._name for name, _ in taking)
-        return is_among and len(taking) > 1 and now_ms >= self._settled_ms
+        # Without a root nobody keeps the roster.
+        return roster.root != "" and is_among and len(taking) > 1 and now_ms >= self._settled_ms
 
     def _share(self, roster: Roster, own: int, now_ms: int) -> float:
         """How many clients would be here, if all brokers had theirs."""

@@ -7,6 +7,8 @@ import contextlib
 import logging
 import random
 import socket
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import aiormq
@@ -15,13 +17,9 @@ from aiormq.connection import TCPTransportFactory
 from aiormq.exceptions import AMQPError, AuthenticationError, ConnectionClosed, ProbableAuthenticationError
 from pamqp.commands import Connection as ConnectionMethods
 
-from openclust.broker.control import CLUSTER_EXCHANGE
-from openclust.cluster.hello import Hello, introduce
+from openclust.cluster.outbox import CONTROL_CHANNEL, Outbox
 from openclust.shell.log import fields
-from openclust.wire.codec import method_frame
-from openclust.wire.frames import FRAME_MIN, content_frames
-from openclust.wire.methods import BasicPublish
-from openclust.wire.properties import Properties, encode_header
+from openclust.wire.frames import FRAME_MIN
 from openclust.wire.sasl import PEER
 
 if TYPE_CHECKING:
@@ -37,8 +35,9 @@ CONNECT_TIMEOUT_S = 2.0
 SILENCE_MAX_MS = 2_000
 """How long what was sent may stay without a sign of receipt, before the link is given up and dialled anew."""
 
-OUTBOX_FRAMES_MAX = 1_000
-CONTROL_CHANNEL = 1
+BATCHES_MAX = 1_000
+WRITING_BYTES_MAX = 1_048_576
+"""What the connection may hold unwritten before the rest waits in the outbox."""
 
 State = Literal["connecting", "connected", "refused"]
 
@@ -71,52 +70,72 @@ class _Transport(TCPTransportFactory):
 class _Dialled(aiormq.Connection):
     """An aiormq connection that introduces itself as a broker."""
 
-    FRAME_BUFFER_SIZE = OUTBOX_FRAMES_MAX
+    FRAME_BUFFER_SIZE = BATCHES_MAX
 
-    def __init__(self, url: str, hello: Hello, secret: str) -> None:
+    def __init__(self, url: str, introduction: Callable[[str], bytes]) -> None:
         super().__init__(url, transport_factory=_Transport())
-        self._hello = hello
-        self._secret = secret
+        self._introduction = introduction
 
     def _credentials_class(self, start_frame: ConnectionMethods.Start) -> Any:
         nonce = str(start_frame.server_properties.get("nonce", ""))
-        return _Introduction(introduce(self._hello, nonce, self._secret))
+        return _Introduction(self._introduction(nonce))
 
 
 class Link:
-    """Dials one peer for ever. What is sent while it is not connected is dropped: a later status says it all."""
+    """Dials one address for ever, and sends what is in `outbox` while it is connected: call `flush` when it is dirty.
 
-    def __init__(self, peer: str, address: str, hello: Hello, secret: str) -> None:
-        self.peer = peer
+    `on_up` is called with the largest frame that the peer takes, `on_down` when the link is lost.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        outbox: Outbox,
+        introduction: Callable[[str], bytes],
+        *,
+        on_up: Callable[[Link, int], None],
+        on_down: Callable[[Link], None],
+    ) -> None:
         self.address = address
+        self.outbox = outbox
         self.state: State = "connecting"
         self.error = ""
-        self.sent = 0
-        self.dropped = 0
-        self._hello = hello
-        self._secret = secret
+        self._introduction = introduction
+        self._on_up = on_up
+        self._on_down = on_down
         self._connection: _Dialled | None = None
-        self._task = asyncio.get_running_loop().create_task(self._dial())
-
-    def send(self, kind: str, body: bytes) -> None:
-        """Publish a control message to the peer."""
-        connection = self._connection
-        if connection is None:
-            return
-        header = encode_header(Properties(type=kind), len(body))
-        method = method_frame(CONTROL_CHANNEL, BasicPublish(exchange=CLUSTER_EXCHANGE))
-        frames = method + content_frames(CONTROL_CHANNEL, header, body, FRAME_MIN)
-        try:
-            connection.write_queue.put_nowait(ChannelFrame(payload=frames, should_close=False))
-        except asyncio.QueueFull:
-            self.dropped += 1
-            return
-        self.sent += 1
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._dial())
 
     @property
-    def waiting(self) -> int:
-        """Messages that the socket has not taken yet."""
-        return self._connection.write_queue.qsize() if self._connection is not None else 0
+    def peer(self) -> str:
+        return self.outbox.peer
+
+    @property
+    def frame_max(self) -> int:
+        assert self._connection is not None, "only a connected link has agreed on it"
+        return self._connection.connection_tune.frame_max or FRAME_MIN
+
+    def flush(self) -> None:
+        """Give the outbox to the connection, unless that has enough to write."""
+        connection = self._connection
+        if connection is None or self.outbox.waiting_bytes > WRITING_BYTES_MAX or not self.outbox.frames:
+            return
+        data = self.outbox.take()
+        drained = self._loop.create_future()
+        drained.add_done_callback(partial(self._drained, connection, len(data)))
+        try:
+            frame = ChannelFrame(payload=data, should_close=False, drain_future=drained)
+            connection.write_queue.put_nowait(frame)
+        except asyncio.QueueFull:
+            # It does not write at all: what was to be said in order is lost, and so is the link.
+            log.error("a link takes nothing: dialled anew", extra=fields(peer=self.peer, address=self.address))
+            self._loop.create_task(connection.close())
+
+    def _drained(self, connection: _Dialled, size: int, _: object) -> None:
+        if connection is self._connection:
+            self.outbox.waiting_bytes -= size
+            self.flush()
 
     async def _dial(self) -> None:
         backoff_s = BACKOFF_MIN_S
@@ -130,18 +149,27 @@ class Link:
                 self._failed(error)
             else:
                 backoff_s = BACKOFF_MIN_S
-                self._connection, self.state, self.error = connection, "connected", ""
-                log.info("linked", extra=fields(peer=self.peer, address=self.address))
-                with contextlib.suppress(AMQPError, OSError, ConnectionError):
-                    await connection.closing
-                self._connection, self.state = None, "connecting"
-                log.warning("link lost", extra=fields(peer=self.peer, address=self.address))
+                await self._stay(connection)
             # Not all brokers at once, and not in step.
             await asyncio.sleep(backoff_s * random.uniform(0.5, 1.0))
             backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
 
+    async def _stay(self, connection: _Dialled) -> None:
+        """Be connected, until that ends."""
+        self._connection, self.state, self.error = connection, "connected", ""
+        log.info("linked", extra=fields(peer=self.peer, address=self.address))
+        self._on_up(self, self.frame_max)
+        self.flush()
+        try:
+            with contextlib.suppress(AMQPError, OSError, ConnectionError):
+                await connection.closing
+        finally:
+            self._connection, self.state = None, "connecting"
+        log.warning("link lost", extra=fields(peer=self.peer, address=self.address))
+        self._on_down(self)
+
     async def _connect(self) -> _Dialled:
-        connection = _Dialled(f"amqp://{self.address}/?heartbeat=10", self._hello, self._secret)
+        connection = _Dialled(f"amqp://{self.address}/?heartbeat=10", self._introduction)
         await connection.connect()
         try:
             channel = await connection.channel(CONTROL_CHANNEL, publisher_confirms=False)
@@ -165,9 +193,10 @@ class Link:
         return task is not None and task.cancelling() > 0
 
     async def close(self) -> None:
+        connection, self._connection = self._connection, None
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
-        if self._connection is not None:
+        if connection is not None:
             with contextlib.suppress(Exception):
-                await asyncio.wait_for(self._connection.close(), 1.0)
+                await asyncio.wait_for(connection.close(), 1.0)

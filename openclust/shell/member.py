@@ -1,151 +1,254 @@
-"""This broker's part in its cluster, performed: ticks, links, the vote on disk, and what the election wants done."""
+"""This broker's part in its cluster, performed: ticks, links, and the vote on disk."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Any, assert_never
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from openclust.cluster.events import (
-    Answer,
-    CaughtUp,
-    Effect,
-    Follow,
-    NoRoot,
-    PersistVote,
-    Ready,
-    Resign,
-    Serve,
-    StepDown,
-    TakeOver,
-    Tell,
-    Tick,
-)
-from openclust.cluster.hello import Hello, digest
-from openclust.cluster.membership import Membership
-from openclust.cluster.status import Reign, Status
-from openclust.cluster.view import Role, Terms, begin, electorate, is_online, lease_end_ms, serves, vote_of, why_no_root
+from openclust.cluster.events import Ready, StepDown
+from openclust.cluster.hello import Hello, digest, introduce
+from openclust.cluster.membership import Bounds, Membership
+from openclust.cluster.outbox import Outbox
+from openclust.cluster.status import Reign
+from openclust.cluster.view import Role, Terms, begin, lease_end_ms
+from openclust.shell.cluster_snapshot import cluster_snapshot
+from openclust.shell.config_cluster import client_advertised, http_advertised, own_entry, peer_advertised
+from openclust.shell.identity import Identity
 from openclust.shell.votes import Votes
 
 if TYPE_CHECKING:
     from openclust.broker.connection import Connection
+    from openclust.shell.config import Config
     from openclust.shell.links import Link
     from openclust.shell.server import Server
 
 log = logging.getLogger("openclust.cluster")
 
+MB = 1_048_576
+DIGEST_EVERY_MS = 2_000
+
 
 class Member:
-    """Call `settle` after anything that may have told the membership something."""
+    """Call `begin_turn` before the broker settles, and `end_turn` after."""
 
     def __init__(self, server: Server) -> None:
         config = server.config
         self._server = server
         self._cluster = config.cluster
         self._loop = server.loop
-        primaries = list(config.cluster.primaries) or [config.name]
         self._votes = Votes(config.cluster.data_dir)
-        terms = Terms(
-            primaries=tuple(sorted(primaries)),
-            heartbeat_ms=config.cluster.heartbeat_ms,
-            start_grace_ms=config.cluster.start_grace_ms,
-        )
-        hello = Hello(
-            cluster_key=config.cluster_key,
-            name=config.name,
-            primaries=digest(primaries),
-            heartbeat_ms=terms.heartbeat_ms,
-        )
-        stamp_ms = time.time_ns() // 1_000_000
-        election = begin(terms, config.name, stamp_ms, server.now_ms(), self._votes.last)
-        self.membership = Membership(server.broker, hello, config.cluster.secret or "", election, config.redirect)
-        self._links: dict[str, Link] = {}
+        self._identity = Identity(config.cluster.data_dir)
+        self.membership = self._membership(config)
+        self.membership.client_addresses = {name: each.client for name, each in config.cluster.primaries.items()}
+        self.links: dict[str, Link] = {}
+        self._joining: list[Link] = []
         self._disk_failed = False
         self._lease: asyncio.TimerHandle | None = None
         self._tick: asyncio.TimerHandle | None = None
+        self._digest_ms = 0
+
+    def _membership(self, config: Config) -> Membership:
+        cluster = config.cluster
+        primaries = list(cluster.primaries) if own_entry(config) is not None else [config.name]
+        entry = own_entry(config)
+        hello = Hello(
+            cluster_key=config.cluster_key,
+            name=config.name,
+            role="secondary" if cluster.join else "primary",
+            primaries="" if cluster.join else digest(primaries),
+            heartbeat_ms=cluster.heartbeat_ms,
+            uuid=self._identity.uuid,
+            peer=entry.peer if entry is not None else "",
+        )
+        election = None
+        if not cluster.join:
+            terms = Terms(
+                primaries=tuple(sorted(primaries)),
+                heartbeat_ms=cluster.heartbeat_ms,
+                start_grace_ms=cluster.start_grace_ms,
+            )
+            stamp_ms = time.time_ns() // 1_000_000
+            election = begin(terms, config.name, stamp_ms, self._server.now_ms(), self._votes.last)
+        bounds = Bounds(
+            state_bytes_max=cluster.state_max_mb * MB,
+            log_entries_max=cluster.log_tail_max,
+            root_wait_ms=cluster.root_wait_ms,
+            waiting_bytes_max=cluster.waiting_mb_max * MB,
+            outbox_bytes_max=cluster.link_outbox_mb_max * MB,
+        )
+        return Membership(
+            self._server.broker,
+            hello,
+            cluster.secret or "",
+            election,
+            redirect=config.redirect,
+            bounds=bounds,
+            save_vote=self._is_on_disk,
+        )
+
+    # -- life
 
     def start(self) -> None:
-        """Dial the other primaries, and begin to elect."""
-        if len(self._cluster.primaries) > 1:
-            self._dial()
-        self.membership.tell(Ready(self._server.now_ms()))
+        """Dial the others, and begin to elect. The listeners are there."""
+        membership = self.membership
+        self._introduce_ourselves()
+        if not membership.is_alone:
+            self._warn()
+        if self._cluster.join:
+            self._joining = [self._new_link(address, self._unheard_outbox()) for address in self._cluster.join]
+        else:
+            membership.want_primaries({name: each.peer for name, each in self._cluster.primaries.items()})
+            membership.tell(Ready(self._server.now_ms()))
         self._on_tick()
 
-    def _dial(self) -> None:
-        # Not at the top: a broker of one needs no client library in its memory.
-        from openclust.shell.links import Link
+    def _introduce_ourselves(self) -> None:
+        server, config, membership = self._server, self._server.config, self.membership
+        membership.presences.own = msgspec.structs.replace(
+            membership.presences.own,
+            client=client_advertised(config, server.listeners[0].address),
+            http=http_advertised(config),
+            weight=config.redirect.weight,
+        )
+        if server.peer_address is not None:
+            peer = peer_advertised(config, server.peer_address)
+            membership.hello = msgspec.structs.replace(membership.hello, peer=peer)
 
-        secret = self._cluster.secret or ""
-        for name, addresses in sorted(self._cluster.primaries.items()):
-            if name != self.membership.hello.name:
-                self._links[name] = Link(name, addresses.peer, self.membership.hello, secret)
-        if not secret:
+    def _warn(self) -> None:
+        if not self._cluster.secret:
             log.warning("no cluster secret: peers are admitted from the loopback only")
-        if self._cluster.data_dir is None:
+        if self._cluster.data_dir is None and self.membership.is_primary:
             log.warning("no cluster.data_dir: votes are not on disk, a restarted broker could vote twice in an epoch")
 
-    def _on_tick(self) -> None:
-        self.membership.tell(Tick(self._server.now_ms()))
-        self.settle()
-        self._tick = self._loop.call_later(self._cluster.heartbeat_ms / 1_000, self._on_tick)
+    async def stop(self) -> None:
+        for timer in (self._tick, self._lease):
+            if timer is not None:
+                timer.cancel()
+        await asyncio.gather(*(link.close() for link in [*self.links.values(), *self._joining]))
 
-    def _on_lease_end(self) -> None:
-        self._lease = None
-        self.membership.tell(Tick(self._server.now_ms()))
-        self.settle()
+    # -- turns and time
 
-    def settle(self) -> None:
-        """Perform what the election wants done, in its order."""
+    def begin_turn(self) -> None:
+        self.membership.begin_turn()
+
+    def end_turn(self) -> None:
+        """Send what is to be sent."""
         membership = self.membership
-        while membership.effects:
-            effects, membership.effects = membership.effects, []
-            for effect in effects:
-                self._perform(effect)
-        self._watch_lease()
+        membership.end_turn()
+        if membership.peers_changed:
+            self._sync_links()
+        while membership.dirty:
+            dirty = list(membership.dirty)
+            membership.dirty.clear()
+            for outbox in dirty:
+                link = self.links.get(outbox.peer)
+                if link is not None:
+                    link.flush()
+        if self._lease is None and membership.is_root and not membership.is_alone:
+            self._watch_lease()
+
+    def _on_tick(self) -> None:
+        now_ms = self._server.broker.now_ms = self._server.now_ms()
+        self.membership.tick()
+        if now_ms - self._digest_ms >= DIGEST_EVERY_MS:
+            self._digest_ms = now_ms
+            self.membership.tell_digests()
+        self._tick = self._loop.call_later(self.membership.heartbeat_ms / 1_000, self._on_tick)
+        self._server.turn()
 
     def _watch_lease(self) -> None:
         """A root that is not heard resigns when its lease ends, not at its next heartbeat."""
-        if self._lease is not None:
-            self._lease.cancel()
-            self._lease = None
-        if self.membership.election.role is Role.ROOT and self._links:
-            left_ms = lease_end_ms(self.membership.election) + 1 - self._server.now_ms()
-            self._lease = self._loop.call_later(max(1, left_ms) / 1_000, self._on_lease_end)
+        self._lease = None
+        if self.membership.election.role is not Role.ROOT:
+            return
+        left_ms = lease_end_ms(self.membership.election) + 1 - self._server.now_ms()
+        if left_ms > 0:
+            # It will have been prolonged by then, most likely: looked at again, not set anew each time it is.
+            self._lease = self._loop.call_later(min(left_ms, 60_000) / 1_000, self._watch_lease)
+            return
+        self._server.broker.now_ms = self._server.now_ms()
+        self.membership.begin_turn()
+        self._server.turn()
 
-    def _perform(self, effect: Effect) -> None:
-        match effect:
-            case PersistVote():
-                self._is_on_disk(effect.vote)
-            case Tell():
-                for link in self._links.values():
-                    self._send(link, effect.status)
-            case Answer():
-                self._send(self._links[effect.name], effect.status)
-            case TakeOver():
-                # There is no log to catch up with yet.
-                if self._is_on_disk(self.membership.election.vote):
-                    self.membership.tell(CaughtUp(self._server.now_ms(), effect.epoch))
-            case Serve():
-                log.info("root of epoch %d", effect.epoch)
-            case Resign():
-                log.warning("no root any more, of epoch %d: %s", effect.epoch, effect.reason)
-            case Follow():
-                log.info("%s is root of epoch %d", effect.reign.root, effect.reign.epoch)
-            case NoRoot():
-                log.warning("the root %s of epoch %d is not heard any more", effect.last.root, effect.last.epoch)
-            case _:
-                assert_never(effect)
+    # -- links
 
-    def _send(self, link: Link, status: Status) -> None:
-        if self._is_on_disk(status.vote):
-            link.send("status", msgspec.msgpack.encode(status))
+    def _unheard_outbox(self) -> Outbox:
+        """For a link to a broker whose name is not known yet: nothing is said there."""
+        return Outbox("", [], 0)
 
-    def _is_on_disk(self, vote: Reign | None) -> bool:
+    def _new_link(self, address: str, outbox: Outbox) -> Link:
+        # Not at the top: a broker of one needs no client library in its memory.
+        from openclust.shell.links import Link
+
+        return Link(address, outbox, self._introduction, on_up=self._link_up, on_down=self._link_down)
+
+    def _introduction(self, nonce: str) -> bytes:
+        return introduce(self.membership.hello, nonce, self._cluster.secret or "")
+
+    def _link_up(self, link: Link, frame_max: int) -> None:
+        if link.peer:
+            self._server.broker.now_ms = self._server.now_ms()
+            self.membership.link_up(link.peer, frame_max)
+            self._server.turn_soon()
+
+    def _link_down(self, link: Link) -> None:
+        if link.peer:
+            self._server.broker.now_ms = self._server.now_ms()
+            self.membership.link_down(link.peer)
+            self._server.turn_soon()
+
+    def _sync_links(self) -> None:
+        """Dial whom the membership wants as peers, and no others."""
+        membership = self.membership
+        membership.peers_changed = False
+        for name, address in membership.peers.items():
+            link = self.links.get(name)
+            if link is not None and link.address == address:
+                continue
+            if link is not None:
+                self._end(link)
+            self._link_to(name, address)
+        for name in [name for name in self.links if name not in membership.peers]:
+            self._end(self.links.pop(name))
+        for link in self._joining if membership.peers else ():
+            # It has brought us here; now the broker behind it has a name, and perhaps another address.
+            self._end(link)
+        self._joining = [] if membership.peers else self._joining
+
+    def _link_to(self, name: str, address: str) -> None:
+        outbox = self.membership.outbox(name)
+        known = next((link for link in self._joining if link.address == address), None)
+        if known is None:
+            self.links[name] = self._new_link(address, outbox)
+            return
+        self._joining.remove(known)
+        known.outbox = outbox
+        self.links[name] = known
+        if known.state == "connected":
+            self.membership.link_up(name, known.frame_max)
+
+    def _end(self, link: Link) -> None:
+        if link.peer:
+            self.membership.link_down(link.peer)
+        task = self._loop.create_task(link.close())
+        task.add_done_callback(partial(self._ended, task))
+
+    def _ended(self, task: asyncio.Task[None], _: object) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            log.warning("a link did not end well: %s", task.exception())
+
+    def connection_lost(self, connection: Connection) -> None:
+        self.membership.connection_lost(connection)
+
+    # -- the disk
+
+    def _is_on_disk(self, vote: Reign) -> bool:
         """Whether the vote would survive us, after another try to write it. Until then nobody may hear of it."""
-        if vote is None or vote == self._votes.last:
+        if vote == self._votes.last:
             return True
         try:
             self._votes.save(vote)
@@ -159,99 +262,21 @@ class Member:
             self._disk_failed = True
             return False
         self._disk_failed = False
+        self._identity.save(self.membership.hello.uuid)
         return True
 
-    def connection_lost(self, connection: Connection) -> None:
-        self.membership.connection_lost(connection)
-
-    def step_down(self, reason: str) -> bool:
-        """Stop being root; whether it was."""
-        was_root = self.membership.election.role in (Role.ROOT, Role.TAKING_OVER)
-        self.membership.tell(StepDown(self._server.now_ms(), reason))
-        self.settle()
-        return was_root
-
-    async def stop(self) -> None:
-        for timer in (self._tick, self._lease):
-            if timer is not None:
-                timer.cancel()
-        await asyncio.gather(*(link.close() for link in self._links.values()))
+    # -- operators
 
     def snapshot(self) -> dict[str, Any]:
         """What is known of the cluster here."""
-        election = self.membership.election
-        there = electorate(election)
-        reign = election.reign
-        given = sum(1 for name in there if reign is not None and self._agrees(name))
-        return {
-            "cluster_key": self.membership.hello.cluster_key,
-            "name": election.name,
-            # Until the timer of its lease comes round, a root that nobody hears has not resigned yet.
-            "role": Role.ELECTOR.value if self._is_lapsed() else election.role.value,
-            "root": reign.root if reign else None,
-            "epoch": reign.epoch if reign else election.status().epoch,
-            "seniority_ms": election.seniority.stamp_ms,
-            "votes": {"given": given, "electorate": len(there), "defined": len(election.terms.primaries)},
-            "why_no_root": [{"peer": peer, "reason": reason} for peer, reason in why_no_root(election)],
-            "brokers": [self._shown(name) for name in election.terms.primaries],
-            "links": [
-                {
-                    "peer": link.peer,
-                    "state": link.state,
-                    "error": link.error,
-                    "sent": link.sent,
-                    "dropped": link.dropped,
-                    "waiting": link.waiting,
-                }
-                for link in self._links.values()
-            ],
-            "connections": self._server.broker.open_count(),
-            "queues": self._server.broker.queue_count,
-        }
+        return cluster_snapshot(self, self._server.now_ms())
 
-    def _is_lapsed(self) -> bool:
-        election = self.membership.election
-        return election.role is Role.ROOT and not serves(election, self._server.now_ms())
-
-    def _agrees(self, name: str) -> bool:
-        """Whether a primary voted for the root there is, or follows it."""
-        election = self.membership.election
-        if name == election.name:
-            return True
-        peer = election.peers.get(name)
-        return peer is not None and election.reign in (vote_of(election, name), peer.status.reign)
-
-    def _shown(self, name: str) -> dict[str, Any]:
-        election = self.membership.election
-        peer = election.peers.get(name)
-        if name == election.name:
-            status, heard_ms, online = election.status(), self._server.now_ms(), True
-        elif peer is not None:
-            status, heard_ms, online = peer.status, peer.heard_ms, is_online(election, name)
-        else:
-            status, heard_ms, online = None, 0, False
-        addresses = self._cluster.primaries.get(name)
-        return {
-            "name": name,
-            "role": _role(status, online),
-            "online": online,
-            "address": addresses.client if addresses else self._own_address(),
-            "http": f"http://{addresses.http}" if addresses and addresses.http else "",
-            "seniority_ms": status.seniority.stamp_ms if status else None,
-            "vote": msgspec.to_builtins(status.vote) if status and status.vote else None,
-            "heard_ms_ago": self._server.now_ms() - heard_ms if status else None,
-        }
-
-    def _own_address(self) -> str:
-        host, port = self._server.listeners[0].address
-        return f"{host}:{port}"
-
-
-def _role(status: Status | None, online: bool) -> str:
-    if status is None:
-        return "never heard"
-    if not online:
-        return "offline"
-    if status.reign is not None:
-        return "root" if status.reign.root == status.name else "backup"
-    return "starting" if status.phase == "starting" else "elector"
+    def step_down(self, reason: str) -> bool:
+        """Stop being root; whether it was."""
+        membership = self.membership
+        if not membership.is_primary:
+            return False
+        was_root = membership.election.role in (Role.ROOT, Role.TAKING_OVER)
+        membership.tell(StepDown(self._server.now_ms(), reason))
+        self._server.turn_soon()
+        return was_root

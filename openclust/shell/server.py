@@ -66,6 +66,7 @@ class Server:
             random_name=lambda: secrets.token_urlsafe(16),
             memory_high_bytes=high_watermark_bytes(config.limits.memory_high_watermark),
             cluster_name=config.cluster_key,
+            name=config.name,
             mechanisms=config.auth.mechanisms,
             guest_from_loopback_only=config.auth.guest_from_loopback_only,
         )
@@ -113,9 +114,9 @@ class Server:
         """Finish what was begun: effects in their order, then every outbox that has something, each once."""
         self._turn_planned = False
         broker = self.broker
+        self.member.begin_turn()
         broker.settle()
-        if self.member.membership.effects:
-            self.member.settle()
+        self.member.end_turn()
         if broker.effects:
             effects, broker.effects = broker.effects, []
             for effect in effects:

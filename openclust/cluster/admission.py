@@ -1,0 +1,81 @@
+"""Which brokers may speak to this one, and on which connection each does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from openclust.broker.access import Permission, User
+from openclust.cluster.hello import Hello, Introduction, difference, is_proven
+from openclust.wire.errors import ACCESS_REFUSED, CONNECTION_FORCED, NOT_ALLOWED, SYNTAX_ERROR, ConnectionError
+
+if TYPE_CHECKING:
+    from openclust.broker.connection import Connection
+
+PEER_PREFIX = "peer:"
+"""Logins of brokers are named so: no user of the users file can be mistaken for one."""
+
+_EVERYTHING = {"": Permission(configure="^$", write="^amq\\.cluster$", read="^$")}
+
+
+class Admission:
+    """Without a secret only peers on the loopback are admitted, or those with a certificate of the cluster's own."""
+
+    def __init__(self, secret: str, own: Callable[[], Hello]) -> None:
+        self._secret = secret
+        self._own = own
+        self.connections: dict[str, Connection] = {}
+        self.hellos: dict[str, Hello] = {}
+
+    def admit(self, connection: Connection, response: bytes) -> Hello:
+        """What the peer says of itself, now that it is believed; ConnectionError names what is wrong with it."""
+        try:
+            introduction = msgspec.json.decode(response, type=Introduction)
+        except msgspec.DecodeError as error:
+            raise ConnectionError(SYNTAX_ERROR, "a peer introduced itself in another way") from error
+        self._demand_proof(connection, introduction)
+        hello = introduction.hello
+        problem = difference(self._own(), hello)
+        if problem is not None:
+            raise ConnectionError(NOT_ALLOWED, problem)
+        name = hello.name
+        older = self.connections.get(name)
+        self.connections[name] = connection
+        self.hellos[name] = hello
+        if older is not None:
+            # What is still to be read of it is older than what the new link brings.
+            older.close(CONNECTION_FORCED, "CONNECTION_FORCED - a newer link of the same broker takes its place")
+        return hello
+
+    def _demand_proof(self, connection: Connection, introduction: Introduction) -> None:
+        if connection.peer.certificate_name:
+            # TLS has checked that the cluster's authority signed it.
+            return
+        if self._secret:
+            if not is_proven(introduction, connection.nonce, self._secret):
+                raise ConnectionError(ACCESS_REFUSED, "the peer does not hold this cluster's secret")
+        elif not connection.peer.is_loopback:
+            raise ConnectionError(ACCESS_REFUSED, "without a cluster secret, peers are admitted from the loopback only")
+
+    def lost(self, connection: Connection) -> Hello | None:
+        """A connection has ended: whose it was, if it was a peer's last."""
+        name = peer_name(connection)
+        if self.connections.get(name) is not connection:
+            return None
+        del self.connections[name]
+        return self.hellos.pop(name)
+
+
+def login(name: str) -> User:
+    """The user that a broker is here."""
+    return User(name=PEER_PREFIX + name, type="cluster", permissions=_EVERYTHING)
+
+
+def peer_name(connection: Connection) -> str:
+    """The broker whose link this is; empty where it is a client's."""
+    user: User | None = getattr(connection, "user", None)
+    if user is None or not connection.peer.is_peer:
+        return ""
+    return user.name.removeprefix(PEER_PREFIX)

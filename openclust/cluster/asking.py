@@ -1,0 +1,185 @@
+"""Questions that only the root can answer: sent to it, sent again to the next one, and not for ever."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from openclust.broker.change_codec import decode_change
+from openclust.broker.changes import Counts
+from openclust.broker.cluster_port import Done
+from openclust.broker.declaring import counted
+from openclust.broker.queue import Queue
+from openclust.cluster.messages import (
+    Answer,
+    Ask,
+    Consume,
+    Define,
+    Failure,
+    Get,
+    Inspect,
+    Purge,
+    Question,
+    heard,
+)
+from openclust.cluster.status import Position
+from openclust.wire.errors import RESOURCE_ERROR, AmqpError, ChannelError, ConnectionError
+
+if TYPE_CHECKING:
+    from openclust.cluster.membership import Membership
+
+PENDING_MAX = 100_000
+
+
+class _Pending(msgspec.Struct):
+    question: Question
+    done: Done
+    since_ms: int
+
+
+class Asking:
+    """`done` of a question is called with the root's `Answer`, or with an AmqpError. Call `tick` now and then."""
+
+    def __init__(self, membership: Membership, *, wait_ms: int) -> None:
+        self._cluster = membership
+        self._broker = membership.broker
+        self._wait_ms = wait_ms
+        self._number = 0
+        self._pending: dict[int, _Pending] = {}
+        self._early: list[tuple[Position, Done, Answer]] = []
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def ask(self, question: Question, done: Done) -> None:
+        """Ask the root, as soon as there is one."""
+        if len(self._pending) >= PENDING_MAX:
+            done(ChannelError(RESOURCE_ERROR, f"{PENDING_MAX} requests wait for the root, the most that may"))
+            return
+        self._number += 1
+        self._pending[self._number] = _Pending(question, done, self._broker.now_ms)
+        self._send(self._number, question)
+
+    def _send(self, number: int, question: Question) -> None:
+        cluster = self._cluster
+        if cluster.is_root:
+            self._answer_here(number, question)
+        elif cluster.root:
+            cluster.send(cluster.root, Ask(number=number, question=question))
+
+    def _answer_here(self, number: int, question: Question) -> None:
+        """This broker has become root itself."""
+        self.decide(self._cluster.name, question, lambda answer: self.answered(self._cluster.name, answer), number)
+
+    def root_changed(self) -> None:
+        """There is another root, or another link to it: what is not answered yet is asked again."""
+        for number, pending in list(self._pending.items()):
+            self._send(number, pending.question)
+
+    def answered(self, peer: str, answer: Answer) -> None:
+        if peer != self._cluster.root:
+            return
+        pending = self._pending.pop(answer.number, None)
+        if pending is None:
+            if answer.fetched is not None:
+                # It was asked twice, by a new link; nobody waits for the second message.
+                self._cluster.distant.unexpected(peer, answer.fetched)
+            return
+        failure = answer.failure
+        if failure is not None:
+            error = ConnectionError if failure.closes_connection else ChannelError
+            pending.done(error(failure.code, failure.text))
+        elif answer.position > self._cluster.replica.position:
+            # What the answer speaks of is not here yet.
+            self._early.append((answer.position, pending.done, answer))
+        else:
+            pending.done(answer)
+
+    def log_is_at(self, position: Position) -> None:
+        if not self._early:
+            return
+        early, self._early = self._early, []
+        for wanted, done, answer in early:
+            if wanted <= position:
+                done(answer)
+            else:
+                self._early.append((wanted, done, answer))
+
+    def tick(self) -> None:
+        """Give up what has waited too long."""
+        if not self._pending:
+            return
+        oldest_ms = self._broker.now_ms - self._wait_ms
+        for number, pending in list(self._pending.items()):
+            if pending.since_ms > oldest_ms:
+                return
+            del self._pending[number]
+            pending.done(ChannelError(RESOURCE_ERROR, no_root(self._cluster, self._wait_ms)))
+
+    # -- the root
+
+    def asked(self, peer: str, ask: Ask) -> None:
+        """A broker asks; where this is no root any more, it will ask another."""
+        if self._cluster.is_root:
+            self.decide(peer, ask.question, lambda answer: self._reply(peer, answer), ask.number)
+
+    def _reply(self, peer: str, answer: Answer) -> None:
+        self._cluster.send(peer, answer)
+
+    def decide(self, peer: str, question: Question, reply: Done, number: int) -> None:
+        """Answer a question, now or later."""
+        match question:
+            case Define():
+                self._define(decode_change(question.change), reply, number)
+                return
+            case Consume() | Get():
+                try:
+                    reply(self._cluster.proxies.ask(peer, question, number))
+                except AmqpError as error:
+                    reply(failed(number, error))
+                return
+            case Purge() | Inspect():
+                pass
+        try:
+            queue = self._broker.vhost(heard(question.vhost)).queue(heard(question.queue))
+        except AmqpError as error:
+            reply(failed(number, error))
+            return
+        if isinstance(question, Purge):
+            reply(Answer(number=number, count=queue.purge()))
+        else:
+            queue.touch()
+            reply(Answer(number=number, counts=counted(queue)))
+
+    def _define(self, change: Any, reply: Done, number: int) -> None:
+        def done(result: Any) -> None:
+            if isinstance(result, AmqpError):
+                reply(failed(number, result))
+                return
+            position = self._cluster.replica.position
+            counts = counted(result) if isinstance(result, Queue) else None
+            count = result if isinstance(result, int) else 0
+            reply(Answer(number=number, count=count, counts=counts, position=position))
+
+        self._cluster.replica.define(change, done, for_other=True)
+
+
+def failed(number: int, error: AmqpError) -> Answer:
+    return Answer(
+        number=number, failure=Failure(error.code, error.text, closes_connection=isinstance(error, ConnectionError))
+    )
+
+
+def defined(answer: Answer | AmqpError) -> Counts | int | AmqpError:
+    """What `perform` would have returned, as far as it is of use elsewhere."""
+    if isinstance(answer, AmqpError):
+        return answer
+    return answer.counts if answer.counts is not None else answer.count
+
+
+def no_root(cluster: Membership, wait_ms: int) -> str:
+    root = cluster.root
+    if root:
+        return f"the root {root} did not answer for {wait_ms} ms"
+    return f"the cluster has had no root for {wait_ms} ms (openclust why-no-root tells why)"

@@ -1,0 +1,88 @@
+"""Who is there: every broker tells the primaries of itself, and the root tells everybody of all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from openclust.cluster.messages import Presence, RosterTold
+from openclust.cluster.roster import BrokerInfo, Partition, Roster
+
+if TYPE_CHECKING:
+    from openclust.cluster.membership import Membership
+
+TELL_EVERY_MS = 1_000
+SILENT_MAX_MS = 3_000
+
+
+class _Heard(msgspec.Struct):
+    info: BrokerInfo
+    at_ms: int
+
+
+class Presences:
+    """`own` says what this broker is; the shell fills in addresses and weight. Call `tick` every heartbeat."""
+
+    def __init__(self, membership: Membership, partition: Partition) -> None:
+        self._cluster = membership
+        self.own = BrokerInfo(name=membership.name, partition=partition, client="")
+        self._heard: dict[str, _Heard] = {}
+        self._told_ms = -TELL_EVERY_MS
+        self._roster_ms = -TELL_EVERY_MS
+
+    def now(self) -> BrokerInfo:
+        """This broker, as it is now."""
+        cluster = self._cluster
+        return msgspec.structs.replace(
+            self.own,
+            connections=cluster.client_count(),
+            queues=cluster.broker.queue_count,
+            is_draining=cluster.is_draining,
+        )
+
+    def tick(self) -> None:
+        now_ms = self._cluster.broker.now_ms
+        if now_ms - self._told_ms >= TELL_EVERY_MS:
+            self._told_ms = now_ms
+            for name in self._cluster.primaries:
+                self.tell(name)
+        if self._cluster.is_root:
+            self._tell_roster(now_ms)
+        elif not self._cluster.root and self._cluster.roster.root:
+            self._cluster.roster = msgspec.structs.replace(self._cluster.roster, root="")
+
+    def tell(self, name: str) -> None:
+        self._cluster.send(name, Presence(info=self.now()))
+
+    def heard(self, peer: str, message: Presence) -> None:
+        if message.info.name == peer:
+            self._heard[peer] = _Heard(message.info, self._cluster.broker.now_ms)
+
+    def info(self, name: str) -> BrokerInfo | None:
+        """What a broker last said of itself, here or by way of the root."""
+        heard = self._heard.get(name)
+        return heard.info if heard is not None else self._cluster.roster.find(name)
+
+    def gone(self, name: str) -> None:
+        self._heard.pop(name, None)
+
+    def _tell_roster(self, now_ms: int) -> None:
+        """At once where somebody came or went, else once a second."""
+        cluster = self._cluster
+        infos = {cluster.name: self.now()}
+        for name, heard in self._heard.items():
+            if now_ms - heard.at_ms < SILENT_MAX_MS and cluster.is_there(name):
+                infos[name] = heard.info
+        roster = Roster(root=cluster.name, brokers=tuple(infos[name] for name in sorted(infos)))
+        before = cluster.roster
+        is_new = (before.root, [each.name for each in before.brokers]) != (roster.root, sorted(infos))
+        if is_new or now_ms - self._roster_ms >= TELL_EVERY_MS:
+            self._roster_ms = now_ms
+            cluster.roster = roster
+            for name in cluster.outboxes:
+                cluster.send(name, RosterTold(roster=roster))
+
+    def told(self, peer: str, message: RosterTold) -> None:
+        if peer == self._cluster.root:
+            self._cluster.roster = message.roster

@@ -1,0 +1,280 @@
+"""How messages cross to other brokers: as they came, on a channel of the link that tells what they may reach.
+
+A message reaches each broker at most once, and never the one that it came from: an application's message goes to every
+broker that wants it, one that came over a link goes no further, unless it is a secondary's: that primary which it was
+given to passes it on to the other secondaries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntFlag
+from typing import TYPE_CHECKING
+
+from openclust.broker.channel import Channel
+from openclust.broker.fanout import fan_out
+from openclust.broker.message import Message
+from openclust.broker.publishing import PUBLISH_PREFIX, copy_keys, without_blind_copies
+from openclust.broker.queue import Queue
+from openclust.broker.remote import RemoteBroker
+from openclust.broker.reply import REPLY_PREFIX
+from openclust.broker.routing import Route, find_queues
+from openclust.cluster.interest import OTHERS
+from openclust.cluster.messages import Lane, Settled, heard, said
+from openclust.cluster.outbox import SOURCE_LANE_MIN
+from openclust.wire.codec import decode_method
+from openclust.wire.errors import AmqpError
+from openclust.wire.frames import ENVELOPE, FRAME_METHOD, content_frames
+from openclust.wire.methods import BasicPublish
+from openclust.wire.properties import HEADERS, decode_properties
+
+if TYPE_CHECKING:
+    from openclust.broker.connection import Connection
+    from openclust.broker.remote import Outlet
+    from openclust.broker.vhost import VirtualHost
+    from openclust.cluster.membership import Membership
+    from openclust.cluster.outbox import Outbox
+
+FIRST_LANE = 2
+ROUTES_MAX = 20_000
+
+
+class Reach(IntFlag):
+    """What the messages of a lane may reach. With CONFIRM, its sender is told what became of each."""
+
+    PRIVATE = 1
+    SHARED = 2
+    PASS_ON = 4
+    CONFIRM = 8
+
+
+class Lanes:
+    """The channel numbers for each kind of message: the same on every link, so that the frames are too."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[Reach, str], int] = {}
+
+    def number(self, reach: Reach, vhost: str) -> int:
+        number = self._numbers.get((reach, vhost))
+        if number is None:
+            number = FIRST_LANE + len(self._numbers)
+            assert number < SOURCE_LANE_MIN, "more virtual hosts than there are channels"
+            self._numbers[reach, vhost] = number
+        return number
+
+    def open(self, outbox: Outbox, reach: Reach, vhost: str) -> int:
+        """The channel for such messages, and the peer knows it."""
+        number = self.number(reach, vhost)
+        if number not in outbox.opened:
+            outbox.open_lane(Lane(number=number, vhost=said(vhost), flags=int(reach)))
+        return number
+
+
+def frames(lane: int, frame_max: int, message: Message, *, redelivered: bool = False) -> bytes:
+    """A message as basic.publish on that channel. On a consumer's lane, `mandatory` says that it is redelivered."""
+    # A delivery's suffix is redelivered, exchange, routing key and a frame end; a publish begins with a ticket.
+    payload = b"%b\0\0%b%c" % (PUBLISH_PREFIX, message.suffix[1:-1], redelivered)
+    return b"%b%b\xce%b" % (
+        ENVELOPE.pack(FRAME_METHOD, lane, len(payload)),
+        payload,
+        content_frames(lane, message.header, message.body, frame_max),
+    )
+
+
+class Spread:
+    """In a route, all other brokers that want its messages for private queues: each once."""
+
+    direct = None
+    is_alive = True
+    name = "(other brokers)"
+
+    def __init__(self, relay: Relay, vhost: str, sends: list[tuple[Outbox, Reach]]) -> None:
+        self._relay = relay
+        self._vhost = vhost
+        self._sends = sends
+
+    def publish(self, message: Message) -> bool:
+        data = b""
+        shape = (-1, -1)
+        for outbox, reach in self._sends:
+            if not outbox.is_up:
+                outbox.dropped += 1
+                continue
+            lane = self._relay.lanes.open(outbox, reach, self._vhost)
+            if shape != (lane, outbox.frame_max):
+                shape = (lane, outbox.frame_max)
+                data = frames(*shape, message)
+            outbox.relay_transient(data)
+        return True
+
+
+class Relay:
+    """The rules: where a message goes from here."""
+
+    def __init__(self, membership: Membership) -> None:
+        self._cluster = membership
+        self.lanes = Lanes()
+
+    def reach(self, vhost: VirtualHost, targets: Iterable[Queue | RemoteBroker]) -> tuple[list[Queue | Outlet], bool]:
+        """Where an application's message goes, here and to private queues elsewhere; whether the root must have it."""
+        here: list[Queue | Outlet] = []
+        remotes: list[RemoteBroker] = []
+        forward = False
+        for target in targets:
+            if isinstance(target, RemoteBroker):
+                remotes.append(target)
+            elif target.owner is not None or self._cluster.is_root:
+                here.append(target)
+            else:
+                forward = True
+        if remotes:
+            sends = self._sends([each.name for each in remotes], forward)
+            if sends:
+                here.append(Spread(self, vhost.name, sends))
+        return here, forward
+
+    def _sends(self, names: list[str], forward: bool) -> list[tuple[Outbox, Reach]]:
+        cluster = self._cluster
+        # One copy serves both reasons: what is forwarded to the root is for its private queues too.
+        served = cluster.root if forward and cluster.root_outbox() is not None else ""
+        passes_on = cluster.relaying_primary() if OTHERS in names else ""
+        sends = []
+        for name in sorted({*names, passes_on} - {OTHERS, "", served}):
+            outbox = cluster.outboxes.get(name)
+            if outbox is not None:
+                sends.append((outbox, Reach.PRIVATE | (Reach.PASS_ON if name == passes_on else 0)))
+        return sends
+
+    def reply_outlet(self, address: str) -> Outlet | None:
+        """The way to the broker that a reply address names: it is the part behind the prefix."""
+        name = address.removeprefix(REPLY_PREFIX).rpartition(".")[0]
+        cluster = self._cluster
+        if not name or name == cluster.name:
+            return None
+        outbox = cluster.outboxes.get(name)
+        if outbox is not None:
+            return Spread(self, "/", [(outbox, Reach.PRIVATE)])
+        first = cluster.outboxes.get(cluster.relaying_primary())
+        return None if first is None else Spread(self, "/", [(first, Reach.PASS_ON)])
+
+
+class RelayLane(Channel):
+    """The receiving end of a lane: one kind of message, from one broker, in one virtual host."""
+
+    __slots__ = ("_cluster", "_sender", "_unroutable", "_verdicts", "_vhost", "count", "lane", "reach")
+
+    def __init__(self, connection: Connection, membership: Membership, sender: str, lane: Lane) -> None:
+        super().__init__(connection, lane.number)
+        self._cluster = membership
+        self._sender = sender
+        self._vhost: VirtualHost | None = None
+        self.lane = lane
+        self.reach = Reach(lane.flags)
+        self.routes = {}
+        self.count = 0
+        self._verdicts: list[tuple[int, int, bool]] = []
+        self._unroutable: list[int] = []
+
+    def publish(self, arguments: bytes, header: bytes, body: bytes) -> None:
+        """A message from another broker, which has looked at it already."""
+        self.count += 1
+        if self.reach & Reach.SHARED and not self._cluster.is_root:
+            # Who sent it will know by now, or soon, and give it to the new root if it has to be told.
+            self._cluster.misdirected += 1
+        route = self.routes.get(arguments)
+        if route is None or (header[12] << 8 | header[13]) & route.watch:
+            route, header = self._resolve(arguments, header, body)
+        broker = self.broker
+        accepted = fan_out(route, header, body, broker.dirty)
+        broker.turn_bytes += (len(body) + 200) * len(route.queues)
+        if self.reach & Reach.CONFIRM:
+            if not route.is_plain:
+                self._unroutable.append(self.count)
+            self._settle(accepted)
+
+    def _settle(self, accepted: bool) -> None:
+        verdicts = self._verdicts
+        if not verdicts:
+            self.broker.confirming.append(self)
+        elif verdicts[-1][2] is accepted:
+            verdicts[-1] = (verdicts[-1][0], self.count, accepted)
+            return
+        verdicts.append((self.count, self.count, accepted))
+
+    def _resolve(self, arguments: bytes, header: bytes, body: bytes) -> tuple[Route, bytes]:
+        method = decode_method(PUBLISH_PREFIX + arguments)
+        assert isinstance(method, BasicPublish), "the prefix is basic.publish's"
+        key = method.routing_key
+        if not method.exchange and key.startswith(REPLY_PREFIX):
+            return self._reply_route(key), header
+        vhost = self._look_up_vhost()
+        exchange = None if vhost is None else vhost.exchanges.get(method.exchange)
+        if vhost is None or exchange is None:
+            return Route(method.exchange, key, []), header
+        targets, by_headers = find_queues(vhost, exchange, (key,))
+        route = Route(method.exchange, key, self._reached(targets), watch=0xFFFF if by_headers else HEADERS)
+        if len(self.routes) >= ROUTES_MAX:
+            self.routes.clear()
+        self.routes[arguments] = route
+        if not (header[12] << 8 | header[13]) & route.watch:
+            return route, header
+        try:
+            properties = decode_properties(header)
+            keys = copy_keys(properties.headers)
+        except AmqpError as error:
+            self.broker.note("error", "a relayed message is damaged", text=error.reply_text, peer=self._sender)
+            return Route(method.exchange, key, []), header
+        if keys or by_headers:
+            targets, _ = find_queues(vhost, exchange, (key, *keys), properties.headers or {})
+            route = Route(method.exchange, key, self._reached(targets))
+        if properties.headers and "BCC" in properties.headers:
+            header = without_blind_copies(properties, len(body))[1]
+        return route, header
+
+    def _look_up_vhost(self) -> VirtualHost | None:
+        """The virtual host of that name, which may be another one than before."""
+        vhost = self.broker.vhosts.get(heard(self.lane.vhost))
+        if vhost is not self._vhost:
+            self._vhost = vhost
+            # Changes of the topology clear these too.
+            key = f"link of {self._sender} for {int(self.reach)}"
+            self.routes = {} if vhost is None else vhost.routes_for(key)
+        return vhost
+
+    def _reply_route(self, address: str) -> Route:
+        reply = self.broker.replies.get(address)
+        if reply is not None:
+            return Route("", address, [reply])
+        outlet = self._cluster.relay.reply_outlet(address) if self.reach & Reach.PASS_ON else None
+        return Route("", address, [] if outlet is None else [outlet])
+
+    def _reached(self, targets: Iterable[Queue | RemoteBroker]) -> list[Queue | Outlet]:
+        """Of all that the exchanges name, what this lane's messages may reach."""
+        cluster = self._cluster
+        found: list[Queue | Outlet] = []
+        sends: list[tuple[Outbox, Reach]] = []
+        for target in targets:
+            if isinstance(target, RemoteBroker):
+                if self.reach & Reach.PASS_ON and target.name != self._sender and cluster.is_secondary(target.name):
+                    sends.append((cluster.outboxes[target.name], Reach.PRIVATE))
+            elif target.owner is not None:
+                if self.reach & Reach.PRIVATE:
+                    found.append(target)
+            elif self.reach & Reach.SHARED and cluster.is_root:
+                found.append(target)
+        if sends:
+            found.append(Spread(cluster.relay, heard(self.lane.vhost), sorted(sends, key=lambda send: send[0].peer)))
+        return found
+
+    def send_confirms(self) -> None:
+        """Tell what became of what came, if this broker may still say so."""
+        verdicts, self._verdicts = self._verdicts, []
+        unroutable, self._unroutable = self._unroutable, []
+        if verdicts and self._cluster.is_root:
+            lane = self.lane
+            settled = Settled(lane=lane.number, run=lane.run, verdicts=verdicts, unroutable=unroutable)
+            self._cluster.send(self._sender, settled)
+
+    def release(self) -> None:
+        """Nothing is kept here but routes, which its broker forgets with the link."""
+        self.consumers = None

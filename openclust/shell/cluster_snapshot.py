@@ -1,0 +1,150 @@
+"""What one broker knows of its cluster, for people: the one text behind the API, the command line and the dashboard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from openclust.cluster.status import Status
+from openclust.cluster.view import Role, electorate, is_online, serves, vote_of, why_no_root
+
+if TYPE_CHECKING:
+    from openclust.cluster.membership import Membership
+    from openclust.shell.links import Link
+    from openclust.shell.member import Member
+
+
+def cluster_snapshot(member: Member, now_ms: int) -> dict[str, Any]:
+    membership = member.membership
+    broker = membership.broker
+    interests = membership.interests
+    position = membership.replica.position
+    return {
+        "cluster_key": membership.hello.cluster_key,
+        "cluster_uuid": membership.hello.uuid or None,
+        "name": membership.name,
+        "role": _own_role(membership, now_ms),
+        "root": membership.root or None,
+        "epoch": membership.epoch or (membership.election.status().epoch if membership.is_primary else 0),
+        "seniority_ms": membership.election.seniority.stamp_ms if membership.is_primary else None,
+        "position": {"epoch": position.epoch, "sequence": position.sequence},
+        "votes": _votes(membership) if membership.is_primary else None,
+        "why_no_root": _why_no_root(membership),
+        "brokers": [_shown(membership, name, now_ms) for name in _names(membership)],
+        "links": [_link(membership, link) for _, link in sorted(member.links.items())],
+        "connections": membership.client_count(),
+        "queues": broker.queue_count,
+        "meta_bindings": {
+            "held": sum(held.count for held in interests.held.values()),
+            "told": len(interests.own.counts),
+            "repaired": interests.repaired,
+        },
+        "waiting_for_root": {"messages": membership.forwarding.waiting, "requests": len(membership.asking)},
+        "is_draining": membership.is_draining,
+    }
+
+
+def _own_role(membership: Membership, now_ms: int) -> str:
+    if not membership.is_primary:
+        return "secondary"
+    election = membership.election
+    # Until the timer of its lease comes round, a root that nobody hears has not resigned yet.
+    is_lapsed = election.role is Role.ROOT and not serves(election, now_ms)
+    return Role.ELECTOR.value if is_lapsed else election.role.value
+
+
+def _votes(membership: Membership) -> dict[str, int]:
+    election = membership.election
+    there = electorate(election)
+    given = sum(1 for name in there if election.reign is not None and _agrees(membership, name))
+    return {"given": given, "electorate": len(there), "defined": len(election.terms.primaries)}
+
+
+def _agrees(membership: Membership, name: str) -> bool:
+    """Whether a primary voted for the root there is, or follows it."""
+    election = membership.election
+    if name == election.name:
+        return True
+    peer = election.peers.get(name)
+    return peer is not None and election.reign in (vote_of(election, name), peer.status.reign)
+
+
+def _why_no_root(membership: Membership) -> list[dict[str, str]]:
+    if membership.is_primary:
+        return [{"peer": peer, "reason": reason} for peer, reason in why_no_root(membership.election)]
+    if membership.root:
+        return []
+    if not membership.primaries:
+        return [{"peer": membership.name, "reason": "has reached no primary yet"}]
+    now_ms = membership.broker.now_ms
+    silent = [name for name in membership.primaries if not membership.watch.is_online(name, now_ms)]
+    reasons = [{"peer": name, "reason": "is not heard here"} for name in silent]
+    return reasons or [{"peer": membership.name, "reason": "no primary says that it is root; ask one of them"}]
+
+
+def _names(membership: Membership) -> list[str]:
+    """All that are known: the primaries first."""
+    others = {each.name for each in membership.roster.brokers} | set(membership.peers) | {membership.name}
+    return [*membership.primaries, *sorted(others - set(membership.primaries))]
+
+
+def _shown(membership: Membership, name: str, now_ms: int) -> dict[str, Any]:
+    is_primary = name in membership.primaries
+    status, heard_ms, online = _heard(membership, name, now_ms)
+    info = membership.presences.now() if name == membership.name else membership.presences.info(name)
+    role = _role(status, online) if is_primary else "secondary" if online else "offline"
+    return {
+        "name": name,
+        "partition": "primary" if is_primary else "secondary",
+        "role": role,
+        "online": online,
+        "address": info.client if info is not None else membership.client_addresses.get(name, ""),
+        "http": f"http://{info.http}" if info is not None and info.http else "",
+        "seniority_ms": status.seniority.stamp_ms if status else None,
+        "vote": msgspec.to_builtins(status.vote) if status and status.vote else None,
+        "heard_ms_ago": now_ms - heard_ms if status and name != membership.name else None,
+        "connections": info.connections if info is not None else None,
+        "queues": info.queues if info is not None else None,
+        "is_draining": info.is_draining if info is not None else False,
+    }
+
+
+def _heard(membership: Membership, name: str, now_ms: int) -> tuple[Status | None, int, bool]:
+    """A broker's last status, when it was heard, and whether it is online."""
+    if name == membership.name:
+        return (membership.election.status() if membership.is_primary else None), now_ms, True
+    if name not in membership.primaries:
+        return None, 0, membership.roster.find(name) is not None
+    if not membership.is_primary:
+        watch = membership.watch
+        return watch.status(name), watch.heard_ms(name), watch.is_online(name, now_ms)
+    peer = membership.election.peers.get(name)
+    if peer is None:
+        return None, 0, False
+    return peer.status, peer.heard_ms, is_online(membership.election, name)
+
+
+def _role(status: Status | None, online: bool) -> str:
+    if status is None:
+        return "never heard"
+    if not online:
+        return "offline"
+    if status.reign is not None:
+        return "root" if status.reign.root == status.name else "backup"
+    return "starting" if status.phase == "starting" else "elector"
+
+
+def _link(membership: Membership, link: Link) -> dict[str, Any]:
+    outbox = link.outbox
+    return {
+        "peer": link.peer,
+        "state": link.state,
+        "error": link.error,
+        "sent": outbox.sent,
+        "relayed": outbox.relayed,
+        "dropped": outbox.dropped,
+        "waiting": len(outbox.frames),
+        "waiting_bytes": outbox.size + outbox.waiting_bytes,
+        "lag_entries": membership.replica.lag(link.peer),
+    }
