@@ -23,6 +23,7 @@ COMMANDS = {
     "status": ("openclust.cli.status:status", "Show the brokers of a cluster, their roles, votes and links."),
     "why-no-root": ("openclust.cli.why_no_root:why_no_root", "Say who stands in the way of a root, and why."),
     "step-down": ("openclust.cli.step_down:step_down", "Have the root give up its place; the others elect another."),
+    "drain": ("openclust.cli.drain:drain", "Empty a broker of its clients, so that it can be stopped."),
     "users": ("openclust.cli.users:users", "Add, list, change and remove users of a users file."),
     "definitions": ("openclust.cli.definitions:definitions", "Export or import exchanges, queues, bindings, policies."),
     "bench": ("openclust.cli.bench:bench", "Measure this broker, or any other AMQP broker."),

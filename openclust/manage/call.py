@@ -26,6 +26,8 @@ ADMINISTRATOR = frozenset({"administrator"})
 POLICYMAKER = ADMINISTRATOR | {"policymaker"}
 MONITORING = ADMINISTRATOR | {"monitoring"}
 ANYBODY = POLICYMAKER | MONITORING | {"management"}
+WHOEVER_LOGS_IN: frozenset[str] = frozenset({""})
+"""No tag at all is needed; this object itself says so, not what is in it."""
 
 T = TypeVar("T")
 

@@ -1,17 +1,31 @@
-"""The calls about the cluster: how it stands as this broker sees it, and an end to this broker's reign."""
+"""The calls about the cluster: how it stands, where a client should go, an end to a reign, and emptying a broker."""
 
 from __future__ import annotations
+
+import logging
 
 import msgspec
 from aiohttp import web
 
+from openclust.cluster.draining import obstacle
+from openclust.cluster.placing import Newcomer
+from openclust.cluster.roster import BrokerInfo
 from openclust.manage.call import Call, Refused, answer, bad_request
+from openclust.shell.config_cluster import split_address
+
+log = logging.getLogger("openclust.http")
 
 REASON_CHARACTERS_MAX = 200
 
 
 class StepDownBody(msgspec.Struct):
     reason: str = ""
+
+
+class DrainBody(msgspec.Struct):
+    name: str
+    force: bool = False
+    undo: bool = False
 
 
 async def cluster(call: Call) -> web.Response:
@@ -31,3 +45,56 @@ async def step_down(call: Call) -> web.Response:
         who = f"{root} is{there}" if root else "there is none"
         raise Refused(409, "not_root", f"{seen['name']} is not the root, {who}")
     return answer({"stepped_down": seen["name"], "epoch": seen["epoch"]})
+
+
+async def drain(call: Call) -> web.Response:
+    """Empty this broker of its clients, or stop doing so. Refused (409) where no root could be elected without it."""
+    body = await call.read(DrainBody)
+    member = call.server.member
+    membership = member.membership
+    own = membership.hello.name
+    if body.name != own:
+        raise Refused(409, "wrong_broker", f"this is {own}; ask {body.name} itself")
+    if body.undo:
+        membership.is_draining = False
+        log.warning("drain: %s takes clients again, user %s said so", own, call.user.name)
+        return answer({"name": own, "draining": False, "clients": membership.client_count()})
+    problem = "" if body.force else obstacle(own, membership.primaries, membership.is_there, membership.roster)
+    if problem:
+        raise Refused(409, "quorum", problem)
+    membership.is_draining = True
+    log.warning("drain: %s sends its clients away, user %s said so", own, call.user.name)
+    stepped_down = member.step_down(f"{own} is drained")
+    clients, per_s = membership.client_count(), membership.placing.settings.drain_per_s
+    shown = {"name": own, "draining": True, "clients": clients, "per_s": per_s, "stepped_down": stepped_down}
+    return answer(shown)
+
+
+async def target(call: Call) -> web.Response:
+    """Where a client had best connect: `?connect_to=root` asks for the root, `?tls=true` for where TLS is served."""
+    query = call.request.query
+    is_tls = query.get("tls") == "true"
+    membership = call.server.member.membership
+    placing = membership.placing
+    placing.heard(membership.roster, call.server.now_ms())
+    client = Newcomer(wants_root=query.get("connect_to") == "root", is_tls=is_tls)
+    found = placing.choose(client, membership.client_count(), is_draining=membership.is_draining)
+    if found is not None:
+        placing.sent(found)
+    name, address = membership.hello.name, _own_address(call, is_tls)
+    if found is not None:
+        name, address = found.name, found.tls if is_tls else found.client
+    if not address:
+        raise Refused(404, "not_found", f"{name} does not serve TLS")
+    host, port = split_address(address)
+    return answer({"name": name, "host": host, "port": port, "known_hosts": placing.known_hosts(is_tls)})
+
+
+def _own_address(call: Call, is_tls: bool) -> str:
+    """Where clients reach this broker, as the cluster tells it, or as it listens where nothing was told yet."""
+    membership = call.server.member.membership
+    own: BrokerInfo | None = membership.roster.find(membership.hello.name)
+    if own is not None and (is_tls or own.client):
+        return own.tls if is_tls else own.client
+    host, port = call.server.listeners[0].address
+    return "" if is_tls else f"{host}:{port}"

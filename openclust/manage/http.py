@@ -15,7 +15,7 @@ from aiohttp import web
 from openclust import __version__
 from openclust.broker.access import User
 from openclust.manage import changing, cluster, reading
-from openclust.manage.call import ADMINISTRATOR, ANYBODY, POLICYMAKER, Call, Refused, answer, not_found
+from openclust.manage.call import ADMINISTRATOR, ANYBODY, POLICYMAKER, WHOEVER_LOGS_IN, Call, Refused, answer, not_found
 from openclust.shell.config import Http
 from openclust.shell.log import one_line
 from openclust.wire.sasl import Credentials
@@ -44,6 +44,8 @@ ROUTES: tuple[tuple[str, str, Handler, frozenset[str]], ...] = (
     ("GET", "/api/whoami", reading.whoami, ANYBODY),
     ("GET", "/api/cluster", cluster.cluster, ANYBODY),
     ("POST", "/api/cluster/step-down", cluster.step_down, ADMINISTRATOR),
+    ("POST", "/api/cluster/drain", cluster.drain, ADMINISTRATOR),
+    ("GET", "/api/target", cluster.target, WHOEVER_LOGS_IN),
     ("GET", "/api/queues", reading.queues, ANYBODY),
     ("GET", "/api/queues/{vhost}", reading.queues, ANYBODY),
     ("GET", "/api/exchanges", reading.exchanges, ANYBODY),
@@ -163,7 +165,7 @@ class HttpApi:
         async def guarded(request: web.Request) -> web.Response:
             assert self._server is not None, "it is there before it listens"
             user = await self._log_in(request, self._server)
-            if tags.isdisjoint(user.tags):
+            if tags is not WHOEVER_LOGS_IN and tags.isdisjoint(user.tags):
                 wanted = " or ".join(sorted(tags))
                 raise Refused(403, "not_authorized", f"user '{user.name}' has not the tag {wanted}")
             return await handler(Call(self._server, request, user))

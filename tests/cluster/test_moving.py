@@ -36,6 +36,7 @@ class House:
 
     def round(self) -> Moved:
         at = Roster(
+            root="b",
             brokers=(
                 BrokerInfo(name="a", client="a:1", connections=len(self.clients), is_draining=self.draining),
                 BrokerInfo(name="b", client="b:1", tls="b:2", connections=self.others),
@@ -153,6 +154,6 @@ def test_who_came_by_tls_is_told_where_tls_is() -> None:
 def test_where_nobody_else_is_nobody_is_sent_away() -> None:
     house = House(draining=True)
     house.come(3)
-    alone = Roster(brokers=(BrokerInfo(name="a", client="a:1", is_draining=True),))
+    alone = Roster(root="a", brokers=(BrokerInfo(name="a", client="a:1", is_draining=True),))
     moving = Moving(house.broker, "a", Placing("a", "key", Redirect()))
     assert moving.round(alone, 3, START_MS, is_draining=True).count == 0

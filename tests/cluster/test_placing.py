@@ -20,7 +20,7 @@ from tests.support.client import Client, new_broker
 START_MS = 1_000_000
 
 
-def roster(root: str = "", draining: str = "", **connections: int) -> Roster:
+def roster(root: str = "r", draining: str = "", **connections: int) -> Roster:
     brokers = tuple(
         BrokerInfo(name=name, client=f"{name}:5672", connections=count, is_draining=name == draining)
         for name, count in sorted(connections.items())
@@ -70,7 +70,7 @@ def test_two_brokers_never_send_a_newcomer_back() -> None:
             for weight in (1, 2, 3):
                 here = BrokerInfo(name="a", client="a:1", connections=ours, weight=weight)
                 there = BrokerInfo(name="b", client="b:1", connections=theirs)
-                at = Roster(brokers=(here, there))
+                at = Roster(root="r", brokers=(here, there))
                 one, two = Placing("a", "k", Redirect(weight=weight)), Placing("b", "k", Redirect())
                 one.heard(at, START_MS)
                 two.heard(at, START_MS)
@@ -83,14 +83,14 @@ def test_our_own_count_is_the_true_one_not_the_rosters() -> None:
 
 def test_a_broker_of_twice_the_weight_gets_twice_as_many() -> None:
     brokers = (BrokerInfo(name="a", client="a:1"), BrokerInfo(name="b", client="b:1", weight=2))
-    one = placing(Roster(brokers=brokers))
+    one = placing(Roster(root="r", brokers=brokers))
     own = 0
     for _ in range(300):
         target = one.choose(Newcomer(), own)
         if target is None:
             own += 1
         else:
-            one.moving(target)
+            one.sent(target)
     assert 99 <= own <= 101
 
 
@@ -100,7 +100,7 @@ def test_a_burst_between_two_rosters_is_spread_evenly() -> None:
     for _ in range(1_000):
         target = one.choose(Newcomer(), counts["a"])
         if target is not None:
-            one.moving(target)
+            one.sent(target)
         counts[target.name if target else "a"] += 1
     assert max(counts.values()) - min(counts.values()) <= 1
 
@@ -109,7 +109,7 @@ def test_a_newer_roster_that_does_not_know_them_yet_does_not_attract_another_bur
     one = placing(roster(a=0, b=0))
     for own in range(10):
         if (target := one.choose(Newcomer(), own)) is not None:
-            one.moving(target)
+            one.sent(target)
     one.heard(roster(a=10, b=0), START_MS + 10)
     assert chosen(one, 9) == "a"
 
@@ -145,7 +145,7 @@ def test_who_came_by_tls_goes_only_where_there_is_tls() -> None:
         BrokerInfo(name="b", client="b:1"),
         BrokerInfo(name="c", client="c:1", tls="c:2", connections=3),
     )
-    one = placing(Roster(brokers=brokers))
+    one = placing(Roster(root="r", brokers=brokers))
     assert chosen(one, 10, is_tls=True) == "c"
     assert one.known_hosts(is_tls=True) == "a:2,c:2"
 
@@ -169,7 +169,15 @@ def test_active_passive_sends_everybody_to_the_root() -> None:
     at = roster(root="c", a=0, b=0, c=50)
     assert chosen(placing(at, mode="active-passive"), 0) == "c"
     assert chosen(placing(roster(root="a", a=50, b=0), mode="active-passive"), 50) == "a"
-    assert chosen(placing(roster(a=50, b=0), mode="active-passive"), 50) == "a"
+    assert chosen(placing(roster(a=50, b=0), mode="active-passive"), 50) == "a", "it is not in the roster yet"
+
+
+def test_without_a_root_nobody_is_sent_to_a_broker_that_may_be_gone() -> None:
+    one = placing(roster(root="", a=50, b=0))
+    assert chosen(one, 50) == "a"
+    assert chosen(one, 50, is_draining=True) == "a"
+    assert one.best(is_tls=False) is None
+    assert one.known_hosts(is_tls=False) == "b:5672,a:5672", "they may be tried"
 
 
 def test_off_sends_nobody_anywhere_but_from_a_drained_broker() -> None:

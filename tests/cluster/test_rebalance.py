@@ -16,7 +16,7 @@ START_MS = 1_000_000
 SETTLE_ROUNDS = SETTLE_MS // ROUND_MS + 1
 
 
-def roster(root: str = "", weight: int = 1, draining: tuple[str, ...] = (), **connections: int) -> Roster:
+def roster(root: str = "r", weight: int = 1, draining: tuple[str, ...] = (), **connections: int) -> Roster:
     brokers = tuple(
         BrokerInfo(name=name, client=f"{name}:5672", connections=count, weight=weight, is_draining=name in draining)
         for name, count in sorted(connections.items())
@@ -86,6 +86,7 @@ def test_clients_on_their_way_are_not_taken_for_gone() -> None:
 
 def test_a_broker_of_weight_2_keeps_twice_as_many() -> None:
     at = Roster(
+        root="a",
         brokers=(
             BrokerInfo(name="a", client="a:1", connections=40, weight=2),
             BrokerInfo(name="b", client="b:1", connections=20),
@@ -117,8 +118,12 @@ def test_where_all_go_to_the_root_the_others_move_theirs_there() -> None:
     at = roster(root="a", a=30, b=0)
     one, now_ms = settled(at, 30, mode="active-passive")
     assert one.surplus(at, 30, now_ms) == 0
+
+
+@pytest.mark.parametrize("mode", ["balanced", "active-passive"])
+def test_without_a_root_nobody_is_moved(mode: str) -> None:
     at = roster(root="", a=30, b=0)
-    one, now_ms = settled(at, 30, mode="active-passive")
+    one, now_ms = settled(at, 30, mode=mode)
     assert one.surplus(at, 30, now_ms) == 0
 
 
@@ -178,7 +183,7 @@ class Cluster:
         placing.heard(self._heard(name), self.now_ms)
         target = placing.choose(Newcomer(), self.counts[name])
         if target is not None:
-            placing.moving(target)
+            placing.sent(target)
         self.counts[name if target is None or target.name not in self.counts else target.name] += 1
 
     def _heard(self, name: str) -> Roster:
@@ -186,6 +191,7 @@ class Cluster:
 
     def _roster(self) -> Roster:
         return Roster(
+            root="a",
             brokers=tuple(
                 BrokerInfo(name=name, client=f"{name}:1", connections=count, weight=self.weights[name])
                 for name, count in sorted(self.counts.items())
