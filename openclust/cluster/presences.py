@@ -31,7 +31,7 @@ class Presences:
         self._told_ms = -TELL_EVERY_MS
         self._roster_ms = -TELL_EVERY_MS
 
-    def now(self) -> BrokerInfo:
+    def current(self) -> BrokerInfo:
         """This broker, as it is now."""
         cluster = self._cluster
         return msgspec.structs.replace(
@@ -53,7 +53,7 @@ class Presences:
             self._cluster.roster = msgspec.structs.replace(self._cluster.roster, root="")
 
     def tell(self, name: str) -> None:
-        self._cluster.send(name, Presence(info=self.now()))
+        self._cluster.send(name, Presence(info=self.current()))
 
     def heard(self, peer: str, message: Presence) -> None:
         if message.info.name == peer:
@@ -70,7 +70,7 @@ class Presences:
     def _tell_roster(self, now_ms: int) -> None:
         """At once where somebody came or went, else once a second."""
         cluster = self._cluster
-        infos = {cluster.name: self.now()}
+        infos = {cluster.name: self.current()}
         for name, heard in self._heard.items():
             if now_ms - heard.at_ms < SILENT_MAX_MS and cluster.is_there(name):
                 infos[name] = heard.info

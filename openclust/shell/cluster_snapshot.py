@@ -92,7 +92,7 @@ def _names(membership: Membership) -> list[str]:
 def _shown(membership: Membership, name: str, now_ms: int) -> dict[str, Any]:
     is_primary = name in membership.primaries
     status, heard_ms, online = _heard(membership, name, now_ms)
-    info = membership.presences.now() if name == membership.name else membership.presences.info(name)
+    info = membership.presences.current() if name == membership.name else membership.presences.info(name)
     role = _role(status, online) if is_primary else "secondary" if online else "offline"
     return {
         "name": name,
