@@ -56,6 +56,15 @@ def client_advertised(config: Config, listening: tuple[str, int]) -> str:
     return entry.client if entry is not None else config.cluster.client_advertise or join_address(*listening)
 
 
+def tls_advertised(config: Config, client: str) -> str:
+    """Where clients by TLS are sent that are to come to this broker; empty where it does not listen for them."""
+    if not config.tls.port:
+        return ""
+    # As a rule the name that certificates are made for is the one by which clients know the broker.
+    host = config.tls.host or ""
+    return join_address(split_address(client)[0] if _is_every_address(host) else host, config.tls.port)
+
+
 def http_advertised(config: Config) -> str:
     """Where the others find this broker's HTTP API; empty where it has none that they can reach."""
     entry = own_entry(config)

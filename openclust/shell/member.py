@@ -17,8 +17,15 @@ from openclust.cluster.outbox import Outbox
 from openclust.cluster.status import Reign
 from openclust.cluster.view import Role, Terms, begin, lease_end_ms
 from openclust.shell.cluster_snapshot import cluster_snapshot
-from openclust.shell.config_cluster import client_advertised, http_advertised, own_entry, peer_advertised
+from openclust.shell.config_cluster import (
+    client_advertised,
+    http_advertised,
+    own_entry,
+    peer_advertised,
+    tls_advertised,
+)
 from openclust.shell.identity import Identity
+from openclust.shell.rebalancing import Rebalancing
 from openclust.shell.votes import Votes
 
 if TYPE_CHECKING:
@@ -50,6 +57,7 @@ class Member:
         self._disk_failed = False
         self._lease: asyncio.TimerHandle | None = None
         self._tick: asyncio.TimerHandle | None = None
+        self._rebalancing = Rebalancing(server, self.membership)
         self._digest_ms = 0
 
     def _membership(self, config: Config) -> Membership:
@@ -104,13 +112,16 @@ class Member:
         else:
             membership.want_primaries({name: each.peer for name, each in self._cluster.primaries.items()})
             membership.tell(Ready(self._server.now_ms()))
+        self._rebalancing.start()
         self._on_tick()
 
     def _introduce_ourselves(self) -> None:
         server, config, membership = self._server, self._server.config, self.membership
+        client = client_advertised(config, server.listeners[0].address)
         membership.presences.own = msgspec.structs.replace(
             membership.presences.own,
-            client=client_advertised(config, server.listeners[0].address),
+            client=client,
+            tls=tls_advertised(config, client),
             http=http_advertised(config),
             weight=config.redirect.weight,
         )
@@ -125,6 +136,7 @@ class Member:
             log.warning("no cluster.data_dir: votes are not on disk, a restarted broker could vote twice in an epoch")
 
     async def stop(self) -> None:
+        self._rebalancing.stop()
         for timer in (self._tick, self._lease):
             if timer is not None:
                 timer.cancel()

@@ -10,6 +10,7 @@ from openclust.cluster.moving import Moved, Moving
 from openclust.cluster.rebalance import ROUND_MS
 
 if TYPE_CHECKING:
+    from openclust.cluster.membership import Membership
     from openclust.shell.server import Server
 
 log = logging.getLogger("openclust.rebalancing")
@@ -18,8 +19,7 @@ log = logging.getLogger("openclust.rebalancing")
 class Rebalancing:
     """`start` it when the broker serves, `stop` it before it ends."""
 
-    def __init__(self, server: Server) -> None:
-        membership = server.member.membership
+    def __init__(self, server: Server, membership: Membership) -> None:
         self._server = server
         self._membership = membership
         self._moving = Moving(server.broker, membership.hello.name, membership.placing)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from openclust.shell.config import Config, ConfigError
+from openclust.shell.config import Config, ConfigError, Tls
 from openclust.shell.config_cluster import (
     client_advertised,
     http_advertised,
@@ -14,6 +14,7 @@ from openclust.shell.config_cluster import (
     peer_advertised,
     peer_listen,
     split_address,
+    tls_advertised,
 )
 from openclust.shell.config_file import Given, load
 
@@ -220,3 +221,13 @@ def test_primaries_of_other_machines_are_told_an_address_that_they_can_dial(far:
     assert "peers on other machines cannot dial 127.0.0.1" in problem_of_secondary(join=[*near, far])
     secondary(join=[*near, far], peer_listen="10.0.0.2:5682")
     secondary(join=[*near, far], peer_advertise="127.0.0.1:5682")
+
+
+def test_tls_is_told_with_the_name_by_which_clients_know_the_broker() -> None:
+    def told(**tls: object) -> str:
+        return tls_advertised(Config(cluster_key="k", tls=Tls(**tls)), "b1.example:5672")  # type: ignore[arg-type]
+
+    assert told() == ""
+    assert told(port=5671) == "b1.example:5671"
+    assert told(port=5671, host="0.0.0.0") == "b1.example:5671"
+    assert told(port=5671, host="secure.example") == "secure.example:5671"
