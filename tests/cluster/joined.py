@@ -1,0 +1,300 @@
+"""A cluster in memory: real brokers and memberships, joined by links that are byte strings, on a clock that we move.
+
+`Joined("p1", "p2", "p3")` are three primaries of which the first named is root. What an application says at `client(name)`
+has come to rest everywhere when the call returns; after anything else, call `settle`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+from openclust.broker.access import User
+from openclust.broker.broker import Broker
+from openclust.broker.channel import Channel
+from openclust.broker.limits import Limits
+from openclust.broker.peer import Peer
+from openclust.cluster.events import Ready, StepDown
+from openclust.cluster.hello import Hello, digest, introduce
+from openclust.cluster.membership import Bounds, Membership
+from openclust.cluster.view import Terms, begin
+from openclust.wire.handshake import State
+from tests.support.client import EVERYTHING, START_MS, Client, turn
+
+HEARTBEAT_MS = 100
+FRAME_MAX = 131_072
+SECRET = "secret"
+RESTS_WITHIN = 1_000
+
+
+class Wire(Client):
+    """The receiving end of a peer's link."""
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__(broker, log_in=False)
+        self.connection.peer = Peer("127.0.0.1", 1, True, is_peer=True)
+
+
+class Application(Client):
+    """A client of one of the brokers; all of them come to rest after each thing that it says."""
+
+    def __init__(self, joined: Joined, broker: Broker, **options: Any) -> None:
+        self.joined = joined
+        super().__init__(broker, **options)
+
+    def feed(self, data: bytes) -> None:
+        super().feed(data)
+        self.joined.settle()
+
+    def lose(self) -> None:
+        self.joined.member_of(self.broker).membership.connection_lost(self.connection)
+        super().lose()
+        self.joined.settle()
+
+    def read_on(self) -> None:
+        super().read_on()
+        self.joined.settle()
+
+    def read_once(self) -> None:
+        super().read_once()
+        self.joined.settle()
+
+
+class Member:
+    """One broker of the cluster. `wires` are the links that others have to it, by their names."""
+
+    def __init__(self, name: str, broker: Broker, membership: Membership) -> None:
+        self.name = name
+        self.broker = broker
+        self.membership = membership
+        self.wires: dict[str, Wire] = {}
+
+
+class Joined:
+    """`held` are pairs of names: what the first says to the second waits until `let_go`."""
+
+    def __init__(
+        self,
+        *primaries: str,
+        secondaries: Iterable[str] = (),
+        bounds: Bounds | None = None,
+        wait_for_root: bool = True,
+        **limits: Any,
+    ) -> None:
+        self.now_ms = START_MS
+        self.primaries = primaries
+        self.members: dict[str, Member] = {}
+        self.cuts: set[frozenset[str]] = set()
+        self.held: dict[tuple[str, str], bytes] = {}
+        self._bounds = bounds
+        self._limits = limits
+        self._stamps = itertools.count(1)
+        for name in primaries:
+            self._make(name, is_primary=True)
+        for name in secondaries:
+            self._make(name, is_primary=False)
+        for name in self.members:
+            self._begin(name)
+        self.settle()
+        if wait_for_root:
+            self.await_root()
+
+    def __getitem__(self, name: str) -> Membership:
+        return self.members[name].membership
+
+    def member_of(self, broker: Broker) -> Member:
+        return next(each for each in self.members.values() if each.broker is broker)
+
+    def broker(self, name: str) -> Broker:
+        return self.members[name].broker
+
+    # -- brokers come
+
+    def _make(self, name: str, *, is_primary: bool) -> None:
+        numbers = itertools.count(1)
+        broker = Broker(Limits(**self._limits), random_name=lambda: f"{name}-{next(numbers)}", name=name)
+        broker.now_ms = self.now_ms
+        for user in ("guest", "other"):
+            broker.put_user(User(name=user, permissions={"/": EVERYTHING}))
+        election = None
+        hello = Hello(cluster_key="k", name=name, role="secondary", peer=f"{name}:5673")
+        if is_primary:
+            # As if it had been started a millisecond after the last one: who is named first is most senior.
+            terms = Terms(primaries=tuple(sorted(self.primaries)), heartbeat_ms=HEARTBEAT_MS, start_grace_ms=500)
+            election = begin(terms, name, self.now_ms + next(self._stamps), self.now_ms)
+            hello = Hello(
+                cluster_key="k",
+                name=name,
+                primaries=digest(self.primaries),
+                heartbeat_ms=HEARTBEAT_MS,
+                peer=f"{name}:5673",
+            )
+        membership = Membership(broker, hello, SECRET, election, bounds=self._bounds)
+        if is_primary:
+            membership.want_primaries({each: f"{each}:5673" for each in self.primaries})
+        broker.cluster = membership
+        self.members[name] = Member(name, broker, membership)
+
+    def _begin(self, name: str) -> None:
+        """Dial the others, and be dialled by them."""
+        for other in list(self.members):
+            if other != name and not self._is_linked(name, other):
+                self._link(name, other)
+                self._link(other, name)
+        membership = self[name]
+        if membership.is_primary:
+            membership.tell(Ready(self.now_ms))
+
+    def start(self, name: str) -> None:
+        """A broker that was killed comes back with nothing, or a new secondary comes."""
+        self._make(name, is_primary=name in self.primaries)
+        self._begin(name)
+        self.settle()
+
+    def _is_linked(self, one: str, other: str) -> bool:
+        if one not in self.primaries and other not in self.primaries:
+            # Secondaries do not know each other.
+            return True
+        return frozenset((one, other)) in self.cuts or other in self.members[one].wires
+
+    def _link(self, dialling: str, dialled: str) -> None:
+        """What the shell's link and the listener do, until the first word."""
+        member = self.members[dialled]
+        wire = Wire(member.broker)
+        connection = wire.connection
+        connection.nonce = f"nonce of {dialled}"
+        response = introduce(self[dialling].hello, connection.nonce, SECRET)
+        connection.user = member.membership.admit(connection, response)
+        connection.vhost = member.broker.peer_vhost
+        connection.state = State.OPEN
+        connection.frame_max = connection.reader.frame_max = FRAME_MAX
+        connection.channels[1] = Channel(connection, 1)
+        member.broker.logged_in(connection)
+        member.wires[dialling] = wire
+        self[dialling].link_up(dialled, FRAME_MAX)
+
+    # -- brokers and links go
+
+    def cut(self, one: str, other: str) -> None:
+        """Both links between two brokers end, with all that was under way, and cannot be made again."""
+        self.cuts.add(frozenset((one, other)))
+        self._unlink(one, other)
+        self._unlink(other, one)
+        self.settle()
+
+    def mend(self, one: str, other: str) -> None:
+        self.cuts.discard(frozenset((one, other)))
+        self._link(one, other)
+        self._link(other, one)
+        self.settle()
+
+    def redial(self, dialling: str, dialled: str) -> None:
+        """One link ends, and is made again at once."""
+        self._unlink(dialling, dialled)
+        self._link(dialling, dialled)
+        self.settle()
+
+    def _unlink(self, dialling: str, dialled: str) -> None:
+        self.held.pop((dialling, dialled), None)
+        if dialling in self.members:
+            self[dialling].link_down(dialled)
+        member = self.members[dialled]
+        wire = member.wires.pop(dialling, None)
+        if wire is not None:
+            # In the order of the shell: the membership looks before the connection is taken apart.
+            member.membership.connection_lost(wire.connection)
+            wire.lose()
+
+    def kill(self, name: str) -> None:
+        """A broker is gone, with its clients and all it knew."""
+        del self.members[name]
+        for other in self.members:
+            self[other].link_down(name)
+            self.held.pop((other, name), None)
+            self._unlink(name, other)
+        self.cuts = {pair for pair in self.cuts if name not in pair}
+        self.settle()
+
+    def hold(self, sender: str, receiver: str) -> None:
+        """What the one says to the other stays on its way."""
+        self.held.setdefault((sender, receiver), b"")
+
+    def let_go(self, sender: str, receiver: str) -> None:
+        data = self.held.pop((sender, receiver))
+        self._deliver(sender, receiver, data)
+        self.settle()
+
+    def step_down(self, name: str) -> None:
+        """The root resigns; there is none until some heartbeats have passed."""
+        self[name].tell(StepDown(self.now_ms, "told to"))
+        self.settle()
+
+    # -- turns and time
+
+    def settle(self) -> None:
+        """Turns on all brokers, and bytes between them, until nothing moves."""
+        for _ in range(RESTS_WITHIN):
+            moved = False
+            for member in list(self.members.values()):
+                moved |= self._turn(member)
+            if not moved:
+                return
+        raise AssertionError("a thousand turns, and the cluster is still busy")
+
+    def _turn(self, member: Member) -> bool:
+        broker, membership = member.broker, member.membership
+        broker.now_ms = self.now_ms
+        membership.begin_turn()
+        turn(broker)
+        membership.end_turn()
+        outboxes, membership.dirty[:] = list(membership.dirty), []
+        moved = bool(broker.dirty or broker.effects or broker.dead_letters or broker.confirming or broker.cancelled)
+        for outbox in outboxes:
+            data = outbox.take()
+            outbox.waiting_bytes = 0
+            moved |= bool(data)
+            self._deliver(member.name, outbox.peer, data)
+        return moved
+
+    def _deliver(self, sender: str, receiver: str, data: bytes) -> None:
+        if (sender, receiver) in self.held:
+            self.held[sender, receiver] += data
+            return
+        member = self.members.get(receiver)
+        wire = None if member is None else member.wires.get(sender)
+        if wire is None or member is None or not data:
+            return
+        member.broker.now_ms = self.now_ms
+        wire.connection.receive(data)
+        assert wire.connection.state is State.OPEN, f"{receiver} has closed the link of {sender}"
+
+    def tick(self, ms: int = HEARTBEAT_MS) -> None:
+        """So much time passes, a heartbeat at a time."""
+        end_ms = self.now_ms + ms
+        while self.now_ms < end_ms:
+            self.now_ms = min(end_ms, self.now_ms + HEARTBEAT_MS)
+            for member in list(self.members.values()):
+                member.broker.tick(self.now_ms)
+                member.membership.tick()
+            self.settle()
+
+    def await_root(self, within_ms: int = 5_000) -> str:
+        """Let time pass until all follow one root; its name."""
+        for _ in range(within_ms // HEARTBEAT_MS):
+            roots = {each.membership.root for each in self.members.values()}
+            if len(roots) == 1 and "" not in roots:
+                return roots.pop()
+            self.tick()
+        raise AssertionError(f"no common root: { ({name: self[name].root for name in self.members}) }")
+
+    @property
+    def root(self) -> str:
+        """Who serves."""
+        return next((each.name for each in self.members.values() if each.membership.is_root), "")
+
+    # -- applications
+
+    def client(self, name: str, **options: Any) -> Application:
+        """An application that is connected to that broker."""
+        return Application(self, self.broker(name), **options)
