@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
 
@@ -13,9 +14,10 @@ from openclust.broker.broker import Broker
 from openclust.broker.connection import Connection
 from openclust.broker.limits import Limits
 from openclust.broker.peer import Peer
-from openclust.cluster.events import Follow, PersistVote, Ready
+from openclust.cluster.events import Ready
 from openclust.cluster.hello import Hello, digest, introduce
 from openclust.cluster.membership import Membership
+from openclust.cluster.messages import Message, encode
 from openclust.cluster.status import Reign, Seniority, Status
 from openclust.cluster.view import Terms, begin, is_online
 from openclust.wire.errors import AmqpError
@@ -27,17 +29,19 @@ def hello(name: str, **other: object) -> Hello:
     return msgspec.structs.replace(Hello(cluster_key="k", name=name, primaries=digest(PRIMARIES)), **other)
 
 
-def member(secret: str = "s") -> Membership:
+def member(secret: str = "s", save_vote: Callable[[Reign], bool] = lambda vote: True) -> Membership:
     names = itertools.count()
     broker = Broker(Limits(), random_name=lambda: f"name-{next(names)}")
     broker.now_ms = 10_000
     election = begin(Terms(primaries=PRIMARIES), "p1", 1_000, broker.now_ms)
-    membership = Membership(broker, hello("p1"), secret, election)
+    membership = Membership(broker, hello("p1"), secret, election, save_vote=save_vote)
+    membership.want_primaries({name: f"127.0.0.1:{port}" for port, name in enumerate(PRIMARIES, 5682)})
     broker.cluster = membership
     return membership
 
 
 def dial(nonce: str = "n", *, is_loopback: bool = True) -> Connection:
+    """A connection that another broker has opened to this one."""
     peer = Peer("10.0.0.2", 4_000, is_loopback, is_peer=True)
     closed: list[str] = []
     return cast(
@@ -48,10 +52,26 @@ def dial(nonce: str = "n", *, is_loopback: bool = True) -> Connection:
     )
 
 
-def status(name: str, number: int = 1, reign: Reign | None = None) -> bytes:
-    return msgspec.msgpack.encode(
-        Status(number=number, seniority=Seniority(500, name), phase="active", reign=reign, vote=reign)
+def admitted(membership: Membership, name: str, nonce: str = "n") -> Connection:
+    """The connection of a peer that has proved itself."""
+    connection = dial(nonce)
+    connection.user = membership.admit(connection, introduce(hello(name), nonce, "s"))
+    return connection
+
+
+def status(name: str, number: int = 1, reign: Reign | None = None, stands_in: int = 0) -> Status:
+    return Status(
+        number=number,
+        seniority=Seniority(500, name),
+        phase="active",
+        stands_in=stands_in,
+        reign=reign,
+        vote=reign,
     )
+
+
+def say(membership: Membership, connection: Connection, message: Message) -> None:
+    membership.control(connection, encode(message))
 
 
 def refusal(membership: Membership, connection: Connection, response: bytes) -> str:
@@ -63,8 +83,9 @@ def refusal(membership: Membership, connection: Connection, response: bytes) -> 
 def test_a_peer_with_the_secret_is_admitted_as_a_user_of_type_cluster() -> None:
     user = member().admit(dial("n"), introduce(hello("p2"), "n", "s"))
     assert (user.name, user.type) == ("peer:p2", "cluster")
-    assert user.may("write", "/", "amq.cluster")
-    assert not user.may("write", "/", "amq.topic") and not user.may("configure", "/", "queue")
+    assert user.may("write", "", "amq.cluster")
+    assert not user.may("write", "", "amq.topic") and not user.may("configure", "", "queue")
+    assert not user.may("write", "/", "amq.topic")
 
 
 def test_a_peer_without_the_secret_is_refused() -> None:
@@ -83,8 +104,28 @@ def test_a_peer_of_another_cluster_is_told_what_differs() -> None:
     assert "cluster_key differs" in refusal(member(), dial(), other)
 
 
-def test_who_is_on_no_list_is_refused() -> None:
-    assert "no primary" in refusal(member(), dial(), introduce(hello("p9"), "n", "s"))
+def test_a_primary_with_another_list_of_primaries_is_told_so() -> None:
+    other = introduce(hello("p9", primaries=digest(["p1", "p2", "p9"])), "n", "s")
+    assert "primaries differs" in refusal(member(), dial(), other)
+
+
+def test_a_secondary_is_on_no_list_and_is_dialled_back() -> None:
+    membership = member()
+    membership.peers_changed = False
+    secondary = hello("s1", role="secondary", primaries="", peer="127.0.0.1:6000")
+    user = membership.admit(dial(), introduce(secondary, "n", "s"))
+    assert (user.name, membership.is_secondary("s1")) == ("peer:s1", True)
+    assert membership.peers["s1"] == "127.0.0.1:6000" and membership.peers_changed
+
+
+def test_a_secondary_that_is_gone_is_dialled_no_more() -> None:
+    membership = member()
+    connection = dial()
+    secondary = hello("s1", role="secondary", primaries="", peer="127.0.0.1:6000")
+    connection.user = membership.admit(connection, introduce(secondary, "n", "s"))
+    membership.peers_changed = False
+    membership.connection_lost(connection)
+    assert "s1" not in membership.peers and membership.peers_changed
 
 
 def test_bytes_that_are_no_introduction_are_refused() -> None:
@@ -94,29 +135,26 @@ def test_bytes_that_are_no_introduction_are_refused() -> None:
 def test_what_a_peer_says_reaches_the_election() -> None:
     membership = member()
     membership.tell(Ready(10_000))
-    user = membership.admit(dial(), introduce(hello("p2"), "n", "s"))
-    membership.control(user, status("p2", reign=Reign(3, "p2")))
-    assert Follow(Reign(3, "p2")) in membership.effects
+    say(membership, admitted(membership, "p2"), status("p2", reign=Reign(3, "p2")))
     assert is_online(membership.election, "p2")
+    assert (membership.root, membership.epoch, membership.is_root) == ("p2", 3, False)
 
 
 def test_a_peer_speaks_for_itself_only() -> None:
     membership = member()
-    user = membership.admit(dial(), introduce(hello("p2"), "n", "s"))
+    connection = admitted(membership, "p2")
     with pytest.raises(AmqpError, match="speaks for p3"):
-        membership.control(user, status("p3"))
+        say(membership, connection, status("p3"))
     with pytest.raises(AmqpError, match="not a control message"):
-        membership.control(user, b"\xc1")
+        membership.control(connection, b"\xc1")
     assert not membership.election.peers
 
 
 def test_a_peer_whose_link_ends_is_offline_at_once() -> None:
     membership = member()
-    first = dial()
-    user = membership.admit(first, introduce(hello("p2"), "n", "s"))
-    membership.control(user, status("p2"))
-    second = dial("m")
-    membership.admit(second, introduce(hello("p2"), "m", "s"))
+    first = admitted(membership, "p2")
+    say(membership, first, status("p2"))
+    second = admitted(membership, "p2", "m")
     membership.connection_lost(first)
     assert is_online(membership.election, "p2"), "the later link is whole"
     membership.connection_lost(second)
@@ -125,21 +163,39 @@ def test_a_peer_whose_link_ends_is_offline_at_once() -> None:
 
 def test_a_newer_link_takes_the_place_of_the_older() -> None:
     membership = member()
-    first, second = dial("n"), dial("m")
-    membership.admit(first, introduce(hello("p2"), "n", "s"))
-    membership.admit(second, introduce(hello("p2"), "m", "s"))
+    first, second = admitted(membership, "p2"), admitted(membership, "p2", "m")
     assert first.closed == ["320 CONNECTION_FORCED - a newer link of the same broker takes its place"]  # type: ignore[attr-defined]
     assert not second.closed  # type: ignore[attr-defined]
 
 
-def test_a_vote_is_put_on_disk_before_it_is_told() -> None:
+def test_what_an_older_link_still_says_is_not_heard() -> None:
     membership = member()
+    first = admitted(membership, "p2")
+    admitted(membership, "p2", "m")
+    say(membership, first, status("p2"))
+    assert not membership.election.peers
+
+
+def test_a_vote_is_put_on_disk_before_it_is_told() -> None:
+    on_disk: list[tuple[Reign, int]] = []
+    membership = member(save_vote=lambda vote: on_disk.append((vote, membership.outboxes["p2"].sent)) or True)
     membership.tell(Ready(10_000))
-    user = membership.admit(dial(), introduce(hello("p2"), "n", "s"))
-    membership._broker.now_ms = 11_000
-    candidate = Status(number=1, seniority=Seniority(500, "p2"), phase="active", stands_in=1)
-    membership.effects.clear()
-    membership.control(user, msgspec.msgpack.encode(candidate))
-    kinds = [type(effect).__name__ for effect in membership.effects]
-    assert PersistVote(Reign(1, "p2")) in membership.effects
-    assert kinds.index("PersistVote") < kinds.index("Tell")
+    membership.link_up("p2", 4_096)
+    membership.broker.now_ms = 11_000
+    connection = admitted(membership, "p2")
+    sent = membership.outboxes["p2"].sent
+    say(membership, connection, status("p2", stands_in=1))
+    assert on_disk[0] == (Reign(1, "p2"), sent), "nothing was said before the vote was on disk"
+    assert membership.outboxes["p2"].sent > sent
+
+
+def test_a_vote_that_cannot_be_put_on_disk_is_not_told() -> None:
+    membership = member(save_vote=lambda vote: False)
+    membership.tell(Ready(10_000))
+    membership.link_up("p2", 4_096)
+    membership.broker.now_ms = 11_000
+    connection = admitted(membership, "p2")
+    sent = membership.outboxes["p2"].sent
+    say(membership, connection, status("p2", stands_in=1))
+    assert membership.election.vote == Reign(1, "p2")
+    assert membership.outboxes["p2"].sent == sent
