@@ -22,6 +22,7 @@ COMMANDS = {
     "up": ("openclust.cli.up:up", "Run a local cluster of real processes until Ctrl-C."),
     "status": ("openclust.cli.status:status", "Show the brokers of a cluster, their roles, votes and links."),
     "why-no-root": ("openclust.cli.why_no_root:why_no_root", "Say who stands in the way of a root, and why."),
+    "force-root": ("openclust.cli.force_root:force_root", "Make a primary root although too many others are missing."),
     "step-down": ("openclust.cli.step_down:step_down", "Have the root give up its place; the others elect another."),
     "drain": ("openclust.cli.drain:drain", "Empty a broker of its clients, so that it can be stopped."),
     "users": ("openclust.cli.users:users", "Add, list, change and remove users of a users file."),

@@ -23,6 +23,7 @@ from openclust.cluster.events import (
     Effect,
     Event,
     Follow,
+    Force,
     NoRoot,
     PeerLost,
     PersistVote,
@@ -50,12 +51,14 @@ class Trigger(Enum):
     QUORUM_LOST = "fewer than half of the primaries hear it"
     OVERRULED = "a later reign is heard"
     STEPPED_DOWN = "it was told to, or is sick"
+    FORCED = "an operator accepts the loss of what it lacks"
 
 
 TRANSITIONS: dict[tuple[Role, Trigger], Role] = {
     (Role.STARTING, Trigger.READY): Role.ELECTOR,
     (Role.ELECTOR, Trigger.ROOT_HEARD): Role.BACKUP,
     (Role.ELECTOR, Trigger.ELECTED): Role.TAKING_OVER,
+    (Role.ELECTOR, Trigger.FORCED): Role.ROOT,
     (Role.BACKUP, Trigger.ROOT_LOST): Role.ELECTOR,
     (Role.BACKUP, Trigger.ROOT_HEARD): Role.BACKUP,
     (Role.TAKING_OVER, Trigger.CAUGHT_UP): Role.ROOT,
@@ -96,6 +99,9 @@ def step(election: Election, event: Event) -> tuple[Election, list[Effect]]:
             if election.role in (Role.ROOT, Role.TAKING_OVER):
                 election, resigned = _resign(election, Trigger.STEPPED_DOWN, event.reason)
                 effects += resigned
+        case Force():
+            election, forced = _force(election)
+            effects += forced
         case Tick():
             pass
     election, more = evaluate(election, is_tick=isinstance(event, Tick))
@@ -118,6 +124,17 @@ def _caught_up(election: Election, epoch: int) -> tuple[Election, list[Effect]]:
         return _resign(election, Trigger.QUORUM_LOST, "its voters are gone")
     election = _move(election, Trigger.CAUGHT_UP)
     return msgspec.structs.replace(election, reign=Reign(epoch, election.name), stands_in=0), [Serve(epoch)]
+
+
+def _force(election: Election) -> tuple[Election, list[Effect]]:
+    """Be root without an election, where no root is heard."""
+    if election.role is not Role.ELECTOR:
+        return election, []
+    epoch = 1 + max([election.status().epoch, *(peer.status.epoch for peer in election.peers.values())])
+    reign = Reign(epoch, election.name)
+    election = _move(election, Trigger.FORCED)
+    election = msgspec.structs.replace(election, vote=reign, reign=reign, stands_in=0, is_forced=True)
+    return election, [PersistVote(reign), Serve(epoch)]
 
 
 def _told(election: Election) -> tuple[object, ...]:
@@ -222,6 +239,9 @@ def _evaluate_reign(election: Election, heard: Reign | None) -> tuple[Election, 
         return _resign(election, Trigger.OVERRULED, f"{heard.root} is root in the later epoch {heard.epoch}")
     there = supporters(election)
     defined = len(election.terms.primaries)
+    if election.is_forced:
+        # With half of them again, it is a root like any other.
+        return msgspec.structs.replace(election, is_forced=2 * len(there) < defined), []
     if 2 * len(there) < defined or (election.role is Role.TAKING_OVER and 2 * len(there) <= defined):
         return _resign(election, Trigger.QUORUM_LOST, f"only {len(there)} of {defined} primaries hear it")
     return election, []
@@ -233,7 +253,8 @@ def _resign(election: Election, trigger: Trigger, reason: str) -> tuple[Election
     epoch = election.reign.epoch if election.reign else election.stands_in
     election = _move(election, trigger)
     stamp = election.first_stamp_ms + max(1, election.now_ms - election.began_ms)
-    election = msgspec.structs.replace(election, reign=None, stands_in=0, seniority=Seniority(stamp, election.name))
+    seniority = Seniority(stamp, election.name)
+    election = msgspec.structs.replace(election, reign=None, stands_in=0, seniority=seniority, is_forced=False)
     return election, [Resign(epoch, reason)] if was_root else []
 
 

@@ -54,7 +54,13 @@ class StepDown(msgspec.Struct, frozen=True):
     reason: str
 
 
-Event: TypeAlias = Ready | Tick | StatusHeard | PeerLost | CaughtUp | Appended | StepDown
+class Force(msgspec.Struct, frozen=True):
+    """An operator makes this primary root, whoever is missing: what only the missing ones hold is given up."""
+
+    now_ms: int
+
+
+Event: TypeAlias = Ready | Tick | StatusHeard | PeerLost | CaughtUp | Appended | StepDown | Force
 
 
 # -- effects

@@ -150,6 +150,11 @@ class Membership:
     def epoch(self) -> int:
         return self.reign.epoch if self.reign is not None else 0
 
+    @property
+    def commits_alone(self) -> bool:
+        """Whether an operator has made this broker root without the others."""
+        return self._election is not None and self._election.is_forced
+
     def is_secondary(self, name: str) -> bool:
         return name in self.peers and name not in self.primaries
 

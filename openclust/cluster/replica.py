@@ -143,7 +143,7 @@ class Replica:
 
     def committed(self) -> Position:
         """Up to where at least half of the defined primaries hold the log."""
-        needed = (len(self._cluster.primaries) + 1) // 2
+        needed = 1 if self._cluster.commits_alone else (len(self._cluster.primaries) + 1) // 2
         held = [self.log.last]
         held += [each.held for name, each in self._followers.items() if name in self._cluster.primaries]
         return sorted(held, reverse=True)[needed - 1] if len(held) >= needed else Position()

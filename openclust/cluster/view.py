@@ -60,7 +60,8 @@ class Election(msgspec.Struct, frozen=True, kw_only=True):
     """One primary's view. `sent` keeps the times of our last statuses, to know what an echo means.
 
     `promised` are those who may have counted on it as root or candidate, and when they last did: for a while it votes
-    for no other. The name is empty for whomever it followed before it was started.
+    for no other. The name is empty for whomever it followed before it was started. `is_forced`: an operator made it root,
+    and it needs nobody until it has half of the primaries again.
     """
 
     terms: Terms
@@ -77,6 +78,7 @@ class Election(msgspec.Struct, frozen=True, kw_only=True):
     peers: dict[str, Peer] = {}
     sent: dict[int, int] = {}
     promised: dict[str, int] = {}
+    is_forced: bool = False
 
     @property
     def name(self) -> str:
@@ -205,7 +207,7 @@ def supporters(election: Election) -> list[str]:
 def lease_end_ms(election: Election) -> int:
     """Until when a root may serve on what it has heard. Wake it then: it has to resign."""
     others = (len(election.terms.primaries) + 1) // 2 - 1
-    if not others:
+    if not others or election.is_forced:
         return 2**62
     echoes = sorted(_echoes(election).values(), reverse=True)
     return echoes[others - 1] + election.terms.lease_ms if len(echoes) >= others else -1

@@ -22,6 +22,10 @@ class StepDownBody(msgspec.Struct):
     reason: str = ""
 
 
+class ForceRootBody(msgspec.Struct):
+    accept_data_loss: bool = False
+
+
 class DrainBody(msgspec.Struct):
     name: str
     force: bool = False
@@ -45,6 +49,24 @@ async def step_down(call: Call) -> web.Response:
         who = f"{root} is{there}" if root else "there is none"
         raise Refused(409, "not_root", f"{seen['name']} is not the root, {who}")
     return answer({"stepped_down": seen["name"], "epoch": seen["epoch"]})
+
+
+async def force_root(call: Call) -> web.Response:
+    """Make this primary root without an election. Refused (409) where there is a root, or this is no primary."""
+    body = await call.read(ForceRootBody)
+    member = call.server.member
+    seen = member.snapshot()
+    if not body.accept_data_loss:
+        raise bad_request('say {"accept_data_loss": true}: what only the missing primaries hold is given up')
+    if seen["root"]:
+        raise Refused(409, "has_root", f"{seen['root']} is root; nothing has to be forced")
+    if not member.force_root():
+        raise Refused(
+            409, "cannot", f"{seen['name']} is {seen['role']}: only a primary that is an elector can be forced"
+        )
+    now = member.snapshot()
+    log.warning("user %s made %s root of epoch %d by force", call.user.name, now["name"], now["epoch"])
+    return answer({"root": now["name"], "epoch": now["epoch"]})
 
 
 async def drain(call: Call) -> web.Response:

@@ -44,6 +44,7 @@ ROUTES: tuple[tuple[str, str, Handler, frozenset[str]], ...] = (
     ("GET", "/api/whoami", reading.whoami, ANYBODY),
     ("GET", "/api/cluster", cluster.cluster, ANYBODY),
     ("POST", "/api/cluster/step-down", cluster.step_down, ADMINISTRATOR),
+    ("POST", "/api/cluster/force-root", cluster.force_root, ADMINISTRATOR),
     ("POST", "/api/cluster/drain", cluster.drain, ADMINISTRATOR),
     ("GET", "/api/target", cluster.target, WHOEVER_LOGS_IN),
     ("GET", "/api/queues", reading.queues, ANYBODY),

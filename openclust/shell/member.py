@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from openclust.cluster.events import Ready, StepDown
+from openclust.cluster.events import Force, Ready, StepDown
 from openclust.cluster.hello import Hello, digest, introduce
 from openclust.cluster.membership import Bounds, Membership
 from openclust.cluster.outbox import Outbox
@@ -282,6 +282,14 @@ class Member:
     def snapshot(self) -> dict[str, Any]:
         """What is known of the cluster here."""
         return cluster_snapshot(self, self._server.now_ms())
+
+    def force_root(self) -> bool:
+        """Be root without an election; whether it is one now."""
+        membership = self.membership
+        if membership.is_primary:
+            membership.tell(Force(self._server.now_ms()))
+            self._server.turn_soon()
+        return membership.is_root
 
     def step_down(self, reason: str) -> bool:
         """Stop being root; whether it was."""

@@ -17,9 +17,17 @@ class FakeMember:
     def __init__(self, snapshot: dict[str, Any]) -> None:
         self._snapshot = snapshot
         self.reasons: list[str] = []
+        self.forced = 0
 
     def snapshot(self) -> dict[str, Any]:
         return self._snapshot
+
+    def force_root(self) -> bool:
+        if self._snapshot["role"] != "elector":
+            return False
+        self.forced += 1
+        self._snapshot |= {"role": "root", "root": self._snapshot["name"], "epoch": self._snapshot["epoch"] + 1}
+        return True
 
     def step_down(self, reason: str) -> bool:
         if self._snapshot["role"] != "root":
