@@ -40,7 +40,7 @@ class House:
             brokers=(
                 BrokerInfo(name="a", client="a:1", connections=len(self.clients), is_draining=self.draining),
                 BrokerInfo(name="b", client="b:1", tls="b:2", connections=self.others),
-            )
+            ),
         )
         moved = self._moving.round(at, self.staying(), self.now_ms, is_draining=self.draining)
         turn(self.broker)

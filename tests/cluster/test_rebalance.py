@@ -90,7 +90,7 @@ def test_a_broker_of_weight_2_keeps_twice_as_many() -> None:
         brokers=(
             BrokerInfo(name="a", client="a:1", connections=40, weight=2),
             BrokerInfo(name="b", client="b:1", connections=20),
-        )
+        ),
     )
     one, now_ms = settled(at, 40, weight=2)
     assert one.surplus(at, 40, now_ms) == 0
@@ -195,7 +195,7 @@ class Cluster:
             brokers=tuple(
                 BrokerInfo(name=name, client=f"{name}:1", connections=count, weight=self.weights[name])
                 for name, count in sorted(self.counts.items())
-            )
+            ),
         )
 
     def surplus(self) -> float:
