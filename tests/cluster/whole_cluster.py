@@ -1,0 +1,246 @@
+"""A whole cluster of real processes, primaries and secondaries, and pika's connections to each of its brokers."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import itertools
+import json
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pika
+from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
+
+from openclust.cli.local_cluster import HOST, LocalBroker, LocalCluster, plan_cluster
+
+from ..clients.deadline import eventually
+from ..clients.pika_client import Received
+from .running_cluster import START_WAIT_S, Primary, RunningCluster
+
+WAIT_S = 10.0
+IDLE_S = 0.02
+ROLES = ("root", "backup", "secondary")
+EVERY_PLACE = tuple(itertools.product(ROLES, repeat=3))
+"""The roles of the brokers where a test declares, publishes and consumes."""
+
+PROBE = b"probe"
+
+STAY = ("redirect.mode=off", "redirect.rebalance=false")
+"""Clients stay where they connect: a test chooses its brokers."""
+STEADY = ("cluster.heartbeat_ms=500",)
+"""A busy machine does not make another broker the root in the middle of a test."""
+
+
+class SetCluster(LocalCluster, frozen=True):
+    """The same, and every broker is started with these settings besides."""
+
+    settings: tuple[str, ...] = STAY
+
+    def command(self, broker: LocalBroker) -> list[str]:
+        return [*super().command(broker), *(part for each in self.settings for part in ("--set", each))]
+
+
+def plan_whole(folder: Path, primaries: int, secondaries: int, *settings: str) -> SetCluster:
+    plan = plan_cluster("test", folder, primaries, secondaries)
+    return SetCluster(
+        plan.cluster_key, plan.folder, plan.primaries, plan.log_level, plan.secondaries, settings=(*STAY, *settings)
+    )
+
+
+class WholeCluster(RunningCluster):
+    """Brokers by name, and one connection to each that tests share; an error that closes it costs only one test."""
+
+    def __init__(self, plan: SetCluster) -> None:
+        super().__init__(plan)
+        self.plan = plan
+        self.secondaries = {place.name: Primary(plan, place) for place in plan.secondaries}
+        self._connections: dict[str, BlockingConnection] = {}
+        self._all: list[BlockingConnection] = []
+        self._channels: list[BlockingChannel] = []
+
+    @property
+    def brokers(self) -> dict[str, Primary]:
+        return {**self.primaries, **self.secondaries}
+
+    def running(self) -> list[Primary]:
+        return [each for each in self.brokers.values() if each.is_running]
+
+    def backups(self) -> list[Primary]:
+        root = self.root()
+        return [each for each in self.primaries.values() if each is not root and each.is_running]
+
+    def wait_until_whole(self) -> Primary:
+        """Every broker that runs follows the same root, and sees all the others; the root."""
+        eventually(self._is_whole, START_WAIT_S)
+        return self.root()
+
+    def _is_whole(self) -> bool:
+        running = self.running()
+        seen = [each.ask() for each in running]
+        return (
+            all(
+                one is not None
+                and one["role"] in ("root", "backup", "secondary")
+                and one["root"]
+                and sum(each["online"] for each in one["brokers"]) == len(running)
+                for one in seen
+            )
+            and len({one["root"] for one in seen if one}) == 1
+        )
+
+    # -- clients
+
+    def connect(self, broker: Primary, **parameters: Any) -> BlockingConnection:
+        """A connection of the test's own; `parameters` replace pika's."""
+        settings = pika.ConnectionParameters(HOST, broker.place.client_port, heartbeat=0)
+        settings.socket_timeout = settings.stack_timeout = WAIT_S
+        for name, value in parameters.items():
+            setattr(settings, name, value)
+        connection = BlockingConnection(settings)
+        self._all.append(connection)
+        return connection
+
+    def connect_like(self, channel: BlockingChannel) -> BlockingConnection:
+        """Another connection to the broker of a shared one's channel."""
+        name = next(name for name, each in self._connections.items() if each is channel.connection)
+        return self.connect(self.brokers[name])
+
+    def channel(self, broker: Primary) -> BlockingChannel:
+        """A channel of the broker's shared connection, closed at the end of the test."""
+        connection = self._connections.get(broker.name)
+        if connection is None or connection.is_closed:
+            connection = self._connections[broker.name] = self.connect(broker)
+        channel = connection.channel()
+        self._channels.append(channel)
+        return channel
+
+    def forget_channels(self) -> None:
+        channels, self._channels = self._channels, []
+        for channel in channels:
+            if channel.is_open and channel.connection.is_open:
+                with contextlib.suppress(Exception):
+                    channel.close()
+
+    def close(self) -> None:
+        for connection in self._all:
+            with contextlib.suppress(Exception):
+                connection.close()
+
+    def api(self, broker: Primary, method: str, path: str, body: object = None) -> Any:
+        """A request to a broker's HTTP API, as guest; the decoded answer, None where it is empty."""
+        request = urllib.request.Request(
+            f"{broker.place.api_url}/api/{path}",
+            data=None if body is None else json.dumps(body).encode(),
+            method=method,
+            headers={
+                "Authorization": f"Basic {base64.b64encode(b'guest:guest').decode()}",
+                "Content-Type": "application/json",
+            },
+        )
+        with urllib.request.urlopen(request, timeout=WAIT_S) as response:
+            text = response.read()
+        return json.loads(text) if text else None
+
+    def logs(self) -> str:
+        """The ends of all logs, for a failure."""
+        parts = []
+        for name, each in self.brokers.items():
+            text = each.log.read_text(errors="replace") if each.log.exists() else ""
+            parts.append(f"--- {name}\n{text[-4_000:]}")
+        return "\n".join(parts)
+
+
+def pump(channels: Sequence[BlockingChannel], condition: Callable[[], object], within_s: float = WAIT_S) -> None:
+    """Process what comes in on the channels' connections until `condition` holds."""
+    connections = list({id(each.connection): each.connection for each in channels}.values())
+    end = time.monotonic() + within_s
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"not true within {within_s} s")
+        for connection in connections:
+            connection.process_data_events(IDLE_S / len(connections))
+
+
+def settle(channels: Sequence[BlockingChannel], for_s: float = 0.05) -> None:
+    """Take what still comes, so that what must not come would be seen."""
+    end = time.monotonic() + for_s
+    for connection in {id(each.connection): each.connection for each in channels}.values():
+        connection.process_data_events(0)
+    while time.monotonic() < end:
+        for each in channels:
+            each.connection.process_data_events(0.01)
+
+
+def wait_until_wanted(
+    publisher: BlockingChannel,
+    exchange: str,
+    routing_key: str,
+    subscribers: Mapping[BlockingChannel, list[Received]],
+    **properties: Any,
+) -> None:
+    """Meta-bindings are told asynchronously: publish probes until each inbox has one. `letters` leaves them out."""
+
+    def all_have_one() -> bool:
+        if all(subscribers.values()):
+            return True
+        publisher.basic_publish(exchange, routing_key, PROBE, pika.BasicProperties(**properties))
+        return False
+
+    pump([publisher, *subscribers], all_have_one)
+
+
+def letters(inbox: list[Received]) -> list[bytes]:
+    """The bodies of all that is no probe."""
+    return [each.body for each in inbox if each.body != PROBE]
+
+
+def wait_for_letters(channel: BlockingChannel, inbox: list[Received], *expected: bytes) -> None:
+    """Wait until a consumer has had so many, and see that these are they."""
+    pump([channel], lambda: len(letters(inbox)) >= len(expected))
+    assert letters(inbox) == list(expected)
+
+
+@contextlib.contextmanager
+def whole_cluster(folder: Path, *settings: str, primaries: int = 3, secondaries: int = 2) -> Iterator[WholeCluster]:
+    """A cluster of processes of which all serve. They are ended, whatever happened to them."""
+    plan = plan_whole(folder, primaries, secondaries, *settings)
+    plan.write()
+    cluster = WholeCluster(plan)
+    try:
+        for each in cluster.brokers.values():
+            each.start()
+        cluster.wait_until_whole()
+        yield cluster
+    finally:
+        cluster.close()
+        for each in cluster.brokers.values():
+            each.stop()
+
+
+class Place:
+    """The channels of a test that declares, publishes and consumes at brokers of certain roles.
+
+    Where two of them have the same role they are at two brokers, as far as there are two.
+    """
+
+    def __init__(self, declarer: BlockingChannel, publisher: BlockingChannel, consumer: BlockingChannel) -> None:
+        self.declarer, self.publisher, self.consumer = declarer, publisher, consumer
+
+
+def place(cluster: WholeCluster, roles: Sequence[str]) -> Place:
+    root = cluster.root()
+    brokers = {
+        "root": (root, root, root),
+        "backup": _in_turn(cluster.others(root)),
+        "secondary": _in_turn(list(cluster.secondaries.values())),
+    }
+    return Place(*(cluster.channel(brokers[role][part]) for part, role in enumerate(roles)))
+
+
+def _in_turn(brokers: list[Primary]) -> tuple[Primary, Primary, Primary]:
+    """The publisher is at the second."""
+    return brokers[0], brokers[1], brokers[0]
