@@ -11,34 +11,21 @@ from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
-from openclust.broker.change_codec import encode_change
-from openclust.broker.channel import OPEN
+from openclust.cluster import events
 from openclust.cluster.admission import Admission, login
-from openclust.cluster.asking import Asking, defined
+from openclust.cluster.asking import Asking
+from openclust.cluster.bounds import Bounds
 from openclust.cluster.control import Control
 from openclust.cluster.distant import Distant
 from openclust.cluster.election import step
-from openclust.cluster.events import (
-    Answer,
-    Effect,
-    Event,
-    Follow,
-    NoRoot,
-    PeerLost,
-    PersistVote,
-    Resign,
-    Serve,
-    StatusHeard,
-    TakeOver,
-    Tell,
-    Tick,
-)
+from openclust.cluster.events import Effect, Event
 from openclust.cluster.forwarding import Forwarding
 from openclust.cluster.hello import Hello
 from openclust.cluster.interest import Interests
-from openclust.cluster.messages import Define, Inspect, Message, Pressure, Purge, Welcome, said
+from openclust.cluster.messages import Message, Pressure, Welcome
 from openclust.cluster.outbox import Outbox
 from openclust.cluster.placing import Placing
+from openclust.cluster.port import Port
 from openclust.cluster.presences import Presences
 from openclust.cluster.proxies import Proxies
 from openclust.cluster.redirect import Redirect
@@ -52,31 +39,10 @@ from openclust.cluster.watch import Watch
 if TYPE_CHECKING:
     from openclust.broker.access import User
     from openclust.broker.broker import Broker
-    from openclust.broker.changes import Change
-    from openclust.broker.channel import Channel
-    from openclust.broker.cluster_port import Done, Verdict
     from openclust.broker.connection import Connection
-    from openclust.broker.consumer import Consumer
-    from openclust.broker.exchange import Exchange
-    from openclust.broker.message import Message as Letter
-    from openclust.broker.placement import Placement
-    from openclust.broker.queue import Queue
-    from openclust.broker.remote import Outlet, RemoteBroker
-    from openclust.broker.vhost import VirtualHost
-    from openclust.wire.table import Table
 
 
-class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the cluster layer stops."""
-
-    state_bytes_max: int = 268_435_456
-    log_entries_max: int = 100_000
-    root_wait_ms: int = 30_000
-    waiting_bytes_max: int = 67_108_864
-    outbox_bytes_max: int = 67_108_864
-
-
-class Membership:
+class Membership(Port):
     """`election` is None for a secondary. `save_vote` says whether a vote is on disk now; nothing is told before.
 
     The shell calls `link_up` and `link_down` for its links to `peers`, `connection_lost` for any connection,
@@ -179,69 +145,6 @@ class Membership:
         outbox = self.outboxes.get(peer)
         return outbox is not None and outbox.control(message)
 
-    # -- the broker's questions
-
-    def define(self, change: Change, done: Done) -> None:
-        if self.is_root:
-            self.replica.define(change, done)
-            return
-        self.asking.ask(Define(encode_change(change)), lambda answer: done(defined(answer)))
-
-    def tidy(self, change: Change) -> None:
-        if self.is_root:
-            self.broker.define(change)
-
-    def virtual_host(self, connection: Connection, name: str) -> str:
-        return self.placing.virtual_host(connection, name)
-
-    def place(self, connection: Connection) -> Placement | None:
-        self.placing.heard(self.roster, self.broker.now_ms)
-        return self.placing.place(connection, self.client_count(), is_draining=self.is_draining)
-
-    def known_hosts(self, connection: Connection) -> str:
-        self.placing.heard(self.roster, self.broker.now_ms)
-        return self.placing.known_hosts(connection.peer.is_tls)
-
-    def client_count(self) -> int:
-        """How many connections are open here that are not a peer's link."""
-        return max(0, self.broker.open_count() - len(self.admission.connections))
-
-    def control(self, connection: Connection, body: bytes) -> None:
-        self.control_room.heard(connection, body)
-
-    def reach(self, vhost: VirtualHost, targets: list[Queue | RemoteBroker]) -> tuple[list[Queue | Outlet], bool]:
-        return self.relay.reach(vhost, targets)
-
-    def forward(self, channel: Channel | None, vhost: VirtualHost, message: Letter, verdict: Verdict | None) -> None:
-        self.forwarding.publish(channel, vhost, message, verdict)
-
-    def reply_outlet(self, address: str) -> Outlet | None:
-        return self.relay.reply_outlet(address)
-
-    def is_elsewhere(self, queue: Queue) -> bool:
-        return queue.owner is None and not self.is_root
-
-    def consume(self, consumer: Consumer, done: Done) -> None:
-        self.distant.consume(consumer, done)
-
-    def get(self, channel: Channel, queue: Queue, no_ack: bool, done: Done) -> None:
-        self.distant.get(channel, queue, no_ack, done)
-
-    def purge(self, queue: Queue, done: Done) -> None:
-        question = Purge(said(queue.vhost.name), said(queue.name))
-        self.asking.ask(question, lambda answer: done(defined(answer)))
-
-    def inspect(self, queue: Queue, done: Done) -> None:
-        question = Inspect(said(queue.vhost.name), said(queue.name))
-        self.asking.ask(question, lambda answer: done(defined(answer)))
-
-    def wanted(self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int) -> None:
-        if not self.is_alone:
-            self.interests.wanted(vhost, exchange, routing_key, arguments, count)
-
-    def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
-        self.interests.exchange_made(vhost, exchange)
-
     # -- peers come and go
 
     def admit(self, connection: Connection, response: bytes) -> User:
@@ -315,7 +218,7 @@ class Membership:
         if name == self.root:
             self.distant.root_lost()
         if self._election is not None:
-            self.tell(PeerLost(self.broker.now_ms, name))
+            self.tell(events.PeerLost(self.broker.now_ms, name))
         else:
             self.watch.lost(name)
             self._follow_watch()
@@ -345,10 +248,10 @@ class Membership:
     def begin_turn(self) -> None:
         """Before anything is confirmed: a root whose lease ran out while nobody looked is none."""
         if self.is_root and not serves(self.election, self.broker.now_ms):
-            self.tell(Tick(self.broker.now_ms))
+            self.tell(events.Tick(self.broker.now_ms))
             for connection in self.broker.connections:
                 for channel in connection.channels.values():
-                    if channel.confirms is not None and channel.state == OPEN:
+                    if channel.confirms is not None:
                         channel.confirms.refuse_untold()
 
     def end_turn(self) -> None:
@@ -365,7 +268,7 @@ class Membership:
     def tick(self) -> None:
         """A heartbeat has passed."""
         if self._election is not None:
-            self.tell(Tick(self.broker.now_ms))
+            self.tell(events.Tick(self.broker.now_ms))
         else:
             self._follow_watch()
         self.replica.tick()
@@ -399,7 +302,7 @@ class Membership:
     def status_heard(self, status: Status) -> None:
         """A primary tells how it is; the root's log may be ahead of ours."""
         if self._election is not None:
-            self.tell(StatusHeard(self.broker.now_ms, status))
+            self.tell(events.StatusHeard(self.broker.now_ms, status))
         else:
             self.watch.heard(status, self.broker.now_ms)
             self._follow_watch()
@@ -409,24 +312,24 @@ class Membership:
     def _perform(self, effect: Effect) -> None:
         note = self.broker.note
         match effect:
-            case PersistVote():
+            case events.PersistVote():
                 self._is_on_disk(effect.vote)
-            case Tell():
+            case events.Tell():
                 self._say(effect.status, self.outboxes)
-            case Answer():
+            case events.Answer():
                 self._say(effect.status, (effect.name,))
-            case TakeOver():
+            case events.TakeOver():
                 if self._is_on_disk(self.election.vote):
                     self.replica.take_over(effect.epoch, effect.voters)
-            case Serve():
+            case events.Serve():
                 note("info", f"root of epoch {effect.epoch}")
                 self._begin_reign(effect.epoch)
-            case Resign():
+            case events.Resign():
                 note("warning", f"no root any more, of epoch {effect.epoch}: {effect.reason}")
                 self._end_reign()
-            case Follow():
+            case events.Follow():
                 self._follow(effect.reign)
-            case NoRoot():
+            case events.NoRoot():
                 self._miss_root(effect.last)
             case _:
                 assert_never(effect)

@@ -60,8 +60,8 @@ class Election(msgspec.Struct, frozen=True, kw_only=True):
     """One primary's view. `sent` keeps the times of our last statuses, to know what an echo means.
 
     `promised` are those who may have counted on it as root or candidate, and when they last did: for a while it votes
-    for no other. The name is empty for whomever it followed before it was started. `is_forced`: an operator made it root,
-    and it needs nobody until it has half of the primaries again.
+    for no other. The name is empty for whomever it followed before it was started. `is_forced`: an operator made it
+    root, and it needs nobody until it has half of the primaries again.
     """
 
     terms: Terms

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from openclust.cluster.bounds import Bounds
 from openclust.cluster.events import Force, Ready, StepDown
 from openclust.cluster.hello import Hello, digest, introduce
-from openclust.cluster.membership import Bounds, Membership
+from openclust.cluster.membership import Membership
 from openclust.cluster.outbox import Outbox
 from openclust.cluster.status import Reign
-from openclust.cluster.view import Role, Terms, begin, lease_end_ms
+from openclust.cluster.view import Role, Terms, begin
 from openclust.shell.cluster_snapshot import cluster_snapshot
 from openclust.shell.config_cluster import (
     client_advertised,
@@ -29,7 +30,6 @@ from openclust.shell.rebalancing import Rebalancing
 from openclust.shell.votes import Votes
 
 if TYPE_CHECKING:
-    from openclust.broker.connection import Connection
     from openclust.shell.config import Config
     from openclust.shell.links import Link
     from openclust.shell.server import Server
@@ -37,11 +37,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("openclust.cluster")
 
 MB = 1_048_576
-DIGEST_EVERY_MS = 2_000
 
 
 class Member:
-    """Call `begin_turn` before the broker settles, and `end_turn` after."""
+    """Call `send` in each turn of the node."""
 
     def __init__(self, server: Server) -> None:
         config = server.config
@@ -58,7 +57,6 @@ class Member:
         self._lease: asyncio.TimerHandle | None = None
         self._tick: asyncio.TimerHandle | None = None
         self._rebalancing = Rebalancing(server, self.membership)
-        self._digest_ms = 0
 
     def _membership(self, config: Config) -> Membership:
         cluster = config.cluster
@@ -144,19 +142,13 @@ class Member:
 
     # -- turns and time
 
-    def begin_turn(self) -> None:
-        self.membership.begin_turn()
-
-    def end_turn(self) -> None:
+    def send(self) -> None:
         """Send what is to be sent."""
         membership = self.membership
-        membership.end_turn()
         if membership.peers_changed:
             self._sync_links()
-        while membership.dirty:
-            dirty = list(membership.dirty)
-            membership.dirty.clear()
-            for outbox in dirty:
+        while outboxes := self._server.node.outboxes():
+            for outbox in outboxes:
                 link = self.links.get(outbox.peer)
                 if link is not None:
                     link.flush()
@@ -164,26 +156,22 @@ class Member:
             self._watch_lease()
 
     def _on_tick(self) -> None:
-        now_ms = self._server.broker.now_ms = self._server.now_ms()
-        self.membership.tick()
-        if now_ms - self._digest_ms >= DIGEST_EVERY_MS:
-            self._digest_ms = now_ms
-            self.membership.tell_digests()
+        self._server.node.beat(self._server.now_ms())
         self._tick = self._loop.call_later(self.membership.heartbeat_ms / 1_000, self._on_tick)
         self._server.turn()
 
     def _watch_lease(self) -> None:
         """A root that is not heard resigns when its lease ends, not at its next heartbeat."""
         self._lease = None
-        if self.membership.election.role is not Role.ROOT:
+        ends_ms = self._server.node.lease_ends_ms
+        if ends_ms is None:
             return
-        left_ms = lease_end_ms(self.membership.election) + 1 - self._server.now_ms()
+        left_ms = ends_ms + 1 - self._server.now_ms()
         if left_ms > 0:
             # It will have been prolonged by then, most likely: looked at again, not set anew each time it is.
             self._lease = self._loop.call_later(min(left_ms, 60_000) / 1_000, self._watch_lease)
             return
-        self._server.broker.now_ms = self._server.now_ms()
-        self.membership.begin_turn()
+        self._server.node.look_at_lease(self._server.now_ms())
         self._server.turn()
 
     # -- links
@@ -203,14 +191,12 @@ class Member:
 
     def _link_up(self, link: Link, frame_max: int) -> None:
         if link.peer:
-            self._server.broker.now_ms = self._server.now_ms()
-            self.membership.link_up(link.peer, frame_max)
+            self._server.node.link_up(link.peer, frame_max, self._server.now_ms())
             self._server.turn_soon()
 
     def _link_down(self, link: Link) -> None:
         if link.peer:
-            self._server.broker.now_ms = self._server.now_ms()
-            self.membership.link_down(link.peer)
+            self._server.node.link_down(link.peer, self._server.now_ms())
             self._server.turn_soon()
 
     def _sync_links(self) -> None:
@@ -252,9 +238,6 @@ class Member:
     def _ended(self, task: asyncio.Task[None], _: object) -> None:
         if not task.cancelled() and task.exception() is not None:
             log.warning("a link did not end well: %s", task.exception())
-
-    def connection_lost(self, connection: Connection) -> None:
-        self.membership.connection_lost(connection)
 
     # -- the disk
 

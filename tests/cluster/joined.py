@@ -15,9 +15,10 @@ from openclust.broker.broker import Broker
 from openclust.broker.channel import Channel
 from openclust.broker.limits import Limits
 from openclust.broker.peer import Peer
+from openclust.cluster.bounds import Bounds
 from openclust.cluster.events import Ready, StepDown
 from openclust.cluster.hello import Hello, digest, introduce
-from openclust.cluster.membership import Bounds, Membership
+from openclust.cluster.membership import Membership
 from openclust.cluster.view import Terms, begin
 from openclust.wire.handshake import State
 from tests.support.client import EVERYTHING, START_MS, Client, turn

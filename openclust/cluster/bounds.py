@@ -1,0 +1,15 @@
+"""The bounds of the cluster layer: every table, buffer and wait has its number here."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the cluster layer stops."""
+
+    state_bytes_max: int = 268_435_456
+    log_entries_max: int = 100_000
+    root_wait_ms: int = 30_000
+    waiting_bytes_max: int = 67_108_864
+    outbox_bytes_max: int = 67_108_864

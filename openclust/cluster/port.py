@@ -1,0 +1,114 @@
+"""What the broker asks of its cluster, and which part of the cluster layer answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openclust.broker.change_codec import encode_change
+from openclust.cluster.asking import defined
+from openclust.cluster.messages import Define, Inspect, Purge, said
+
+if TYPE_CHECKING:
+    from openclust.broker.broker import Broker
+    from openclust.broker.changes import Change
+    from openclust.broker.channel import Channel
+    from openclust.broker.cluster_port import Done, Verdict
+    from openclust.broker.connection import Connection
+    from openclust.broker.consumer import Consumer
+    from openclust.broker.exchange import Exchange
+    from openclust.broker.message import Message
+    from openclust.broker.placement import Placement
+    from openclust.broker.queue import Queue
+    from openclust.broker.remote import Outlet, RemoteBroker
+    from openclust.broker.vhost import VirtualHost
+    from openclust.cluster.admission import Admission
+    from openclust.cluster.asking import Asking
+    from openclust.cluster.control import Control
+    from openclust.cluster.distant import Distant
+    from openclust.cluster.forwarding import Forwarding
+    from openclust.cluster.interest import Interests
+    from openclust.cluster.placing import Placing
+    from openclust.cluster.relay import Relay
+    from openclust.cluster.replica import Replica
+    from openclust.cluster.roster import Roster
+    from openclust.wire.table import Table
+
+
+class Port:
+    """The broker's `ClusterPort`, but for `admit`: `Membership` makes the parts, and lets peers in."""
+
+    broker: Broker
+    is_root: bool
+    is_alone: bool
+    is_draining: bool
+    roster: Roster
+    admission: Admission
+    asking: Asking
+    control_room: Control
+    distant: Distant
+    forwarding: Forwarding
+    interests: Interests
+    placing: Placing
+    relay: Relay
+    replica: Replica
+
+    def define(self, change: Change, done: Done) -> None:
+        if self.is_root:
+            self.replica.define(change, done)
+            return
+        self.asking.ask(Define(encode_change(change)), lambda answer: done(defined(answer)))
+
+    def tidy(self, change: Change) -> None:
+        if self.is_root:
+            self.broker.define(change)
+
+    def virtual_host(self, connection: Connection, name: str) -> str:
+        return self.placing.virtual_host(connection, name)
+
+    def place(self, connection: Connection) -> Placement | None:
+        self.placing.heard(self.roster, self.broker.now_ms)
+        return self.placing.place(connection, self.client_count(), is_draining=self.is_draining)
+
+    def known_hosts(self, connection: Connection) -> str:
+        self.placing.heard(self.roster, self.broker.now_ms)
+        return self.placing.known_hosts(connection.peer.is_tls)
+
+    def client_count(self) -> int:
+        """How many connections are open here that are not a peer's link."""
+        return max(0, self.broker.open_count() - len(self.admission.connections))
+
+    def control(self, connection: Connection, body: bytes) -> None:
+        self.control_room.heard(connection, body)
+
+    def reach(self, vhost: VirtualHost, targets: list[Queue | RemoteBroker]) -> tuple[list[Queue | Outlet], bool]:
+        return self.relay.reach(vhost, targets)
+
+    def forward(self, channel: Channel | None, vhost: VirtualHost, message: Message, verdict: Verdict | None) -> None:
+        self.forwarding.publish(channel, vhost, message, verdict)
+
+    def reply_outlet(self, address: str) -> Outlet | None:
+        return self.relay.reply_outlet(address)
+
+    def is_elsewhere(self, queue: Queue) -> bool:
+        return queue.owner is None and not self.is_root
+
+    def consume(self, consumer: Consumer, done: Done) -> None:
+        self.distant.consume(consumer, done)
+
+    def get(self, channel: Channel, queue: Queue, no_ack: bool, done: Done) -> None:
+        self.distant.get(channel, queue, no_ack, done)
+
+    def purge(self, queue: Queue, done: Done) -> None:
+        question = Purge(said(queue.vhost.name), said(queue.name))
+        self.asking.ask(question, lambda answer: done(defined(answer)))
+
+    def inspect(self, queue: Queue, done: Done) -> None:
+        question = Inspect(said(queue.vhost.name), said(queue.name))
+        self.asking.ask(question, lambda answer: done(defined(answer)))
+
+    def wanted(self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int) -> None:
+        if not self.is_alone:
+            self.interests.wanted(vhost, exchange, routing_key, arguments, count)
+
+    def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
+        self.interests.exchange_made(vhost, exchange)
