@@ -19,6 +19,7 @@ from openclust.broker.broker import Broker
 from openclust.broker.connection import Connection
 from openclust.broker.effects import CheckLogin, CloseTransport, Effect, Note, Proxy, Resume, StartHeartbeats
 from openclust.broker.login import checked
+from openclust.node import Node
 from openclust.shell.config import Config
 from openclust.shell.config_cluster import peer_listen
 from openclust.shell.definitions_file import import_at_start
@@ -77,7 +78,7 @@ class Server:
         self.listeners: list[Listener] = []
         self.peer_address: tuple[str, int] | None = None
         self.member = Member(self)
-        self.broker.cluster = self.member.membership
+        self.node = Node(self.broker, self.member.membership)
         self.proxies = Proxies(self)
         self._tls_server: asyncio.Server | None = None
         self._turn_planned = False
@@ -96,9 +97,7 @@ class Server:
 
     def receive(self, connection: Connection, data: bytes) -> None:
         """Bytes came for a connection."""
-        broker = self.broker
-        broker.now_ms = self.now_ms()
-        connection.receive(data)
+        self.node.receive(connection, data, self.now_ms())
         if connection.hold:
             self._transport(connection).pause_reading()
         if not self._turn_planned:
@@ -113,29 +112,22 @@ class Server:
     def turn(self) -> None:
         """Finish what was begun: effects in their order, then every outbox that has something, each once."""
         self._turn_planned = False
-        broker = self.broker
-        self.member.begin_turn()
-        broker.settle()
-        self.member.end_turn()
-        if broker.effects:
-            effects, broker.effects = broker.effects, []
-            for effect in effects:
-                self._perform(effect)
-        dirty, broker.dirty = broker.dirty, []
-        for connection in dirty:
+        node = self.node
+        effects = node.turn()
+        self.member.send()
+        for effect in effects:
+            self._perform(effect)
+        for connection in node.connections():
             connection.transport.flush()  # type: ignore[attr-defined]
-        broker.turn_done()
-        if broker.closing:
-            for connection in broker.closing:
-                # Who never got in is told why, and has a moment to read it.
-                self.wheel.add(connection, CLOSE_OK_WAIT_MS if connection.was_open else REFUSED_WAIT_MS)
-            broker.closing.clear()
-        if broker.dirty or broker.effects or broker.dead_letters or broker.confirming:
+        for connection in node.finish():
+            # Who never got in is told why, and has a moment to read it.
+            self.wheel.add(connection, CLOSE_OK_WAIT_MS if connection.was_open else REFUSED_WAIT_MS)
+        if node.is_busy:
             self.turn_soon()
         self._plan_deadline()
 
     def _plan_deadline(self) -> None:
-        due_ms = self.broker.deadlines.next_ms()
+        due_ms = self.node.expires_ms
         if due_ms == self._deadline_ms:
             return
         if self._deadline is not None:
@@ -148,8 +140,7 @@ class Server:
     def _on_deadline(self) -> None:
         self._deadline = None
         self._deadline_ms = 0
-        self.broker.wall_clock_s = int(time.time())
-        self.broker.tick(self.now_ms())
+        self.node.expire(self.now_ms(), int(time.time()))
         self.turn()
 
     def _perform(self, effect: Effect) -> None:
@@ -252,12 +243,10 @@ class Server:
         return False
 
     def connection_lost(self, connection: Connection) -> None:
-        self.broker.now_ms = self.now_ms()
         if connection.state is State.OPEN:
             self.broker.note("warning", "client closed its socket without closing the connection", connection)
         self.wheel.remove(connection)
-        self.broker.connection_lost(connection)
-        self.member.connection_lost(connection)
+        self.node.connection_lost(connection, self.now_ms())
         # Connection and transport name each other, and the garbage collector seldom comes.
         connection.transport = GONE
         self.turn_soon()

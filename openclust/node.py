@@ -1,0 +1,131 @@
+"""A broker and its part in a cluster as one: what happens goes in, what is to be done comes out.
+
+A turn ends what was begun, in this order, by whoever runs the node:
+
+    effects = node.turn()
+    send each of node.outboxes() over its link
+    perform the effects, in their order
+    write each of node.connections()
+    begin to wait for the peers of node.finish(): they were told goodbye
+
+Another turn must follow soon where `node.is_busy`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openclust.cluster.view import Role, lease_end_ms
+
+if TYPE_CHECKING:
+    from openclust.broker.broker import Broker
+    from openclust.broker.connection import Connection
+    from openclust.broker.effects import Effect
+    from openclust.cluster.membership import Membership
+    from openclust.cluster.outbox import Outbox
+
+DIGEST_EVERY_MS = 2_000
+
+
+class Node:
+    """Times are a monotonic clock's, the same for all calls. After each call but those that only ask: a turn.
+
+    Call `beat` every heartbeat of the membership, `expire` at `expires_ms`, and `look_at_lease` at `lease_ends_ms`.
+    """
+
+    __slots__ = ("_told_digests_ms", "broker", "membership")
+
+    def __init__(self, broker: Broker, membership: Membership) -> None:
+        self.broker = broker
+        self.membership = membership
+        self._told_digests_ms = broker.now_ms
+        broker.cluster = membership
+
+    # -- what happens
+
+    def receive(self, connection: Connection, data: bytes, now_ms: int) -> None:
+        """Bytes came, of an application or over a peer's link to us."""
+        self.broker.now_ms = now_ms
+        connection.receive(data)
+
+    def connection_lost(self, connection: Connection, now_ms: int) -> None:
+        """A connection has ended, an application's or a peer's link to us."""
+        self.broker.now_ms = now_ms
+        self.broker.connection_lost(connection)
+        self.membership.connection_lost(connection)
+
+    def link_up(self, peer: str, frame_max: int, now_ms: int) -> None:
+        """Our link to a peer is there; nothing was said on it yet."""
+        self.broker.now_ms = now_ms
+        self.membership.link_up(peer, frame_max)
+
+    def link_down(self, peer: str, now_ms: int) -> None:
+        self.broker.now_ms = now_ms
+        self.membership.link_down(peer)
+
+    def beat(self, now_ms: int) -> None:
+        """A heartbeat has passed."""
+        self.broker.now_ms = now_ms
+        self.membership.tick()
+        if now_ms - self._told_digests_ms >= DIGEST_EVERY_MS:
+            self._told_digests_ms = now_ms
+            self.membership.tell_digests()
+
+    @property
+    def expires_ms(self) -> int:
+        """When a queue or a channel has something to do; 0 for never."""
+        return self.broker.deadlines.next_ms()
+
+    def expire(self, now_ms: int, wall_clock_s: int) -> None:
+        self.broker.wall_clock_s = wall_clock_s
+        self.broker.tick(now_ms)
+
+    @property
+    def lease_ends_ms(self) -> int | None:
+        """The last moment at which this broker may be root, as far as it knows yet; None where it is not."""
+        membership = self.membership
+        if not membership.is_primary or membership.election.role is not Role.ROOT:
+            return None
+        return lease_end_ms(membership.election)
+
+    def look_at_lease(self, now_ms: int) -> None:
+        """A root that is not heard resigns now, not at its next heartbeat."""
+        self.broker.now_ms = now_ms
+        self.membership.begin_turn()
+
+    # -- what is to be done
+
+    def turn(self) -> list[Effect]:
+        """Finish what was begun; nothing is confirmed by a root that is none any more."""
+        broker = self.broker
+        self.membership.begin_turn()
+        broker.settle()
+        self.membership.end_turn()
+        effects, broker.effects = broker.effects, []
+        return effects
+
+    def outboxes(self) -> list[Outbox]:
+        """Those that have something to send, each once."""
+        dirty = self.membership.dirty
+        found = list(dirty)
+        dirty.clear()
+        return found
+
+    def connections(self) -> list[Connection]:
+        """Those that have something to be written, each once."""
+        broker = self.broker
+        dirty, broker.dirty = broker.dirty, []
+        return dirty
+
+    def finish(self) -> list[Connection]:
+        """All is written: who waited for that goes on. Those of whom the broker took leave in this turn."""
+        broker = self.broker
+        broker.turn_done()
+        closing, broker.closing = broker.closing, []
+        return closing
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is left to do already."""
+        broker = self.broker
+        return bool(broker.dirty or broker.effects or broker.dead_letters or broker.confirming)
