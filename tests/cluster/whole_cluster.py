@@ -241,6 +241,14 @@ def place(cluster: WholeCluster, roles: Sequence[str]) -> Place:
     return Place(*(cluster.channel(brokers[role][part]) for part, role in enumerate(roles)))
 
 
+def one_of(cluster: WholeCluster, role: str) -> Primary:
+    """A broker of that role; of backups and secondaries always the same."""
+    root = cluster.root()
+    if role == "root":
+        return root
+    return cluster.others(root)[0] if role == "backup" else next(iter(cluster.secondaries.values()))
+
+
 def _in_turn(brokers: list[Primary]) -> tuple[Primary, Primary, Primary]:
     """The publisher is at the second."""
     return brokers[0], brokers[1], brokers[0]
