@@ -119,6 +119,8 @@ def holds(broker: Broker, change: Change) -> bool:
     match change:
         case PutVhost():
             return change.vhost in broker.vhosts
+        case PutUser():
+            return broker.users.get(change.user.name) == change.user
         case DeclareExchange() | DeleteExchange() | DeclareQueue() | DeleteQueue() | Bind() | Unbind():
             vhost = broker.vhosts.get(change.vhost)
             return vhost is not None and _holds_in(vhost, change)

@@ -178,8 +178,7 @@ class HttpApi:
         if credentials is None:
             raise Refused(401, "not_authorized", "give a user and a password (HTTP basic authentication)")
         broker = server.broker
-        if server.logins.refresh(server.now_ms()):
-            broker.replace_users(server.logins.users.values())
+        server.refresh_users()
         user = broker.users.get(credentials.name)
         right = server.logins.known(user, credentials)
         if right is None:

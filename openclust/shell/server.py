@@ -178,13 +178,13 @@ class Server:
     # -- logins
 
     def _check_login(self, effect: CheckLogin) -> None:
-        self._refresh_users()
+        self.refresh_users()
         credentials = effect.credentials
         user = self.broker.users.get(credentials.name)
         known = self.logins.known(user, credentials)
         if not known:
             # Perhaps the file has only just changed.
-            self._refresh_users(at_once=True)
+            self.refresh_users(at_once=True)
             user = self.broker.users.get(credentials.name)
             known = self.logins.known(user, credentials)
         if known is not None:
@@ -194,9 +194,9 @@ class Server:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _refresh_users(self, *, at_once: bool = False) -> None:
-        if self.logins.refresh(self.now_ms(), at_once=at_once):
-            self.broker.replace_users(self.logins.users.values())
+    def refresh_users(self, *, at_once: bool = False) -> None:
+        is_alone = self.member.membership.is_alone
+        self.logins.refresh(self.broker, self.now_ms(), is_alone=is_alone, at_once=at_once)
 
     async def _check_slowly(self, effect: CheckLogin) -> None:
         credentials = effect.credentials
@@ -262,7 +262,7 @@ class Server:
         self.broker.wall_clock_s = int(time.time())
         for connection in self.wheel.advance(now_ms):
             self._due(connection, now_ms)
-        self._refresh_users()
+        self.refresh_users()
         self.turn_soon()
         self.loop.call_later(WHEEL_TICK_MS / 1_000, self.tick)
 
