@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from openclust.broker.broker import Broker
 
 
+PENDING_MAX = 10_000
+
+
 class Report(msgspec.Struct, frozen=True):
     """What came of an import. Where there are `problems` and nothing `changed`, the broker is as it was."""
 
@@ -95,6 +98,11 @@ class Import:
         if self.finished and self.on_finished is not None:
             tell, self.on_finished = self.on_finished, None
             tell()
+
+    @property
+    def is_backed_up(self) -> bool:
+        """Whether so many changes wait for their answer that no more should be asked for now."""
+        return self._pending > PENDING_MAX
 
     @property
     def finished(self) -> bool:

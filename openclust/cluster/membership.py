@@ -109,14 +109,6 @@ class Membership(Port):
         return self._election
 
     @property
-    def root(self) -> str:
-        return self.reign.root if self.reign is not None else ""
-
-    @property
-    def epoch(self) -> int:
-        return self.reign.epoch if self.reign is not None else 0
-
-    @property
     def commits_alone(self) -> bool:
         """Whether an operator has made this broker root without the others."""
         return self._election is not None and self._election.is_forced

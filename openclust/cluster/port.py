@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from openclust.cluster.relay import Relay
     from openclust.cluster.replica import Replica
     from openclust.cluster.roster import Roster
+    from openclust.cluster.status import Reign
     from openclust.wire.table import Table
 
 
@@ -41,6 +42,7 @@ class Port:
     is_root: bool
     is_alone: bool
     is_draining: bool
+    reign: Reign | None
     roster: Roster
     admission: Admission
     asking: Asking
@@ -51,6 +53,20 @@ class Port:
     placing: Placing
     relay: Relay
     replica: Replica
+
+    @property
+    def root(self) -> str:
+        """The name of the root; empty where there is none."""
+        return self.reign.root if self.reign is not None else ""
+
+    @property
+    def epoch(self) -> int:
+        return self.reign.epoch if self.reign is not None else 0
+
+    @property
+    def is_in_touch(self) -> bool:
+        """Whether this broker is root, or has what the root has told it."""
+        return self.is_root or (bool(self.root) and self.replica.position.epoch == self.epoch)
 
     def define(self, change: Change, done: Done) -> None:
         if self.is_root:

@@ -31,6 +31,7 @@ from openclust.shell.saved_users import save_changed_users, users_now
 from openclust.shell.users_file import name_problem
 
 ENTRIES_A_TURN = 500
+BACKED_UP_S = 0.005
 PASSWORD_BYTES_MAX = 1_024
 
 _one_import = asyncio.Lock()
@@ -239,6 +240,8 @@ async def _run(call: Call, one: Import) -> None:
         more = not one.run(ENTRIES_A_TURN)
         call.server.turn_soon()
         await asyncio.sleep(0)
+        while one.is_backed_up:
+            await asyncio.sleep(BACKED_UP_S)
     try:
         await asyncio.wait_for(finished.wait(), ANSWER_WAIT_S)
     except TimeoutError:

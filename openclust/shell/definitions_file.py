@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from openclust.broker.access import User
 from openclust.broker.broker import Broker
-from openclust.broker.definitions import Report, import_definitions
+from openclust.broker.definitions import Import, Report, import_definitions
 from openclust.broker.limits import Limits
 from openclust.shell.config import ConfigError
 from openclust.shell.log import escape
@@ -21,6 +22,8 @@ log = logging.getLogger("openclust.definitions")
 
 FILE_BYTES_MAX = 64 * 1_048_576
 LINES_LOGGED_MAX = 20
+CHANGES_A_TURN = 500
+WAIT_S = 0.05
 
 
 class DefinitionsError(ConfigError):
@@ -75,11 +78,32 @@ def import_at_start(broker: Broker, path: str, users_file: str | None) -> None:
     report = import_definitions(broker, document)
     if report.problems:
         raise DefinitionsError(*(escape(f"{path}: {problem}") for problem in report.problems))
+    _tell(path, report)
+    if users_file is not None:
+        now = users_now(broker, broker.users)
+        save_changed_users(users_file, {name: user for name, user in now.items() if user != before.get(name)})
+
+
+async def import_in_cluster(
+    broker: Broker, path: str, *, is_in_touch: Callable[[], bool], turn_soon: Callable[[], None]
+) -> None:
+    """Ask the root for what the file defines, as soon as that is in touch; what it refuses is logged."""
+    document = load_definitions_file(path)
+    while not is_in_touch():
+        await asyncio.sleep(WAIT_S)
+    one = Import(broker, document)
+    while not one.run(CHANGES_A_TURN) or not one.finished:
+        turn_soon()
+        await asyncio.sleep(WAIT_S if one.is_backed_up else 0)
+    report = one.report()
+    for problem in report.problems[:LINES_LOGGED_MAX]:
+        log.error("%s: %s", path, escape(problem))
+    _tell(path, report)
+
+
+def _tell(path: str, report: Report) -> None:
     for line in report.ignored[:LINES_LOGGED_MAX]:
         log.warning("%s: ignored: %s", path, line)
     if len(report.ignored) > LINES_LOGGED_MAX:
         log.warning("%s: ignored: %d more", path, len(report.ignored) - LINES_LOGGED_MAX)
     log.info("imported %s: %d changes, %d things were there already", path, report.changed, report.unchanged)
-    if users_file is not None:
-        now = users_now(broker, broker.users)
-        save_changed_users(users_file, {name: user for name, user in now.items() if user != before.get(name)})

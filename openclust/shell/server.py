@@ -10,7 +10,7 @@ import secrets
 import signal
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Protocol, assert_never, cast
 
 import psutil
@@ -22,9 +22,9 @@ from openclust.broker.login import checked
 from openclust.node import Node
 from openclust.shell.config import Config
 from openclust.shell.config_cluster import peer_listen
-from openclust.shell.definitions_file import import_at_start
+from openclust.shell.definitions_file import import_at_start, import_in_cluster
 from openclust.shell.listener import Listener, listening_sockets
-from openclust.shell.log import fields
+from openclust.shell.log import fields, log_note
 from openclust.shell.logins import Logins
 from openclust.shell.member import Member
 from openclust.shell.memory import high_watermark_bytes
@@ -46,7 +46,6 @@ CLOSE_WAIT_MS = 2_000
 CLOSE_OK_WAIT_MS = 10_000
 REFUSED_WAIT_MS = 1_000
 GOODBYE_S = 5.0
-_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
 class Service(Protocol):
@@ -146,7 +145,7 @@ class Server:
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Note():
-                self._log(effect)
+                log_note(log, effect)
             case CheckLogin():
                 self._check_login(effect)
             case CloseTransport():
@@ -160,16 +159,6 @@ class Server:
                 self.proxies.begin(effect)
             case _:
                 assert_never(effect)
-
-    def _log(self, note: Note) -> None:
-        level = _LEVELS[note.level]
-        if not log.isEnabledFor(level):
-            return
-        told = dict(note.fields)
-        if note.connection is not None:
-            peer = note.connection.peer
-            told = {"peer": f"{peer.host}:{peer.port}", **told}
-        log.log(level, "%s", note.text, extra=fields(**told))
 
     @staticmethod
     def _transport(connection: Connection) -> Transport:
@@ -190,7 +179,11 @@ class Server:
         if known is not None:
             checked(effect.connection, credentials, user if known else None)
             return
-        task = self.loop.create_task(self._check_slowly(effect))
+        self._run(self._check_slowly(effect))
+
+    def _run(self, work: Coroutine[None, None, None]) -> None:
+        """Have something done beside the turns."""
+        task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -304,7 +297,8 @@ class Server:
     async def start(self) -> None:
         """Import definitions, then begin to listen. OSError where an address cannot be had."""
         config = self.config
-        if config.definitions.file is not None:
+        membership = self.member.membership
+        if config.definitions.file is not None and membership.is_alone:
             import_at_start(self.broker, config.definitions.file, config.auth.users_file)
         books = self.broker.books
         books.base_bytes = psutil.Process().memory_info().rss
@@ -327,6 +321,15 @@ class Server:
                 self.peer_address = self.peer_address or listener.address
                 log.info("accepting peers on %s:%d", *listener.address)
         self.member.start()
+        if config.definitions.file is not None and not membership.is_alone:
+            self._run(
+                import_in_cluster(
+                    self.broker,
+                    config.definitions.file,
+                    is_in_touch=lambda: membership.is_in_touch,
+                    turn_soon=self.turn_soon,
+                )
+            )
         if config.tls.port is not None:
             self._tls_server = await self.loop.create_server(
                 lambda: TlsStream(self),
