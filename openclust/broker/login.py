@@ -206,7 +206,8 @@ def _open(connection: Connection, method: ConnectionOpen) -> None:
         _let_in(connection, connection.broker.peer_vhost)
         return
     vhost = _vhost(connection, method.virtual_host)
-    connection.stays = method.insist
+    # In 0-9-1 the bit is reserved, and pika sets it always: it only counts from who knows what it is about.
+    connection.stays = method.insist and connection.can("connection.redirect")
     placement = connection.broker.cluster.place(connection)
     if placement is None or not send_away(connection, placement, method, response):
         _let_in(connection, vhost)

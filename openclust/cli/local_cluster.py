@@ -22,7 +22,7 @@ FREE_PORTS = range(20_000, 32_768)
 """Below what Linux gives to outgoing connections."""
 BASE_PORT_MAX = 65_535 - HTTP_PORT_OFFSET - PEER_PORT_OFFSET
 
-KEPT_VARIABLES = ("OPENCLUST_LOG_", "OPENCLUST_LIMITS_")
+KEPT_VARIABLES = ("OPENCLUST_LOG_", "OPENCLUST_LIMITS_", "OPENCLUST_REDIRECT_")
 """What of the environment is meant for every broker. A port or a name would be the same for all."""
 
 

@@ -29,6 +29,7 @@ class Presences:
         self.own = BrokerInfo(name=membership.name, partition=partition, client="")
         self._heard: dict[str, _Heard] = {}
         self._told_ms = -TELL_EVERY_MS
+        self._told_draining = False
         self._roster_ms = -TELL_EVERY_MS
 
     def current(self) -> BrokerInfo:
@@ -43,8 +44,10 @@ class Presences:
 
     def tick(self) -> None:
         now_ms = self._cluster.broker.now_ms
-        if now_ms - self._told_ms >= TELL_EVERY_MS:
+        # Whether it is drained is told at once: nobody else may be, then.
+        if now_ms - self._told_ms >= TELL_EVERY_MS or self._told_draining is not self._cluster.is_draining:
             self._told_ms = now_ms
+            self._told_draining = self._cluster.is_draining
             for name in self._cluster.primaries:
                 self.tell(name)
         if self._cluster.is_root:
@@ -68,7 +71,7 @@ class Presences:
         self._heard.pop(name, None)
 
     def _tell_roster(self, now_ms: int) -> None:
-        """At once where somebody came or went, else once a second."""
+        """At once where somebody came or went or is drained, else once a second."""
         cluster = self._cluster
         infos = {cluster.name: self.current()}
         for name, heard in self._heard.items():
@@ -76,8 +79,7 @@ class Presences:
                 infos[name] = heard.info
         roster = Roster(root=cluster.name, brokers=tuple(infos[name] for name in sorted(infos)))
         before = cluster.roster
-        is_new = (before.root, [each.name for each in before.brokers]) != (roster.root, sorted(infos))
-        if is_new or now_ms - self._roster_ms >= TELL_EVERY_MS:
+        if _places(before) != _places(roster) or now_ms - self._roster_ms >= TELL_EVERY_MS:
             self._roster_ms = now_ms
             cluster.roster = roster
             for name in cluster.outboxes:
@@ -86,3 +88,8 @@ class Presences:
     def told(self, peer: str, message: RosterTold) -> None:
         if peer == self._cluster.root:
             self._cluster.roster = message.roster
+
+
+def _places(roster: Roster) -> tuple[str, list[tuple[str, bool]]]:
+    """What everybody must know at once."""
+    return roster.root, [(each.name, each.is_draining) for each in roster.brokers]

@@ -89,6 +89,12 @@ def test_who_insists_is_let_in(broker: Broker) -> None:
     client.call(ConnectionOpen(insist=True), ConnectionOpenOk, channel=0)
 
 
+def test_who_knows_no_redirects_cannot_insist(broker: Broker) -> None:
+    """In 0-9-1 the bit is reserved; pika always sets it."""
+    broker.cluster = Elsewhere(broker, "close")
+    assert opening(broker).hard_error(ConnectionOpen(insist=True), channel=0).code == 320
+
+
 def test_a_proxied_client_waits_and_all_that_is_needed_is_handed_over(broker: Broker) -> None:
     broker.cluster = Elsewhere(broker, "proxy")
     client = opening(broker)
