@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -120,6 +121,10 @@ def test_the_way_over_tls_keeps_its_certificates_at_the_next_host(tmp_path: Path
                 [url, f"amqps://guest:guest@localhost:{port}/?cafile={authority.ca}"]
             ) as connection:
                 assert connection.url.scheme == "amqps"
+                await (await connection.channel()).close()
+            context = ssl.create_default_context(cafile=authority.ca)
+            plain = f"amqps://guest:guest@localhost:{port}/"
+            async with await connect_robust(plain, ssl_context=context) as connection:
                 await (await connection.channel()).close()
             with pytest.raises(NoBroker, match="certificate verify failed"):
                 await connect(f"amqps://guest:guest@localhost:{port}/?cafile={stranger.ca}")
