@@ -85,6 +85,9 @@ class ClusterPort(Protocol):
     def consume(self, consumer: Consumer, done: Done) -> None:
         """Let a consumer here receive from a queue elsewhere."""
 
+    def credit_changed(self, channel: Channel) -> None:
+        """The consumers of a channel may hold more deliveries together, or fewer."""
+
     def get(self, channel: Channel, queue: Queue, no_ack: bool, done: Done) -> None:
         """basic.get from a queue elsewhere; `done` is called with a `Fetched`, or None where it is empty."""
 
@@ -149,6 +152,9 @@ class Standalone:
 
     def consume(self, consumer: Consumer, done: Done) -> None:
         raise AssertionError("nothing is elsewhere")
+
+    def credit_changed(self, channel: Channel) -> None:
+        """The queues are here, and look themselves."""
 
     def get(self, channel: Channel, queue: Queue, no_ack: bool, done: Done) -> None:
         raise AssertionError("nothing is elsewhere")

@@ -56,6 +56,7 @@ def basic_qos(channel: Channel, method: BasicQos) -> None:
     by_specification = channel.connection.client_properties.get("product") == "py-amqp"
     if method.global_ or by_specification:
         channel.prefetch_all = method.prefetch_count
+        channel.broker.cluster.credit_changed(channel)
         channel.wake_consumers()
     else:
         channel.prefetch_each = method.prefetch_count

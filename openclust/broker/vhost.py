@@ -351,8 +351,8 @@ class VirtualHost:
     def drop_consumer(self, consumer: Consumer) -> None:
         """A consumer ends: its queue goes on without it, or goes too if that was the last of an auto-delete queue."""
         queue = consumer.queue
-        # A reply address is no queue; and an auto-delete queue may have gone with another consumer.
-        if not isinstance(queue, Queue) or not queue.is_alive:
+        # A reply address has ended by now; and an auto-delete queue may have gone with another consumer.
+        if not queue.is_alive:
             return
         queue.remove_consumer(consumer)
         if queue.auto_delete and not queue.turns.all:

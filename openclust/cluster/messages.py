@@ -262,9 +262,13 @@ class Prefetch(msgspec.Struct, frozen=True, tag=True):
 
 
 class Cancel(msgspec.Struct, frozen=True, tag=True):
-    """The consumer is gone; what it holds goes back."""
+    """The consumer is gone. What it holds goes back, or stays with its client until that settles it.
+
+    With 0 for the source, all that the sender has consumed or fetched goes back.
+    """
 
     source: int
+    keeps: bool = False
 
 
 class Cancelled(msgspec.Struct, frozen=True, tag=True):

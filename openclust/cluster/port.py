@@ -111,6 +111,9 @@ class Port:
     def consume(self, consumer: Consumer, done: Done) -> None:
         self.distant.consume(consumer, done)
 
+    def credit_changed(self, channel: Channel) -> None:
+        self.distant.credit_changed(channel)
+
     def get(self, channel: Channel, queue: Queue, no_ack: bool, done: Done) -> None:
         self.distant.get(channel, queue, no_ack, done)
 

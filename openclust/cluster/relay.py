@@ -70,15 +70,17 @@ class Lanes:
         return number
 
 
-def frames(lane: int, frame_max: int, message: Message, *, redelivered: bool = False) -> bytes:
-    """A message as basic.publish on that channel. On a consumer's lane, `mandatory` says that it is redelivered."""
+def publish_frame(lane: int, suffix: bytes, *, redelivered: bool = False) -> bytes:
+    """The method that a message begins with on that channel. On a consumer's lane, `mandatory` says redelivered."""
     # A delivery's suffix is redelivered, exchange, routing key and a frame end; a publish begins with a ticket.
-    payload = b"%b\0\0%b%c" % (PUBLISH_PREFIX, message.suffix[1:-1], redelivered)
-    return b"%b%b\xce%b" % (
-        ENVELOPE.pack(FRAME_METHOD, lane, len(payload)),
-        payload,
-        content_frames(lane, message.header, message.body, frame_max),
-    )
+    payload = b"%b\0\0%b%c" % (PUBLISH_PREFIX, suffix[1:-1], redelivered)
+    return b"%b%b\xce" % (ENVELOPE.pack(FRAME_METHOD, lane, len(payload)), payload)
+
+
+def frames(lane: int, frame_max: int, message: Message, *, redelivered: bool = False) -> bytes:
+    """A message as basic.publish on that channel."""
+    method = publish_frame(lane, message.suffix, redelivered=redelivered)
+    return method + content_frames(lane, message.header, message.body, frame_max)
 
 
 class Spread:

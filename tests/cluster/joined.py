@@ -1,7 +1,7 @@
 """A cluster in memory: real brokers and memberships, joined by links that are byte strings, on a clock that we move.
 
-`Joined("p1", "p2", "p3")` are three primaries of which the first named is root. What an application says at `client(name)`
-has come to rest everywhere when the call returns; after anything else, call `settle`.
+`Joined("p1", "p2", "p3")` are three primaries of which the first named is root. What an application says at
+`client(name)` has come to rest everywhere when the call returns; after anything else, call `settle`.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Application(Client):
         self.joined.settle()
 
     def lose(self) -> None:
-        self.joined.member_of(self.broker).membership.connection_lost(self.connection)
         super().lose()
+        self.joined.member_of(self.broker).membership.connection_lost(self.connection)
         self.joined.settle()
 
     def read_on(self) -> None:
@@ -203,9 +203,8 @@ class Joined:
         member = self.members[dialled]
         wire = member.wires.pop(dialling, None)
         if wire is not None:
-            # In the order of the shell: the membership looks before the connection is taken apart.
-            member.membership.connection_lost(wire.connection)
             wire.lose()
+            member.membership.connection_lost(wire.connection)
 
     def kill(self, name: str) -> None:
         """A broker is gone, with its clients and all it knew."""

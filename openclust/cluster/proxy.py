@@ -1,0 +1,145 @@
+"""A consumer of another broker, as its queue on the root sees it."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from openclust.broker.backlog import Entry
+from openclust.broker.consumer import Consumer
+from openclust.broker.message import counted_header
+from openclust.cluster.messages import Consume, heard
+from openclust.cluster.relay import frames, publish_frame
+from openclust.wire.frames import content_frames
+from openclust.wire.table import decode_table
+
+if TYPE_CHECKING:
+    from openclust.broker.channel import Channel
+    from openclust.broker.queue import Queue
+    from openclust.cluster.outbox import Outbox
+    from openclust.cluster.proxies import Proxies
+
+AHEAD_MAX = 2_000
+AHEAD_BYTES_MAX = 1_048_576
+"""What may be on its way to a consumer and not yet taken by its client: so much, and at least one message."""
+
+
+class Proxy(Consumer):
+    """Deliveries are counted from 1 on both sides. `held` are those that wait for their acknowledgement.
+
+    Nothing is sent before `start`: an answer goes before the first delivery.
+    """
+
+    __slots__ = (
+        "_ahead",
+        "_frame_max",
+        "_method",
+        "_outbox",
+        "_proxies",
+        "_suffix",
+        "ahead_bytes",
+        "held",
+        "lane",
+        "number",
+        "peer",
+        "room",
+        "source",
+        "told",
+    )
+
+    def __init__(
+        self, proxies: Proxies, peer: str, channel: Channel, queue: Queue, wanted: Consume, outbox: Outbox, lane: int
+    ) -> None:
+        super().__init__(
+            channel,
+            queue,
+            heard(wanted.consumer_tag),
+            no_ack=wanted.no_ack,
+            exclusive=wanted.exclusive,
+            priority=wanted.priority,
+            arguments=decode_table(wanted.arguments, 0)[0] if wanted.arguments else {},
+        )
+        self.peer = peer
+        self.source = wanted.source
+        self.lane = lane
+        self.prefetch = 0 if wanted.no_ack else wanted.prefetch
+        self.held: dict[int, Entry] = {}
+        self.number = 0
+        self.told = 0
+        self.room = 0
+        self.ahead_bytes = 0
+        self._ahead: deque[int] = deque()
+        self._proxies = proxies
+        self._outbox = outbox
+        self._frame_max = outbox.frame_max
+        self._suffix = b""
+        self._method = b""
+
+    def start(self) -> None:
+        """The way is open: deliver."""
+        self.room = AHEAD_MAX
+        self.wake()
+
+    # -- as a consumer
+
+    def can_take(self) -> bool:
+        if not self.room or self.ahead_bytes >= AHEAD_BYTES_MAX or (self.prefetch and len(self.held) >= self.prefetch):
+            return False
+        outbox = self._outbox
+        if outbox.size + outbox.waiting_bytes > outbox.bytes_max:
+            self._proxies.choked[self] = None
+            return False
+        return True
+
+    def deliver(self, entry: Entry) -> None:
+        message = entry.message
+        if entry.deliveries:
+            if self.queue.settings.queue_type == "quorum":
+                message = msgspec.structs.replace(message, header=counted_header(message, entry.deliveries))
+            data = frames(self.lane, self._frame_max, message, redelivered=True)
+        else:
+            suffix = message.suffix
+            if suffix is not self._suffix:
+                self._suffix = suffix
+                self._method = publish_frame(self.lane, suffix)
+            data = self._method + content_frames(self.lane, message.header, message.body, self._frame_max)
+        self._outbox.relay(data)
+        size = len(data)
+        self._ahead.append(size)
+        self.ahead_bytes += size
+        self.room -= 1
+        self.number = number = self.number + 1
+        if self.no_ack:
+            self.queue.forget(entry)
+        else:
+            self.held[number] = entry
+
+    @property
+    def is_straight(self) -> bool:
+        """Never: what is sent is counted."""
+        return False
+
+    def queue_gone(self) -> None:
+        self._proxies.queue_gone(self)
+
+    # -- what the other side says
+
+    def taken(self, number: int) -> None:
+        """Deliveries up to this one have gone on to the client."""
+        ahead = self._ahead
+        more = min(number - self.told, len(ahead))
+        for _ in range(more):
+            self.ahead_bytes -= ahead.popleft()
+        if more > 0:
+            self.told += more
+            self.room += more
+        if not self.waiting:
+            self.wake()
+
+    def return_all(self) -> None:
+        """What it holds goes back to its queue, which may deliver again."""
+        held, self.held = self.held, {}
+        for entry in held.values():
+            self.queue.put_back(entry)

@@ -1,0 +1,222 @@
+"""Where the deliveries of a shared queue come from that is active on another broker: to a consumer here, its queue."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from openclust.broker.backlog import Entry
+from openclust.broker.message import Message
+from openclust.broker.queue_args import NO_ARGS, QueueArgs
+from openclust.cluster.messages import Cancel, Settle, Taken
+
+if TYPE_CHECKING:
+    from openclust.broker.consumer import Consumer
+    from openclust.broker.vhost import VirtualHost
+    from openclust.cluster.distant import Distant
+    from openclust.cluster.messages import Message as Word
+
+TELL_BYTES = 524_288
+"""After so much the root is told what was taken: well before what it may send ahead is used up."""
+MESSAGE_CHARGE = TELL_BYTES // 256
+"""Or after so many messages; and this is more than what frames add to their bytes."""
+
+
+class Run:
+    """A time with one root, and one link to it. What began in one that is over is void."""
+
+    __slots__ = ("is_over",)
+
+    def __init__(self) -> None:
+        self.is_over = False
+
+
+class Nowhere:
+    """A queue that is none: what is given back to it is not here any more."""
+
+    __slots__ = ("is_alive", "name", "settings", "vhost")
+
+    auto_delete = False
+    direct = None
+
+    def __init__(self, vhost: VirtualHost, name: str) -> None:
+        self.vhost = vhost
+        self.name = name
+        self.is_alive = True
+        # Of the kind of the queue nothing is left to do here: the root has done it.
+        self.settings: QueueArgs = NO_ARGS
+
+    def forget(self, entry: Entry) -> None: ...
+    def put_back(self, entry: Entry) -> None: ...
+    def reject(self, entry: Entry) -> None: ...
+    def dispatch(self) -> None: ...
+    def refresh_direct(self) -> None: ...
+
+
+class Source(Nowhere):
+    """Deliveries have numbers, by which the root is told what became of them: once a turn, for all of the turn.
+
+    `consumer` is None once it has ended, and for what basic.get has fetched. `credit` is what the root knows of it.
+    """
+
+    __slots__ = (
+        "_acked",
+        "_cancels",
+        "_charge",
+        "_is_dirty",
+        "_rejected",
+        "_returned",
+        "_taken",
+        "_told",
+        "buffer",
+        "consumer",
+        "credit",
+        "distant",
+        "no_ack",
+        "number",
+        "run",
+    )
+
+    def __init__(
+        self, distant: Distant, run: Run, vhost: VirtualHost, name: str, number: int, consumer: Consumer | None
+    ) -> None:
+        super().__init__(vhost, name)
+        self.distant = distant
+        self.run = run
+        self.number = number
+        self.consumer = consumer
+        self.no_ack = consumer is not None and consumer.no_ack
+        self.credit = 0
+        self.buffer: deque[Entry] = deque()
+        self._acked: list[int] = []
+        self._returned: list[int] = []
+        self._rejected: list[int] = []
+        self._taken = self._told = 0
+        self._charge = 0
+        self._cancels = False
+        self._is_dirty = False
+
+    # -- from the root
+
+    def arrived(self, message: Message, number: int, deliveries: int) -> None:
+        """A delivery: to the client, or aside until it takes more."""
+        if self.run.is_over:
+            return
+        consumer = self.consumer
+        if consumer is None:
+            # Cancelled while it was on its way; without acks it counts as delivered.
+            if not self.no_ack:
+                self._returned.append(number)
+                self._touch()
+            return
+        entry = Entry(message, number, 0, deliveries)
+        if not self.no_ack:
+            self.vhost.broker.books.hold(message)
+        if self.buffer or not consumer.can_take():
+            self.buffer.append(entry)
+            consumer.waiting = False
+            return
+        consumer.deliver(entry)
+        self._taken = number
+        self._charge = charge = self._charge + len(message.body) + MESSAGE_CHARGE
+        if charge >= TELL_BYTES:
+            self._touch()
+
+    def consumer_ready(self, consumer: Consumer) -> None:
+        """The client takes more."""
+        buffer = self.buffer
+        while buffer and consumer.can_take():
+            self._pass_on(consumer, buffer.popleft())
+        consumer.waiting = not buffer
+
+    def _pass_on(self, consumer: Consumer, entry: Entry) -> None:
+        consumer.deliver(entry)
+        self._taken = max(self._taken, entry.seq)
+        self._charge += len(entry.message.body) + MESSAGE_CHARGE
+        if self._charge >= TELL_BYTES:
+            self._touch()
+
+    # -- from the client
+
+    def forget(self, entry: Entry) -> None:
+        """It is acknowledged; without acks the root knows that already."""
+        if self.no_ack:
+            return
+        self.vhost.broker.books.release(entry.message)
+        if self.run.is_over:
+            return
+        acked, number = self._acked, entry.seq
+        if acked and acked[-1] == number - 1:
+            acked[-1] = number
+        else:
+            acked += (number, number)
+        if not self._is_dirty:
+            self._touch()
+
+    def put_back(self, entry: Entry) -> None:
+        self._refuse(entry, self._returned)
+
+    def reject(self, entry: Entry) -> None:
+        self._refuse(entry, self._rejected)
+
+    def _refuse(self, entry: Entry, numbers: list[int]) -> None:
+        if self.no_ack:
+            return
+        self.vhost.broker.books.release(entry.message)
+        if not self.run.is_over:
+            numbers.append(entry.seq)
+            self._touch()
+
+    def stop(self, consumer: Consumer) -> None:
+        """The client takes nothing more: what is kept for it goes back."""
+        consumer.cancelled = True
+        consumer.waiting = False
+        if self.consumer is not None:
+            self.consumer = None
+            self._cancels = True
+            self.drop_buffer()
+            self._touch()
+            self.distant.ended(self, consumer)
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """It ends. What is here and needs no ack is the client's: the root has forgotten it."""
+        if self.no_ack and self.consumer is not None:
+            self.flush_buffer(consumer)
+        self.stop(consumer)
+
+    def drop_buffer(self) -> None:
+        """Nobody here takes what is kept: it goes back to the root, if that still wants it."""
+        buffer, self.buffer = self.buffer, deque()
+        for entry in buffer:
+            self.put_back(entry)
+
+    def flush_buffer(self, consumer: Consumer) -> None:
+        """Give the client all that is kept for it, whether it reads or not: the root bounds what that is."""
+        while self.buffer:
+            consumer.deliver(self.buffer.popleft())
+
+    # -- to the root
+
+    def _touch(self) -> None:
+        if not self._is_dirty:
+            self._is_dirty = True
+            self.distant.dirty.append(self)
+
+    def words(self) -> list[Word]:
+        """What the root is to be told of this turn."""
+        self._is_dirty = False
+        if self.run.is_over:
+            return []
+        words: list[Word] = []
+        if self._acked or self._returned or self._rejected:
+            words.append(
+                Settle(source=self.number, acked=self._acked, returned=self._returned, rejected=self._rejected)
+            )
+            self._acked, self._returned, self._rejected = [], [], []
+        if self._charge >= TELL_BYTES:
+            self._charge = 0
+            words.append(Taken(self.number, self._taken))
+        if self._cancels:
+            self._cancels = False
+            words.append(Cancel(self.number, keeps=True))
+        return words
