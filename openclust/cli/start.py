@@ -122,6 +122,13 @@ def check_contents(loaded: Loaded, *, definitions_too: bool = True) -> None:
             server_context(config.tls)
         except ConfigError as error:
             problems += error.problems
+    if config.cluster.peer_cert is not None:
+        from openclust.shell.peer_tls import accepting
+
+        try:
+            accepting(config.cluster)
+        except ConfigError as error:
+            problems += error.problems
     users: dict[str, User] = {}
     if config.auth.users_file is not None:
         from openclust.shell.users_file import load_users

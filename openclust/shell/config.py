@@ -87,12 +87,16 @@ class Primary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The primaries that elect a root, this broker among them by its `name`; or whom it joins as a secondary.
 
-    With neither it is a cluster of one. Addresses are `host:port`; `config_cluster` says what an empty one means.
+    With neither it is a cluster of one. With `peer_cert`, `peer_key` and `peer_ca` the links are TLS, and a certificate
+    that the authority signed proves a peer. Addresses are `host:port`; `config_cluster` says what an empty one means.
     """
 
     secret: str | None = None
     secret_file: str | None = None
     data_dir: str | None = None
+    peer_cert: str | None = None
+    peer_key: str | None = None
+    peer_ca: str | None = None
     heartbeat_ms: int = 100
     start_grace_ms: int = 5_000
     join: tuple[str, ...] = ()

@@ -11,6 +11,8 @@ import msgspec
 
 from openclust.shell.config import Config
 
+PEER_TLS = ("cluster.peer_cert", "cluster.peer_key", "cluster.peer_ca")
+
 PORT = (0, 65_535)
 SIZE = (0, 2**40)
 
@@ -90,7 +92,7 @@ def check_values(config: Config, told: Told, *, cluster_key_required: bool = Tru
 def check_files(config: Config, told: Told) -> list[str]:
     """Every file the configuration names and that cannot be read."""
     problems = []
-    for key in ("tls.cert", "tls.key", "tls.ca", "auth.users_file", "definitions.file"):
+    for key in (*PEER_TLS, "tls.cert", "tls.key", "tls.ca", "auth.users_file", "definitions.file"):
         path = value_of(config, key)
         if path is None:
             continue

@@ -91,6 +91,12 @@ def cluster_problems(config: Config, told: Told) -> list[str]:
     problems += _own_address_problems(config, told)
     if cluster.join and not problems:
         problems += _undialable(config, told)
+    tls_keys = ("peer_cert", "peer_key", "peer_ca")
+    missing = [key for key in tls_keys if getattr(cluster, key) is None]
+    if missing and len(missing) < len(tls_keys):
+        given = next(key for key in tls_keys if key not in missing)
+        wanted = " and ".join(f"cluster.{key}" for key in missing)
+        problems.append(f"{told(f'cluster.{given}')}: needs {wanted} too: all PEM files, for TLS between brokers")
     seen: dict[str, str] = {}
     for name, entry in sorted(cluster.primaries.items()):
         for kind in ("client", "peer", "http"):

@@ -16,7 +16,10 @@ INTEGER_MAX = 2**63 - 1  # what TOML promises to keep
 
 # What a key that holds a path is made relative to depends on where it was written, so the loader must know them.
 PATHS = frozenset(
-    {"cluster.data_dir", "cluster.secret_file", "tls.cert", "tls.key", "tls.ca", "auth.users_file", "definitions.file"}
+    {
+        *("cluster.data_dir", "cluster.secret_file", "cluster.peer_cert", "cluster.peer_key", "cluster.peer_ca"),
+        *("tls.cert", "tls.key", "tls.ca", "auth.users_file", "definitions.file"),
+    }
 )
 
 

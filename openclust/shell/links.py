@@ -7,13 +7,14 @@ import contextlib
 import logging
 import random
 import socket
+import ssl
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import aiormq
 from aiormq.abc import ChannelFrame
-from aiormq.connection import TCPTransportFactory
+from aiormq.connection import TransportFactory
 from aiormq.exceptions import AMQPError, AuthenticationError, ConnectionClosed, ProbableAuthenticationError
 from pamqp.commands import Connection as ConnectionMethods
 
@@ -57,11 +58,14 @@ class _Introduction:
         return self._response.decode()
 
 
-class _Transport(TCPTransportFactory):
+class _Transport(TransportFactory):
     """A socket that gives up on a peer that takes nothing; TCP by itself would try on for many minutes."""
 
-    async def create(self, url: URL, **kwargs: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reader, writer = await super().create(url, **kwargs)
+    def __init__(self, tls: ssl.SSLContext | None) -> None:
+        self._tls = tls
+
+    async def create(self, url: URL, **_: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection(url.host, url.port, ssl=self._tls)
         sock = writer.get_extra_info("socket")
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_MAX_MS)
         return reader, writer
@@ -72,8 +76,8 @@ class _Dialled(aiormq.Connection):
 
     FRAME_BUFFER_SIZE = BATCHES_MAX
 
-    def __init__(self, url: str, introduction: Callable[[str], bytes]) -> None:
-        super().__init__(url, transport_factory=_Transport())
+    def __init__(self, url: str, introduction: Callable[[str], bytes], tls: ssl.SSLContext | None) -> None:
+        super().__init__(url, transport_factory=_Transport(tls))
         self._introduction = introduction
 
     def _credentials_class(self, start_frame: ConnectionMethods.Start) -> Any:
@@ -93,6 +97,7 @@ class Link:
         outbox: Outbox,
         introduction: Callable[[str], bytes],
         *,
+        tls: ssl.SSLContext | None = None,
         on_up: Callable[[Link, int], None],
         on_down: Callable[[Link], None],
     ) -> None:
@@ -101,6 +106,7 @@ class Link:
         self.state: State = "connecting"
         self.error = ""
         self._introduction = introduction
+        self._tls = tls
         self._on_up = on_up
         self._on_down = on_down
         self._connection: _Dialled | None = None
@@ -169,7 +175,7 @@ class Link:
         self._on_down(self)
 
     async def _connect(self) -> _Dialled:
-        connection = _Dialled(f"amqp://{self.address}/?heartbeat=10", self._introduction)
+        connection = _Dialled(f"amqp://{self.address}/?heartbeat=10", self._introduction, self._tls)
         await connection.connect()
         try:
             channel = await connection.channel(CONTROL_CHANNEL, publisher_confirms=False)

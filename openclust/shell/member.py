@@ -26,6 +26,7 @@ from openclust.shell.config_cluster import (
     tls_advertised,
 )
 from openclust.shell.identity import Identity
+from openclust.shell.peer_tls import dialling
 from openclust.shell.rebalancing import Rebalancing
 from openclust.shell.votes import Votes
 
@@ -53,6 +54,7 @@ class Member:
         self.membership.client_addresses = {name: each.client for name, each in config.cluster.primaries.items()}
         self.links: dict[str, Link] = {}
         self._joining: list[Link] = []
+        self._tls = dialling(config.cluster)
         self._disk_failed = False
         self._lease: asyncio.TimerHandle | None = None
         self._tick: asyncio.TimerHandle | None = None
@@ -123,12 +125,12 @@ class Member:
             http=http_advertised(config),
             weight=config.redirect.weight,
         )
-        if server.peer_address is not None:
-            peer = peer_advertised(config, server.peer_address)
+        if server.peer_listener.address is not None:
+            peer = peer_advertised(config, server.peer_listener.address)
             membership.hello = msgspec.structs.replace(membership.hello, peer=peer)
 
     def _warn(self) -> None:
-        if not self._cluster.secret:
+        if not self._cluster.secret and self._tls is None:
             log.warning("no cluster secret: peers are admitted from the loopback only")
         if self._cluster.data_dir is None and self.membership.is_primary:
             log.warning("no cluster.data_dir: votes are not on disk, a restarted broker could vote twice in an epoch")
@@ -184,7 +186,7 @@ class Member:
         # Not at the top: a broker of one needs no client library in its memory.
         from openclust.shell.links import Link
 
-        return Link(address, outbox, self._introduction, on_up=self._link_up, on_down=self._link_down)
+        return Link(address, outbox, self._introduction, tls=self._tls, on_up=self._link_up, on_down=self._link_down)
 
     def _introduction(self, nonce: str) -> bytes:
         return introduce(self.membership.hello, nonce, self._cluster.secret or "")

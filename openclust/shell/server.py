@@ -21,7 +21,6 @@ from openclust.broker.effects import CheckLogin, CloseTransport, Effect, Note, P
 from openclust.broker.login import checked
 from openclust.node import Node
 from openclust.shell.config import Config
-from openclust.shell.config_cluster import peer_listen
 from openclust.shell.definitions_file import import_at_start, import_in_cluster
 from openclust.shell.listener import Listener, listening_sockets
 from openclust.shell.log import fields, log_note
@@ -30,6 +29,7 @@ from openclust.shell.member import Member
 from openclust.shell.memory import high_watermark_bytes
 from openclust.shell.open_files import raise_open_files_limit
 from openclust.shell.peer_address import peer_at
+from openclust.shell.peer_listener import PeerListener
 from openclust.shell.proxy import Proxies
 from openclust.shell.stream import GONE, Stream, TlsStream, Transport
 from openclust.shell.timer_wheel import TimerWheel
@@ -75,7 +75,7 @@ class Server:
         self.broker.replace_users(self.logins.users.values())
         self.wheel: TimerWheel[Connection] = TimerWheel(WHEEL_SLOTS, WHEEL_TICK_MS, self.broker.now_ms)
         self.listeners: list[Listener] = []
-        self.peer_address: tuple[str, int] | None = None
+        self.peer_listener = PeerListener(self)
         self.member = Member(self)
         self.node = Node(self.broker, self.member.membership)
         self.proxies = Proxies(self)
@@ -217,7 +217,8 @@ class Server:
             return None
         certificate = transport.get_extra_info("peercert")
         name = (login_name(certificate, self.config.tls.login_from) if certificate else None) or ""
-        connection = Connection(self.broker, peer_at((address[0], address[1]), certificate_name=name, is_tls=True))
+        peer = peer_at((address[0], address[1]), certificate_name=name, is_tls=True, is_peer=stream.is_peer)
+        connection = Connection(self.broker, peer)
         connection.transport = stream
         self.wheel.add(connection, self.config.limits.handshake_timeout_ms // 2)
         return connection
@@ -313,13 +314,7 @@ class Server:
             listener = Listener(self.loop, sock, self.plain_connected)
             self.listeners.append(listener)
             log.info("accepting on %s:%d", *listener.address)
-        peers_at = peer_listen(config)
-        if peers_at is not None:
-            for sock in listening_sockets(*peers_at, config.listen.backlog):
-                listener = Listener(self.loop, sock, self.peer_connected)
-                self.listeners.append(listener)
-                self.peer_address = self.peer_address or listener.address
-                log.info("accepting peers on %s:%d", *listener.address)
+        await self.peer_listener.start()
         self.member.start()
         if config.definitions.file is not None and not membership.is_alone:
             self._run(
@@ -347,6 +342,7 @@ class Server:
         await self.member.stop()
         for listener in self.listeners:
             listener.close()
+        self.peer_listener.close()
         if self._tls_server is not None:
             self._tls_server.close()
         self.broker.close_all(CONNECTION_FORCED, "CONNECTION_FORCED - broker forced connection closure: shutdown")

@@ -252,8 +252,9 @@ class Stream:
 class TlsStream(asyncio.Protocol):
     """A TLS socket, by asyncio's own transport."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, *, is_peer: bool = False) -> None:
         self.server = server
+        self.is_peer = is_peer
         self.heard = True
         self.sent = False
         self.silent = 0

@@ -37,12 +37,13 @@ class Authority:
         self.ca = folder / f"{name.replace(' ', '-')}.pem"
         self.ca.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, common_name: str, *, server: bool = False) -> tuple[Path, Path]:
+    def issue(self, common_name: str, *, server: bool = False, client: bool = True) -> tuple[Path, Path]:
         """The certificate file and the key file for this name; a server's is good for localhost."""
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _builder(_name(common_name), self._subject, key.public_key())
-        purpose = ExtendedKeyUsageOID.SERVER_AUTH if server else ExtendedKeyUsageOID.CLIENT_AUTH
-        builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+        purposes = [ExtendedKeyUsageOID.SERVER_AUTH] if server else []
+        purposes += [ExtendedKeyUsageOID.CLIENT_AUTH] if client else []
+        builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
         if server:
             names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)

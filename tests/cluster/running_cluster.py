@@ -41,11 +41,12 @@ class Primary:
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def start(self) -> None:
+    def start(self, command: list[str] | None = None) -> None:
+        """Start it as planned, or with a command of one's own."""
         assert not self.is_running
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._cluster.command(self.place),
+                command or self._cluster.command(self.place),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
