@@ -1,9 +1,15 @@
-"""The broker's own process, where it runs on this machine: its CPU time and memory, read from outside."""
+"""The broker's own process, where it runs on this machine: its CPU time and memory, read from outside.
+
+A cluster's brokers are measured together.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 import psutil
 
@@ -14,44 +20,22 @@ QUIET_SHARE = 0.1
 QUIET_STEP_S = 0.25
 QUIET_WAIT_S = 30.0
 
+Figure = TypeVar("Figure", int, float)
+
 
 class BrokerProcess:
-    """A process and its children (an Erlang broker keeps some). Any reading is an error once the broker has died."""
+    """Processes and their children (an Erlang broker keeps some). Any reading is an error once one has died."""
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        try:
-            self._process = psutil.Process(pid)
-        except psutil.Error:
-            raise BenchError(f"there is no process {pid}; --pid takes the broker's process id") from None
+    def __init__(self, *pids: int) -> None:
+        self._processes = [_process(pid) for pid in pids]
 
     def cpu_s(self) -> float:
         """User and system seconds so far, in steps of the kernel's 10 ms."""
-        try:
-            own = self._process.cpu_times()
-            total = own.user + own.system + own.children_user + own.children_system
-            for child in self._process.children(recursive=True):
-                try:
-                    times = child.cpu_times()
-                except psutil.NoSuchProcess:
-                    continue
-                total += times.user + times.system
-        except psutil.Error as error:
-            raise self._unreadable(error) from None
-        return float(total)
+        return sum(self._read(process, _cpu_s) for process in self._processes)
 
     def rss(self) -> int:
         """Resident bytes."""
-        try:
-            total = self._process.memory_info().rss
-            for child in self._process.children(recursive=True):
-                try:
-                    total += child.memory_info().rss
-                except psutil.NoSuchProcess:
-                    continue
-        except psutil.Error as error:
-            raise self._unreadable(error) from None
-        return int(total)
+        return sum(self._read(process, _rss) for process in self._processes)
 
     def settle(self) -> None:
         """Wait until the broker has nothing left to do, but not for ever: some brokers never rest."""
@@ -64,10 +48,40 @@ class BrokerProcess:
                 return
             before = after
 
-    def _unreadable(self, error: psutil.Error) -> BenchError:
-        if isinstance(error, psutil.AccessDenied):
-            return BenchError(f"may not read the times of process {self.pid}: run the bench as the broker's user")
-        return BenchError(f"the broker process {self.pid} died during the bench")
+    @staticmethod
+    def _read(process: psutil.Process, reading: Callable[[psutil.Process], Figure]) -> Figure:
+        try:
+            return reading(process)
+        except psutil.AccessDenied:
+            text = f"may not read the times of process {process.pid}: run the bench as the broker's user"
+            raise BenchError(text) from None
+        except psutil.Error:
+            raise BenchError(f"the broker process {process.pid} died during the bench") from None
+
+
+def _process(pid: int) -> psutil.Process:
+    try:
+        return psutil.Process(pid)
+    except psutil.Error:
+        raise BenchError(f"there is no process {pid}; --pid takes the broker's process id") from None
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    own = process.cpu_times()
+    total = own.user + own.system + own.children_user + own.children_system
+    for child in process.children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = child.cpu_times()
+            total += times.user + times.system
+    return float(total)
+
+
+def _rss(process: psutil.Process) -> int:
+    total = process.memory_info().rss
+    for child in process.children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            total += child.memory_info().rss
+    return int(total)
 
 
 def find_listener(host: str, port: int) -> int | None:

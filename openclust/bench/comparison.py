@@ -17,12 +17,16 @@ from openclust.bench.work import Figures, Work
 
 
 class Contender(msgspec.Struct, frozen=True, kw_only=True):
-    """A broker in a comparison. Without a pid nothing is said about its CPU and memory."""
+    """A broker in a comparison. Without a process id nothing is said about its CPU and memory.
+
+    In a cluster its subscribers may be at other brokers, and their processes count too.
+    """
 
     name: str
     url: BrokerUrl
     product: str = ""
-    pid: int | None = None
+    pids: tuple[int, ...] = ()
+    subscribers_at: tuple[BrokerUrl, ...] = ()
 
 
 class Watcher(Protocol):
@@ -40,11 +44,12 @@ def introduce(name: str | None, url: BrokerUrl, pid: int | None) -> Contender:
     connection = Connection(url)
     connection.close()
     product = f"{connection.product} {connection.version}".strip()
+    pid = pid if pid is not None else find_listener(url.host, url.port)
     return Contender(
         name=name or connection.product.lower() or "broker",
         url=url,
         product=product,
-        pid=pid if pid is not None else find_listener(url.host, url.port),
+        pids=() if pid is None else (pid,),
     )
 
 
@@ -58,7 +63,9 @@ def run_rounds(
         for contender in contenders:
             watcher.doing(f"{contender.name}: attaching")
             with _naming(contender):
-                generators.append(Generator(contender.url, work, contender.pid, watcher.told))
+                generators.append(
+                    Generator(contender.url, work, contender.pids, watcher.told, contender.subscribers_at)
+                )
         for number in range(rounds):
             for contender, generator, found in zip(contenders, generators, figures, strict=True):
                 with _naming(contender):
@@ -80,9 +87,9 @@ def run_rounds(
 
 def _settle(contenders: Sequence[Contender], forgiving: bool = False) -> None:
     for contender in contenders:
-        if contender.pid is not None:
+        if contender.pids:
             try:
-                BrokerProcess(contender.pid).settle()
+                BrokerProcess(*contender.pids).settle()
             except BenchError:
                 if not forgiving:
                     raise

@@ -29,6 +29,10 @@ class Connection:
             self.socket.close()
             raise
 
+    def send(self, data: bytes) -> None:
+        """Send what has no answer."""
+        self._send(data)
+
     def call(self, request: bytes, answer: tuple[int, int]) -> Frame:
         """Send a method and wait for its answer; a close instead of it is an error that shows code and text."""
         self._send(request)

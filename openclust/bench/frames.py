@@ -105,7 +105,8 @@ def tune_ok(channel_max: int, frame_max: int) -> bytes:
 
 
 def connection_open(vhost: str) -> bytes:
-    return method(0, (10, 40), short_string(vhost) + b"\0\0")
+    """With `insist`: a broker of a cluster must not send us to another one than that which is measured."""
+    return method(0, (10, 40), short_string(vhost) + b"\0\x01")
 
 
 def connection_close() -> bytes:
@@ -204,6 +205,12 @@ def close_reason(closing: Frame) -> str | None:
         return None
     code, length = struct.unpack_from(">HB", closing.payload, 4)
     return f"{code} {closing.payload[7 : 7 + length].decode(errors='replace')}"
+
+
+def message_count(declared: Frame) -> int:
+    """How many messages queue.declare-ok says there are."""
+    count: int = struct.unpack_from(">I", declared.payload, 5 + declared.payload[4])[0]
+    return count
 
 
 def tune_values(tune: Frame) -> tuple[int, int]:

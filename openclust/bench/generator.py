@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -21,14 +21,22 @@ CLOSE_SECONDS = 90.0
 class Generator:
     """One process at one broker. Close it in any case: what it declared goes with it."""
 
-    def __init__(self, url: BrokerUrl, work: Work, broker_pid: int | None, told: Told) -> None:
+    def __init__(
+        self,
+        url: BrokerUrl,
+        work: Work,
+        broker_pids: Sequence[int],
+        told: Told,
+        subscribers_at: Sequence[BrokerUrl] = (),
+    ) -> None:
         self._address = url.address
         self._told = told
         self._process = subprocess.Popen(
             [sys.executable, "-m", "openclust.bench.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         try:
-            ready = self._ask(Order(url=url, work=work, broker_pid=broker_pid))
+            order = Order(url=url, work=work, broker_pids=tuple(broker_pids), subscribers_at=tuple(subscribers_at))
+            ready = self._ask(order)
         except BaseException:
             self.close()
             raise

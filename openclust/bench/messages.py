@@ -9,11 +9,15 @@ from openclust.bench.work import Figures, Work
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, tag="order"):
-    """Comes first: connect to this broker and get ready for this work. Answered by `Ready`."""
+    """Comes first: connect to this broker and get ready for this work. Answered by `Ready`.
+
+    Subscribers go evenly to other brokers of its cluster where these are given.
+    """
 
     url: BrokerUrl
     work: Work
-    broker_pid: int | None = None
+    broker_pids: tuple[int, ...] = ()
+    subscribers_at: tuple[BrokerUrl, ...] = ()
 
 
 class RunRound(msgspec.Struct, frozen=True, kw_only=True, tag="run"):

@@ -132,6 +132,8 @@ def describe(work: Work) -> str:
             return f"topic exchange, {bound}, {work.size:,} bytes, {limit}"
         case "p2p":
             return f"point to point, {work.size:,} bytes, {limit}"
+        case "shared":
+            return f"shared queue, {work.size:,} bytes, {limit}"
         case "confirm" | "durable":
             kind = "durable queue, persistent messages" if work.pattern == "durable" else "point to point"
             limit = f"{work.rate:g} messages/s" if work.rate else f"{work.window:,} unconfirmed"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from openclust.bench import frames
 from openclust.bench.acknowledger import Acknowledger
@@ -13,10 +14,11 @@ from openclust.bench.broker_process import BrokerProcess
 from openclust.bench.connection import Connection
 from openclust.bench.errors import BenchError
 from openclust.bench.publisher import Publisher
-from openclust.bench.subscribers import Subscription, attach, detach
+from openclust.bench.spread import share, wait_until_known
+from openclust.bench.subscribers import Subscription, attach, declaration, detach, raise_open_files
 from openclust.bench.traffic import Traffic
 from openclust.bench.url import BrokerUrl
-from openclust.bench.work import Figures, Work
+from openclust.bench.work import BY_QUEUE_NAME, LEFT_BEHIND, Figures, Work
 
 Tell = Callable[[str, int], None]
 
@@ -24,17 +26,29 @@ Tell = Callable[[str, int], None]
 class Session:
     """Close it in any case: it deletes what it declared."""
 
-    def __init__(self, url: BrokerUrl, work: Work, broker_pid: int | None, stop_fd: int | None, tell: Tell) -> None:
+    def __init__(
+        self,
+        url: BrokerUrl,
+        work: Work,
+        broker_pids: Sequence[int],
+        stop_fd: int | None,
+        tell: Tell,
+        *,
+        subscribers_at: Sequence[BrokerUrl] = (),
+    ) -> None:
         self.work = work
-        self._broker = BrokerProcess(broker_pid) if broker_pid is not None else None
+        self._broker = BrokerProcess(*broker_pids) if broker_pids else None
         self._stop_fd, self._tell = stop_fd, tell
         name = f"bench.{secrets.token_hex(4)}"
         self.queues = [f"{name}.{number}" for number in range(work.subscribers)]
-        self.exchange = "" if work.acknowledged or work.pattern == "p2p" else name
+        self.exchange = "" if work.pattern in BY_QUEUE_NAME else name
         self._sockets: list[socket.socket] = []
         self._traffic: Traffic | None = None
         self.connection = Connection(url)
+        self._elsewhere: list[Connection] = []
         try:
+            for place in subscribers_at:
+                self._elsewhere.append(Connection(place))
             if work.pattern != "connections":
                 self._attach()
         except BaseException:
@@ -56,20 +70,23 @@ class Session:
         leftovers = []
         if self.exchange:
             leftovers.append((frames.exchange_delete(1, self.exchange), frames.EXCHANGE_DELETE_OK))
-        if self.work.pattern == "durable":
+        if self.work.pattern in LEFT_BEHIND:
             leftovers += [(frames.queue_delete(1, queue), frames.QUEUE_DELETE_OK) for queue in self.queues]
         try:
             for request, answer in leftovers:
                 self.connection.call(request, answer)
         except BenchError:
             pass  # the connection is gone, and with it all that was exclusive or auto-delete
+        for connection in self._elsewhere:
+            connection.close()
         self.connection.close()
 
     def _attach(self) -> None:
         work = self.work
         if self.exchange:
             kind = "topic" if work.pattern == "topic" else "fanout"
-            self.connection.call(frames.exchange_declare(1, self.exchange, kind), frames.EXCHANGE_DECLARE_OK)
+            for connection in (self.connection, *self._elsewhere):
+                connection.call(frames.exchange_declare(1, self.exchange, kind), frames.EXCHANGE_DECLARE_OK)
         wanted = [
             Subscription(
                 queue=queue,
@@ -77,10 +94,16 @@ class Session:
                 binding_keys=work.binding_keys(number),
                 prefetch=work.prefetch if work.acknowledged else None,
                 durable=work.pattern == "durable",
+                exclusive=work.pattern not in LEFT_BEHIND,
             )
             for number, queue in enumerate(self.queues)
         ]
-        self._sockets = attach(self.connection, wanted, work.attach_window, lambda n: self._tell("attached", n))
+        raise_open_files(len(wanted))
+        for place, part in share(wanted, self._elsewhere or [self.connection]):
+            tell = partial(self._tell_attached, len(self._sockets))
+            self._sockets += attach(place, [[each] for each in part], work.attach_window, tell)
+        if self._elsewhere:
+            self._wait_until_known(wanted[0])
         if work.acknowledged:
             self.connection.call(frames.confirm_select(1), frames.CONFIRM_SELECT_OK)
         publisher = Publisher(self.connection, work, self.exchange, self.queues[0])
@@ -88,6 +111,16 @@ class Session:
         self._traffic = Traffic(work, publisher, self._sockets, acknowledger, self._stop_fd)
         if work.pattern != "connections":
             self._traffic.calibrate()
+
+    def _tell_attached(self, before: int, number: int) -> None:
+        self._tell("attached", before + number)
+
+    def _wait_until_known(self, first: Subscription) -> None:
+        """The publisher's broker must know of the subscribers at the others, or the first messages miss them."""
+        if self.exchange:
+            wait_until_known(self.connection, self._elsewhere)
+        else:
+            self.connection.call(declaration(first), frames.QUEUE_DECLARE_OK)
 
     def _detach(self) -> None:
         detach(self._sockets)

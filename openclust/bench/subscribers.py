@@ -6,7 +6,7 @@ import resource
 import select
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from openclust.bench import frames
@@ -28,6 +28,8 @@ class Subscription(NamedTuple):
     binding_keys: list[str]
     prefetch: int | None = None
     durable: bool = False
+    exclusive: bool = True
+    tag: str = "bench"
 
 
 def raise_open_files(connections: int) -> None:
@@ -54,29 +56,35 @@ def login(like: Connection) -> bytes:
     )
 
 
+def declaration(wanted: Subscription) -> bytes:
+    """Of the queue, on channel 1. One that outlives its connections goes by itself, if nobody deletes it."""
+    arguments: dict[str, object] = {} if wanted.exclusive else {"x-expires": 600_000}
+    return frames.queue_declare(
+        1, wanted.queue, durable=wanted.durable, exclusive=wanted.exclusive, arguments=arguments
+    )
+
+
 def subscribe(wanted: Subscription) -> bytes:
     """Declare, bind and consume on channel 1. Acknowledged work is the one with a prefetch."""
-    arguments: dict[str, object] = {"x-expires": 600_000} if wanted.durable else {}
-    out = frames.queue_declare(
-        1, wanted.queue, durable=wanted.durable, exclusive=not wanted.durable, arguments=arguments
-    )
+    out = declaration(wanted)
     for key in wanted.binding_keys:
         out += frames.queue_bind(1, wanted.queue, wanted.exchange, key)
     if wanted.prefetch is not None:
         out += frames.basic_qos(1, wanted.prefetch)
-    return out + frames.basic_consume(1, wanted.queue, "bench", no_ack=wanted.prefetch is None)
+    return out + frames.basic_consume(1, wanted.queue, wanted.tag, no_ack=wanted.prefetch is None)
 
 
 def attach(
     like: Connection,
-    subscriptions: list[Subscription],
+    subscriptions: Sequence[Sequence[Subscription]],
     at_once: int,
     progress: Callable[[int], None],
 ) -> list[socket.socket]:
-    """Attach all subscribers, `at_once` of them under way at any time, and return their non-blocking sockets in order.
+    """Make a connection for each of these, `at_once` of them under way at any time: non-blocking sockets, in order.
 
-    They go to the same address, user and virtual host as `like`. Returns when the last has its consume-ok. Calls
-    `progress` with the number attached so far, now and then.
+    Several subscriptions of one connection share its channel, and need tags of their own. They go to the same address,
+    user and virtual host as `like`. Returns when the last has its consume-ok. Calls `progress` with the number of
+    connections attached so far, now and then.
     """
     raise_open_files(len(subscriptions))
     attaching = _Attaching(like, subscriptions, progress)
@@ -95,7 +103,7 @@ class _Attaching:
     def __init__(
         self,
         like: Connection,
-        subscriptions: list[Subscription],
+        subscriptions: Sequence[Sequence[Subscription]],
         progress: Callable[[int], None],
     ) -> None:
         self.epoll = select.epoll()
@@ -106,6 +114,7 @@ class _Attaching:
         self._family, self._address = like.socket.family, like.socket.getpeername()
         self._name = like.url.address
         self._unsent: dict[int, bytes] = {}
+        self._missing: dict[int, int] = {}
         self._readers: dict[int, FrameReader] = {}
         self._by_fd: dict[int, socket.socket] = {}
 
@@ -129,7 +138,7 @@ class _Attaching:
                     f"{self._name}: {attached} of {total} subscribers attached, then none for {ANSWER_SECONDS:.0f} s"
                 )
 
-    def _start(self, wanted: Subscription) -> None:
+    def _start(self, wanted: Sequence[Subscription]) -> None:
         sock = socket.socket(self._family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         self.sockets.append(sock)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -141,7 +150,8 @@ class _Attaching:
             raise self._broken(reason(error)) from None
         fd = sock.fileno()
         self._by_fd[fd], self._readers[fd] = sock, FrameReader()
-        self._unsent[fd] = self._login + subscribe(wanted)
+        self._unsent[fd] = self._login + b"".join(map(subscribe, wanted))
+        self._missing[fd] = len(wanted)
         self.epoll.register(fd, select.EPOLLIN | select.EPOLLOUT)
 
     def _write(self, sock: socket.socket) -> None:
@@ -159,7 +169,7 @@ class _Attaching:
             self.epoll.modify(fd, select.EPOLLIN)
 
     def _read(self, sock: socket.socket) -> bool:
-        """True once the consumer is there."""
+        """True once the last consumer is there."""
         try:
             data = sock.recv(65_536)
         except BlockingIOError:
@@ -175,8 +185,10 @@ class _Attaching:
                 if closing is not None:
                     raise self._broken(closing)
                 if frame.ids == frames.BASIC_CONSUME_OK:
+                    self._missing[fd] -= 1
+                if not self._missing[fd]:
                     self.epoll.unregister(fd)
-                    del self._readers[fd], self._by_fd[fd]
+                    del self._readers[fd], self._by_fd[fd], self._missing[fd]
                     return True
         except ValueError as error:
             raise self._broken(str(error)) from None

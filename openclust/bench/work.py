@@ -8,8 +8,12 @@ import msgspec
 
 from openclust.bench.errors import BenchError
 
-Pattern = Literal["fanout", "topic", "p2p", "confirm", "durable", "connections"]
+Pattern = Literal["fanout", "topic", "p2p", "shared", "confirm", "durable", "connections"]
 ACKNOWLEDGED: tuple[Pattern, ...] = ("confirm", "durable")
+BY_QUEUE_NAME: tuple[Pattern, ...] = ("p2p", "shared", *ACKNOWLEDGED)
+"""Published to the default exchange, for one queue."""
+LEFT_BEHIND: tuple[Pattern, ...] = ("shared", "durable")
+"""Their queue is nobody's own: it is deleted in the end."""
 
 # Each fits exactly the keys of one unit, in ten ways that a topic exchange cannot look up as a plain string.
 TOPIC_PATTERNS = (
@@ -74,7 +78,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
         """The keys that messages carry in turn, all of one length so that all deliveries are."""
         if self.pattern == "topic":
             return [f"{_area(key)}.{_unit(key)}.reading" for key in range(self.keys)]
-        return [queue] if self.pattern in ("p2p", *ACKNOWLEDGED) else ["tick"]
+        return [queue] if self.pattern in BY_QUEUE_NAME else ["tick"]
 
     def binding_keys(self, subscriber: int) -> list[str]:
         """What this subscriber's queue is bound with; empty where the default exchange does it."""

@@ -21,6 +21,7 @@ from openclust.bench.summary import Summary, summarize
 from openclust.bench.table import ROWS, Result, in_running_order, select_rows
 from openclust.bench.url import parse_named_url, parse_url
 from openclust.bench.work import Pattern, Work
+from openclust.cli.bench_cluster import cluster
 
 DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
 NO = 1
@@ -48,6 +49,9 @@ def bench() -> None:
 
     Without a subcommand: the table of openclust's targets (`table`).
     """
+
+
+bench.add_command(cluster)
 
 
 def _broker_options(command: Command) -> Command:

@@ -1,0 +1,135 @@
+"""A local cluster for a bench: its brokers started in any order, asked, and ended with it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from openclust.cli.cluster_view import ClusterView, ask
+from openclust.cli.http_client import HttpClient
+from openclust.cli.local_cluster import HOST, LocalBroker, plan_cluster
+
+if TYPE_CHECKING:
+    from openclust.bench.url import BrokerUrl
+
+SERVE_SECONDS = 30.0
+STOP_SECONDS = 10.0
+ANSWER_SECONDS = 10.0
+POLL_SECONDS = 0.02
+
+
+class BenchedCluster:
+    """A context manager. Inside it, `start` the brokers that are wanted; outside, none is left, nor a file."""
+
+    def __init__(self, primaries: int, secondaries: int = 0) -> None:
+        self._primaries, self._secondaries = primaries, secondaries
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> BenchedCluster:
+        self._folder = tempfile.TemporaryDirectory(prefix="openclust-bench-")
+        folder = Path(self._folder.name)
+        self._plan = plan_cluster("bench", folder, self._primaries, self._secondaries, log_level="warning")
+        self._plan.write()
+        self._brokers = {each.name: each for each in self._plan.brokers}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes.values():
+            process.terminate()
+        deadline = time.monotonic() + STOP_SECONDS
+        for process in self._processes.values():
+            try:
+                process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._folder.cleanup()
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._brokers)
+
+    @property
+    def primaries(self) -> list[str]:
+        return [each.name for each in self._plan.primaries]
+
+    def start(self, *names: str) -> None:
+        """These brokers, all without names. They need not be there yet when this returns."""
+        for name in names or self.names:
+            with open(self._log(name), "wb") as log:
+                self._processes[name] = subprocess.Popen(
+                    self._plan.command(self._brokers[name]),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=self._plan.environment(),
+                    start_new_session=True,  # Ctrl-C is for the bench, which ends them when it has cleaned up
+                )
+
+    def url(self, name: str) -> BrokerUrl:
+        from openclust.bench.url import BrokerUrl
+
+        return BrokerUrl(host=HOST, port=self._brokers[name].client_port)
+
+    def pids(self, *names: str) -> tuple[int, ...]:
+        return tuple(self._processes[name].pid for name in names or self.names)
+
+    def view(self, name: str) -> ClusterView | None:
+        """How a broker sees the cluster; None where it does not answer."""
+        return self._view(self._brokers[name])
+
+    def wait_until_answering(self, name: str) -> None:
+        """A broker that is there; whether it has found its place is another question."""
+        self._wait(lambda: self.view(name) is not None, f"{name} does not answer")
+
+    def wait_until_serving(self) -> str:
+        """All started brokers know a root, and know one another. The root's name."""
+        started = set(self._processes)
+
+        def all_serve() -> bool:
+            views = [self.view(name) for name in started]
+            return all(
+                view is not None
+                and view.root is not None
+                and started <= {each.name for each in view.brokers if each.online}
+                for view in views
+            )
+
+        self._wait(all_serve, "the cluster does not serve")
+        view = self.view(self.primaries[0])
+        assert view is not None and view.root is not None, "it has just been there"
+        return view.root
+
+    def _wait(self, condition: object, complaint: str) -> None:
+        from openclust.bench.errors import BenchError
+
+        assert callable(condition)
+        deadline = time.monotonic() + SERVE_SECONDS
+        while not condition():
+            for name, process in self._processes.items():
+                if process.poll() is not None:
+                    raise BenchError(f"{name} ended with {process.returncode}: {self._last_words(name)}")
+            if time.monotonic() > deadline:
+                raise BenchError(f"{complaint} after {SERVE_SECONDS:.0f} s")
+            time.sleep(POLL_SECONDS)
+
+    @staticmethod
+    def _view(broker: LocalBroker) -> ClusterView | None:
+        with contextlib.suppress(click.ClickException):
+            return ask(HttpClient(broker.http_url, ANSWER_SECONDS))[0]
+        return None
+
+    def _log(self, name: str) -> str:
+        return os.path.join(self._folder.name, f"{name}.log")
+
+    def _last_words(self, name: str) -> str:
+        with open(self._log(name), encoding="utf-8", errors="replace") as log:
+            lines = [line.strip() for line in log if line.strip()]
+        return lines[-1] if lines else "it said nothing"
