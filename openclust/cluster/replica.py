@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 PATIENCE_BEATS = 3
 """For so many heartbeats a change waits for a follower that is in touch but does not answer."""
 TAKE_OVER_BEATS = 50
+ENLIST_BEATS = 50
+"""For so many heartbeats a follower does not ask again for what it has asked for: a snapshot may take its time."""
 APPEND_ENTRIES_MAX = 5_000
 TAIL_BYTES_MAX = 67_108_864
 
@@ -46,10 +48,14 @@ class _Waiting(msgspec.Struct):
 
 
 class _Follower(msgspec.Struct):
-    """Up to where it was sent the log, and up to where it says that it holds it."""
+    """Up to where it was sent the log, and up to where it says that it holds it.
+
+    One that is late gets a snapshot, or has let a change wait in vain: nobody waits for it before it has caught up.
+    """
 
     sent: Position
     held: Position
+    is_late: bool = False
 
 
 class _Fetching(msgspec.Struct):
@@ -75,6 +81,7 @@ class Replica:
         self._state_bytes_max = state_bytes_max
         self._bounds: Limits | None = None
         self._asked_all_ms = -(2**62)
+        self._enlisted_ms = -(2**62)
         self._snapshot_at = Position()
         self._snapshot_changes: list[bytes] = []
 
@@ -153,15 +160,21 @@ class Replica:
         if not self._waiting:
             return
         committed = self.committed()
-        everywhere = min((each.held for each in self._followers.values()), default=self.log.last)
-        patience_ms = PATIENCE_BEATS * self._cluster.heartbeat_ms
         while self._waiting:
             first = self._waiting[0]
-            late = self._broker.now_ms - first.since_ms >= patience_ms
-            if first.position > committed or (first.position > everywhere and not late):
+            if first.position > committed or self._is_awaited(first):
                 return
             self._waiting.popleft()
             first.done(first.result)
+
+    def _is_awaited(self, change: _Waiting) -> bool:
+        """Whether a follower that usually answers in time may still do so."""
+        lacking = [each for each in self._followers.values() if each.held < change.position and not each.is_late]
+        if self._broker.now_ms - change.since_ms < PATIENCE_BEATS * self._cluster.heartbeat_ms:
+            return bool(lacking)
+        for follower in lacking:
+            follower.is_late = True
+        return False
 
     def lag(self, name: str) -> int | None:
         """How many entries a follower is behind; None where it is none."""
@@ -175,8 +188,11 @@ class Replica:
         at = message.position
         if self._lacks(at):
             self._cluster.send(peer, self._snapshot(self._cluster.epoch))
-            at = self.log.last
-        self._followers[peer] = _Follower(at, Position())
+            self._followers[peer] = _Follower(self.log.last, Position(), is_late=True)
+        else:
+            # It holds all up to there: what it said of that may have been lost with its link.
+            self._followers[peer] = _Follower(at, at)
+            self._settle()
         self.flush()
 
     def _lacks(self, at: Position) -> bool:
@@ -187,6 +203,8 @@ class Replica:
         follower = self._followers.get(peer)
         if follower is not None and self._cluster.is_root and message.epoch == self._cluster.epoch:
             follower.held = max(follower.held, message.position)
+            if follower.held == self.log.last:
+                follower.is_late = False
             self._settle()
 
     def peer_gone(self, name: str) -> None:
@@ -245,12 +263,20 @@ class Replica:
 
     def enlist(self) -> None:
         """Ask the root to be fed from where this log ends."""
+        self._enlisted_ms = self._broker.now_ms
         self._cluster.send(self._cluster.root, Enlist(position=self.log.last))
+
+    def _enlist_again(self) -> None:
+        """What came does not fit; unless what was asked for is still on its way."""
+        if self._broker.now_ms - self._enlisted_ms > ENLIST_BEATS * self._cluster.heartbeat_ms:
+            self.enlist()
 
     def root_is_at(self, position: Position) -> None:
         """The root's log ends there, as it said after all that it sent before: what is not here by now was lost."""
-        if position != self.log.last:
-            self.enlist()
+        if position == self.log.last:
+            self._enlisted_ms = -(2**62)
+        else:
+            self._enlist_again()
 
     def append(self, peer: str, message: Append) -> None:
         if not self._expects(peer, message.epoch):
@@ -259,7 +285,7 @@ class Replica:
         if message.after != self.log.last:
             entries = [each for each in entries if each.position > self.log.last] if self._overlaps(message) else []
             if not entries:
-                self.enlist()
+                self._enlist_again()
                 return
         self._be_unbounded()
         try:
@@ -318,6 +344,7 @@ class Replica:
 
     def _advanced(self, peer: str, epoch: int) -> None:
         self._tell_position()
+        self._enlisted_ms = -(2**62)
         fetching = self._fetching
         if fetching is None:
             self._cluster.send(peer, Held(epoch=epoch, position=self.log.last))
