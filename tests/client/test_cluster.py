@@ -12,7 +12,7 @@ import pytest
 
 from openclust.client import NoBroker, connect, connect_robust
 
-from ..cluster.running_cluster import Primary, RunningCluster, running_cluster
+from ..cluster.running_cluster import Primary, RunningCluster, run_command, running_cluster
 
 pytestmark = pytest.mark.sockets
 
@@ -98,3 +98,27 @@ async def asked_for_again(cluster: RunningCluster, way: Primary) -> None:
                 if [connection.url.port] == [cluster.primaries[name].place.client_port for name in cluster.roots()]:
                     return
             await asyncio.sleep(0.05)
+
+
+def test_a_broker_that_is_drained_sends_its_clients_on(cluster: RunningCluster) -> None:
+    drained, *others = cluster.primaries.values()
+
+    async def scene() -> None:
+        async with asyncio.timeout(DEADLINE_S):
+            await knows_all(drained)
+            async with await connect_robust(url_of(drained), reconnect_interval=0.01) as connection:
+                channel = await connection.channel()
+                queue = await channel.declare_queue(exclusive=True)
+                assert connection.url.port == drained.place.client_port
+                back = asyncio.Event()
+                connection.reconnect_callbacks.add(lambda *_: back.set())
+                command = ("drain", drained.name, "--url", drained.place.http_url)
+                done = await asyncio.to_thread(run_command, *command)
+                assert done.returncode == 0, done.stderr
+                await back.wait()
+                assert connection.url.port in [each.place.client_port for each in others]
+                await channel.default_exchange.publish(aio_pika.Message(b"hello"), queue.name)
+                message = await queue.get()
+                assert message.body == b"hello"
+
+    asyncio.run(scene())
