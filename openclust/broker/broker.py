@@ -75,6 +75,9 @@ class Broker:
         self.effects: list[Effect] = []
         self.dirty: list[Connection] = []
         self.turn_bytes = 0
+        # What applications have published, and what went to channels that are closed by now.
+        self.published = 0
+        self.delivered = 0
         self.turn_waiters: list[Connection] = []
         self._random_name = random_name
         self._open_count = 0

@@ -357,6 +357,8 @@ class Channel:
         self.unacked = {}
         self.deadline_ms = 0
         self.state = CLOSING
+        self.broker.delivered += self.delivery_tag
+        self.delivery_tag = 0
         self.take_back(unacked)
         for consumer in consumers:
             self.connection.vhost.drop_consumer(consumer)

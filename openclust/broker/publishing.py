@@ -92,6 +92,7 @@ def publish(channel: Channel, arguments: bytes, header: bytes, body: bytes) -> N
         channel.fail(error, *BasicPublish.ID)
         return
     broker = channel.broker
+    broker.published += 1
     broker.turn_bytes += (len(body) + 200) * len(route.queues)
     if channel.confirms is not None and channel.confirms.settle(accepted):
         broker.confirming.append(channel)
@@ -188,11 +189,12 @@ def _publish_with_care(channel: Channel, route: Route, header: bytes, body: byte
     if keys or route.watch == _BY_MESSAGE:
         route = _reroute(channel, route, [route.routing_key, *keys], headers or {})
     if headers and "BCC" in headers:
-        # Other brokers find their queues by these keys too: they get the message as it is.
-        route.whole_header = header
-        route.queues = [
-            queue if isinstance(queue, Queue | ReplyQueue) else _Whole(queue, header) for queue in route.queues
-        ]
+        if keys:
+            # Other brokers find their queues by these keys too: they get the message as it is.
+            route.whole_header = header
+            route.queues = [
+                queue if isinstance(queue, Queue | ReplyQueue) else Whole(queue, header) for queue in route.queues
+            ]
         properties, header = without_blind_copies(properties, len(body))
     if channel.transaction is not None:
         _remember(channel, channel.transaction, Publication(route, header, body))
@@ -218,6 +220,7 @@ def perform_message(channel: Channel, route: Route, header: bytes, body: bytes, 
     if not route.queues and not route.forward and route.mandatory:
         return_message(channel, route, header, body)
     accepted = fan_out(route, header, body, broker.dirty, properties)
+    broker.published += 1
     broker.turn_bytes += (len(body) + 200) * len(route.queues)
     if route.forward:
         _forward(channel, route, header, body, accepted)
@@ -297,7 +300,7 @@ def without_blind_copies(properties: Properties, size: int) -> tuple[Properties,
     return properties, encode_header(properties, size)
 
 
-class _Whole:
+class Whole:
     """Another broker's place in the route of one message, which gets it with all its headers."""
 
     direct = None

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from openclust.broker.channel import Channel
 from openclust.broker.fanout import fan_out
 from openclust.broker.message import Message
-from openclust.broker.publishing import PUBLISH_PREFIX, copy_keys, without_blind_copies
+from openclust.broker.publishing import PUBLISH_PREFIX, Whole, copy_keys, without_blind_copies
 from openclust.broker.queue import Queue
 from openclust.broker.remote import RemoteBroker
-from openclust.broker.reply import REPLY_PREFIX
+from openclust.broker.reply import REPLY_PREFIX, ReplyQueue
 from openclust.broker.routing import Route, find_queues
 from openclust.cluster.interest import OTHERS
 from openclust.cluster.messages import Lane, Settled, heard, said
@@ -230,6 +230,9 @@ class RelayLane(Channel):
             targets, _ = find_queues(vhost, exchange, (key, *keys), properties.headers or {})
             route = Route(method.exchange, key, self._reached(targets))
         if properties.headers and "BCC" in properties.headers:
+            if keys:
+                here = Queue | ReplyQueue
+                route.queues = [each if isinstance(each, here) else Whole(each, header) for each in route.queues]
             header = without_blind_copies(properties, len(body))[1]
         return route, header
 

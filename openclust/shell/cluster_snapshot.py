@@ -42,6 +42,7 @@ def cluster_snapshot(member: Member, now_ms: int) -> dict[str, Any]:
         },
         "waiting_for_root": {"messages": membership.forwarding.waiting, "requests": len(membership.asking)},
         "is_draining": membership.is_draining,
+        "rates": member.rates.shown(),
     }
 
 

@@ -27,6 +27,7 @@ from openclust.shell.config_cluster import (
 )
 from openclust.shell.identity import Identity
 from openclust.shell.peer_tls import dialling
+from openclust.shell.rates import Rates
 from openclust.shell.rebalancing import Rebalancing
 from openclust.shell.votes import Votes
 
@@ -52,6 +53,7 @@ class Member:
         self._identity = Identity(config.cluster.data_dir)
         self.membership = self._membership(config)
         self.membership.client_addresses = {name: each.client for name, each in config.cluster.primaries.items()}
+        self.rates = Rates(self.membership)
         self.links: dict[str, Link] = {}
         self._joining: list[Link] = []
         self._tls = dialling(config.cluster)
@@ -158,7 +160,9 @@ class Member:
             self._watch_lease()
 
     def _on_tick(self) -> None:
-        self._server.node.beat(self._server.now_ms())
+        now_ms = self._server.now_ms()
+        self._server.node.beat(now_ms)
+        self.rates.look(now_ms)
         self._tick = self._loop.call_later(self.membership.heartbeat_ms / 1_000, self._on_tick)
         self._server.turn()
 

@@ -1,0 +1,48 @@
+"""How much goes through a broker: looked at every few seconds, so that counting costs next to nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from openclust.cluster.membership import Membership
+
+SAMPLE_EVERY_MS = 5_000
+
+Counts = tuple[int, int, int]
+
+
+class Rates:
+    """Call `look` now and then."""
+
+    def __init__(self, membership: Membership) -> None:
+        self._membership = membership
+        self._since_ms = 0
+        self._before: Counts | None = None
+        self._per_s: tuple[float, ...] = ()
+
+    def look(self, now_ms: int) -> None:
+        """Take a sample, if the last one is old enough."""
+        passed_ms = now_ms - self._since_ms
+        if self._before is not None and passed_ms < SAMPLE_EVERY_MS:
+            return
+        counts = self._count()
+        if self._before is not None:
+            pairs = zip(counts, self._before, strict=True)
+            self._per_s = tuple(1_000 * (after - before) / passed_ms for after, before in pairs)
+        self._before, self._since_ms = counts, now_ms
+
+    def _count(self) -> Counts:
+        """Messages published here by applications, delivered to them, and relayed to other brokers."""
+        broker = self._membership.broker
+        channels = (channel for connection in broker.connections for channel in connection.channels.values())
+        delivered = broker.delivered + sum(channel.delivery_tag for channel in channels)
+        relayed = sum(outbox.relayed for outbox in self._membership.outboxes.values())
+        return broker.published, delivered, relayed
+
+    def shown(self) -> dict[str, float] | None:
+        """A second's worth of each, over the last sample; None before there were two."""
+        if not self._per_s:
+            return None
+        published, delivered, relayed = self._per_s
+        return {"published_per_s": published, "delivered_per_s": delivered, "relayed_per_s": relayed}
