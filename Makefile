@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 .PHONY: run test unit bench lint format clean
 
 run: $(VENV)/.runtime
-	@$(BIN)/openclust start --welcome --cluster-key $${OPENCLUST_CLUSTER_KEY:-demo}
+	@$(BIN)/openclust up --primaries 3 --secondaries 2 --base-port 5672 --cluster-key $${OPENCLUST_CLUSTER_KEY:-local}
 
 test: lint
 	@$(BIN)/pytest

@@ -34,6 +34,14 @@ SETTLE_WAIT_S = 3.0
 """How long the others have to find their places when there is a root, before the table is shown without them."""
 POLL_S = 0.05
 ANSWER_WAIT_S = 1.0
+TRY = """
+Try it from another terminal, in `{python} -m asyncio`: publish at one broker, get at another.
+
+    import aio_pika; channel = await (await aio_pika.connect("{first}")).channel()
+    await channel.declare_queue("hello"); await channel.default_exchange.publish(aio_pika.Message(b"hi"), "hello")
+    other = await (await aio_pika.connect("{last}")).channel()
+    print((await (await other.get_queue("hello")).get(no_ack=True)).body)
+"""
 COLORS = tuple(f"{light}{name}" for light in ("", "bright_") for name in ("cyan", "magenta", "green", "yellow", "blue"))
 
 
@@ -157,7 +165,9 @@ def show_cluster(cluster: LocalCluster, seen: dict[str, ClusterView], how_it_is:
             for each in cluster.brokers
         ],
     )
-    click.echo(f"\n{_program()} status --watch --url {cluster.brokers[0].http_url}")
+    python = os.path.relpath(sys.executable) if sys.prefix != sys.base_prefix else "python3"
+    click.echo(TRY.format(python=python, first=cluster.brokers[0].amqp_url, last=cluster.brokers[-1].amqp_url))
+    click.echo(f"{_program()} status --watch --url {cluster.brokers[0].http_url}")
     click.echo("User and password are guest. Ctrl-C ends them all.\n")
     sys.stdout.flush()
 

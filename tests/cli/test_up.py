@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import aio_pika
 import click
 import msgspec
 import psutil
@@ -218,7 +219,6 @@ def test_it_shows_a_root_and_ends_all_on_a_signal(tmp_path: Path, number: signal
 
 
 @pytest.mark.sockets
-@pytest.mark.xfail(reason="brokers do not join a cluster yet", strict=False)
 @pytest.mark.parametrize("primaries", [1, 3])
 def test_secondaries_are_in_the_cluster_when_the_table_is_shown(tmp_path: Path, primaries: int) -> None:
     arguments = ("--primaries", str(primaries), "--secondaries", "2", "--dir", str(tmp_path / "data"))
@@ -228,9 +228,22 @@ def test_secondaries_are_in_the_cluster_when_the_table_is_shown(tmp_path: Path, 
         rows = re.findall(r"^(s\d) +(\w+) +amqp://127.0.0.1:\d+/ +http://\S+$", up.out, re.MULTILINE)
         assert rows == [("s1", "secondary"), ("s2", "secondary")]
         assert len(up.children) == primaries + 2
+        assert asyncio.run(asyncio.wait_for(tried(up.out), END_WAIT_S)) == b"hi", "what it says to try"
         up.broker("s2").kill()
         eventually(lambda: "up | s2 was ended by SIGKILL; the others go on" in up.err)
         assert re.search(r"^up \|   .* start .*--name s2 --join .*$", up.err, re.MULTILINE), "how to start it again"
+
+
+async def tried(out: str) -> bytes:
+    """What comes of the lines that a person is told to type."""
+    first, last = re.findall(r'aio_pika\.connect\("(\S+)"\)', out)
+    async with await aio_pika.connect(first) as one, await aio_pika.connect(last) as other:
+        channel = await one.channel()
+        await channel.declare_queue("hello")
+        await channel.default_exchange.publish(aio_pika.Message(b"hi"), "hello")
+        message = await (await (await other.channel()).get_queue("hello")).get(no_ack=True)
+        assert message is not None
+        return message.body
 
 
 @pytest.mark.sockets
