@@ -109,7 +109,7 @@ class ClusterView(msgspec.Struct):
     links: list[LinkView]
     connections: int
     queues: int
-    cluster_uuid: str = ""
+    cluster_uuid: str | None = None
     position: Position | None = None
     meta_bindings: MetaBindings | None = None
     rates: Rates | None = None

@@ -60,6 +60,11 @@ def test_a_cluster_with_a_root(api: RunningApi) -> None:
     )
 
 
+def test_a_broker_that_has_not_joined_yet_is_shown(api: RunningApi) -> None:
+    put_member(api).snapshot().update(cluster_uuid=None, root=None, role="secondary", votes=None)
+    assert "as p1 sees it (secondary)" in run("--url", api.url).stdout
+
+
 def test_a_broker_without_the_newer_numbers_is_shown(api: RunningApi) -> None:
     link = {"peer": "p2", "state": "connected"}
     broker = {"name": "p2", "role": "backup", "online": True, "address": "127.0.0.1:5673"}
