@@ -172,6 +172,9 @@ class Interests:
             for item in list(held.items()):
                 self._drop(held, item, touched)
             self._changed(touched)
+
+    def link_down(self, peer: str) -> None:
+        """Our link to a broker is gone: it is told anew when there is another."""
         self._of_others.pop(peer, None)
 
     def _held(self, peer: str, of_others: bool) -> Held:
@@ -227,27 +230,22 @@ class Interests:
 
     def serve_secondaries(self, secondaries: Iterable[str]) -> None:
         """Tell these secondaries, from now on, what the others want. Empty for one that is root no more."""
-        self._of_others = {name: Told() for name in sorted(secondaries)}
-        for name in self._of_others:
-            held = self.held.get(name)
-            for item in held.items() if held is not None else ():
-                self._count_for_others(name, item, 1)
-        for name, told in self._of_others.items():
-            told.changed = {}
-            self.tell_all(name, of_others=True)
+        self._of_others = {}
+        for name in sorted(secondaries):
+            self.serve_secondary(name)
 
     def serve_secondary(self, name: str) -> None:
-        """One more secondary is there."""
+        """Our link to this secondary is there."""
         told = self._of_others[name] = Told()
         for other, held in sorted(self.held.items()):
-            if other != name and other in self._of_others:
+            if other != name and self._cluster.is_secondary(other):
                 for item in held.items():
                     told.count(item, 1)
         told.changed = {}
         self.tell_all(name, of_others=True)
 
     def _aggregate(self, held: Held, item: Item, count: int) -> None:
-        if held.remote.name in self._of_others:
+        if self._of_others and self._cluster.is_secondary(held.remote.name):
             self._count_for_others(held.remote.name, item, count)
 
     def _count_for_others(self, name: str, item: Item, count: int) -> None:

@@ -187,6 +187,7 @@ class Membership(Port):
     def link_down(self, peer: str) -> None:
         """Our link to a peer is gone, with all that was on it."""
         self.outbox(peer).close()
+        self.interests.link_down(peer)
         self.replica.peer_gone(peer)
         self.proxies.peer_gone(peer)
         if peer == self.root:

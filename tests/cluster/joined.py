@@ -141,8 +141,8 @@ class Joined:
         """Dial the others, and be dialled by them."""
         for other in list(self.members):
             if other != name and not self._is_linked(name, other):
-                self._link(name, other)
-                self._link(other, name)
+                self.link(name, other)
+                self.link(other, name)
         membership = self[name]
         if membership.is_primary:
             membership.tell(Ready(self.now_ms))
@@ -159,7 +159,7 @@ class Joined:
             return True
         return frozenset((one, other)) in self.cuts or other in self.members[one].wires
 
-    def _link(self, dialling: str, dialled: str) -> None:
+    def link(self, dialling: str, dialled: str) -> None:
         """What the shell's link and the listener do, until the first word."""
         member = self.members[dialled]
         wire = Wire(member.broker)
@@ -186,14 +186,14 @@ class Joined:
 
     def mend(self, one: str, other: str) -> None:
         self.cuts.discard(frozenset((one, other)))
-        self._link(one, other)
-        self._link(other, one)
+        self.link(one, other)
+        self.link(other, one)
         self.settle()
 
     def redial(self, dialling: str, dialled: str) -> None:
         """One link ends, and is made again at once."""
         self._unlink(dialling, dialled)
-        self._link(dialling, dialled)
+        self.link(dialling, dialled)
         self.settle()
 
     def _unlink(self, dialling: str, dialled: str) -> None:

@@ -178,7 +178,12 @@ def test_what_an_older_link_still_says_is_not_heard() -> None:
 
 def test_a_vote_is_put_on_disk_before_it_is_told() -> None:
     on_disk: list[tuple[Reign, int]] = []
-    membership = member(save_vote=lambda vote: on_disk.append((vote, membership.outboxes["p2"].sent)) or True)
+
+    def save(vote: Reign) -> bool:
+        on_disk.append((vote, membership.outboxes["p2"].sent))
+        return True
+
+    membership = member(save_vote=save)
     membership.tell(Ready(10_000))
     membership.link_up("p2", 4_096)
     membership.broker.now_ms = 11_000
