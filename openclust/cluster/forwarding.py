@@ -14,7 +14,7 @@ import msgspec
 
 from openclust.broker.channel import OPEN
 from openclust.broker.fanout import fan_out
-from openclust.broker.publishing import copy_keys
+from openclust.broker.publishing import copy_keys, without_blind_copies
 from openclust.broker.routing import Route, find_queues
 from openclust.cluster.asking import no_root
 from openclust.cluster.messages import Lane, said
@@ -123,16 +123,19 @@ class Forwarding:
         """This broker is root itself by now; its private queues, and other brokers, have had the message."""
         vhost = self._broker.vhosts.get(letter.vhost)
         message = letter.message
+        header = message.header
         queues = []
         if vhost is not None and message.exchange in vhost.exchanges:
             headers = message.properties.headers or {}
             keys = (message.routing_key, *copy_keys(headers))
+            if "BCC" in headers:
+                header = without_blind_copies(message.properties, len(message.body))[1]
             targets, _ = find_queues(vhost, vhost.exchanges[message.exchange], keys, headers)
             queues = [
                 each for each in self._cluster.relay.reach(vhost, targets)[0] if getattr(each, "owner", 0) is None
             ]
         route = Route(message.exchange, message.routing_key, queues)
-        accepted = fan_out(route, message.header, message.body, self._broker.dirty)
+        accepted = fan_out(route, header, message.body, self._broker.dirty)
         if letter.verdict is not None:
             letter.verdict(bool(queues), accepted)
 
