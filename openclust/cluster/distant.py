@@ -109,6 +109,8 @@ class Distant:
     def _attach_here(self, consumer: Consumer) -> None:
         """This broker is root: the queue itself delivers from now on."""
         self._consumers.pop(consumer, None)
+        if isinstance(consumer.queue, Source):
+            consumer.queue.empty(consumer)
         try:
             queue = consumer.queue.vhost.queue(consumer.queue.name)
             demand_exclusive(queue, consumer.exclusive)
@@ -127,7 +129,7 @@ class Distant:
         if isinstance(consumer.queue, Source):
             source = consumer.queue
             source.consumer = None
-            source.drop_buffer()
+            source.empty(consumer)
             self._sources.pop(source.number, None)
         consumer.queue_gone()
 
@@ -222,8 +224,8 @@ class Distant:
         for consumer in list(self._consumers):
             before = consumer.queue
             after = self._register(consumer, None)
-            if isinstance(before, Source) and before is not after:
-                after.buffer = before.buffer
+            if isinstance(before, Source):
+                after.inherit(before)
                 consumer.waiting = not after.buffer
 
     def root_lost(self) -> None:

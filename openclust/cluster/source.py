@@ -179,9 +179,9 @@ class Source(Nowhere):
             self.distant.ended(self, consumer)
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """It ends. What is here and needs no ack is the client's: the root has forgotten it."""
-        if self.no_ack and self.consumer is not None:
-            self.flush_buffer(consumer)
+        """It ends, and its client may still take what is here."""
+        if self.consumer is not None:
+            self.empty(consumer)
         self.stop(consumer)
 
     def drop_buffer(self) -> None:
@@ -190,10 +190,19 @@ class Source(Nowhere):
         for entry in buffer:
             self.put_back(entry)
 
-    def flush_buffer(self, consumer: Consumer) -> None:
-        """Give the client all that is kept for it, whether it reads or not: the root bounds what that is."""
-        while self.buffer:
-            consumer.deliver(self.buffer.popleft())
+    def inherit(self, other: Source) -> None:
+        """Keep what another has kept and its root has forgotten; by this one's numbers it is none."""
+        for entry in other.buffer:
+            entry.seq = 0
+        self.buffer, other.buffer = other.buffer, deque()
+
+    def empty(self, consumer: Consumer) -> None:
+        """Keep nothing. What needs no ack is forgotten by the root, so the client gets it, whether it reads or not."""
+        if self.no_ack:
+            while self.buffer:
+                consumer.deliver(self.buffer.popleft())
+        else:
+            self.drop_buffer()
 
     # -- to the root
 

@@ -196,6 +196,17 @@ class Joined:
         self.link(dialling, dialled)
         self.settle()
 
+    def replace_link(self, dialling: str, dialled: str) -> None:
+        """One link is made again before the other side has noticed that the old one has ended."""
+        member = self.members[dialled]
+        self[dialling].link_down(dialled)
+        old = member.wires.pop(dialling)
+        self._link(dialling, dialled)
+        self.settle()
+        old.lose()
+        member.membership.connection_lost(old.connection)
+        self.settle()
+
     def _unlink(self, dialling: str, dialled: str) -> None:
         self.held.pop((dialling, dialled), None)
         if dialling in self.members:
