@@ -244,7 +244,8 @@ def _let_in(connection: Connection, vhost: VirtualHost) -> None:
         )
     connection.state = State.OPEN
     connection.vhost = vhost
-    connection.routes = vhost.routes_for(connection.user.name)
+    # Where a peer's words go tells which of its links they came by: not for its next link.
+    connection.routes = {} if connection.peer.is_peer else vhost.routes_for(connection.user.name)
     connection.reader.frame_max = connection.frame_max or 2**31
     connection.send(method_frame(0, ConnectionOpenOk(known_hosts=broker.cluster.known_hosts(connection))))
     broker.logged_in(connection)
