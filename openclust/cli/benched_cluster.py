@@ -7,17 +7,14 @@ import os
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from openclust.cli.cluster_view import ClusterView, ask
 from openclust.cli.http_client import HttpClient
-from openclust.cli.local_cluster import HOST, LocalBroker, plan_cluster
-
-if TYPE_CHECKING:
-    from openclust.bench.url import BrokerUrl
+from openclust.cli.local_cluster import HOST, plan_cluster
 
 SERVE_SECONDS = 30.0
 STOP_SECONDS = 10.0
@@ -73,44 +70,54 @@ class BenchedCluster:
                     start_new_session=True,  # Ctrl-C is for the bench, which ends them when it has cleaned up
                 )
 
-    def url(self, name: str) -> BrokerUrl:
-        from openclust.bench.url import BrokerUrl
+    def address(self, name: str) -> tuple[str, int]:
+        """Where clients reach it."""
+        return HOST, self._brokers[name].client_port
 
-        return BrokerUrl(host=HOST, port=self._brokers[name].client_port)
+    def pids(self) -> tuple[int, ...]:
+        """Of all that were started."""
+        return tuple(process.pid for process in self._processes.values())
 
-    def pids(self, *names: str) -> tuple[int, ...]:
-        return tuple(self._processes[name].pid for name in names or self.names)
+    def root(self, name: str) -> str | None:
+        """Who is root, as this broker knows."""
+        view = self._view(name)
+        return view.root if view is not None else None
 
-    def view(self, name: str) -> ClusterView | None:
-        """How a broker sees the cluster; None where it does not answer."""
-        return self._view(self._brokers[name])
+    def epoch(self, name: str) -> int:
+        view = self._view(name)
+        return view.epoch if view is not None else 0
+
+    def held(self, name: str) -> int:
+        """How many meta-bindings of others it holds."""
+        view = self._view(name)
+        return view.meta_bindings.held or 0 if view is not None and view.meta_bindings is not None else 0
 
     def wait_until_answering(self, name: str) -> None:
         """A broker that is there; whether it has found its place is another question."""
-        self._wait(lambda: self.view(name) is not None, f"{name} does not answer")
+        self._wait(lambda: self._view(name) is not None, f"{name} does not answer")
 
     def wait_until_serving(self) -> str:
-        """All started brokers know a root, and know one another. The root's name."""
-        started = set(self._processes)
+        """The root, once every broker that was started knows it and all the others."""
+        root = ""
 
         def all_serve() -> bool:
-            views = [self.view(name) for name in started]
-            return all(
-                view is not None
-                and view.root is not None
-                and started <= {each.name for each in view.brokers if each.online}
-                for view in views
-            )
+            nonlocal root
+            views = [self._view(name) for name in self._processes]
+            if any(view is None or view.root is None or not self._sees_all(view) for view in views):
+                return False
+            roots = {view.root for view in views if view is not None and view.root is not None}
+            root = min(roots)
+            return len(roots) == 1
 
         self._wait(all_serve, "the cluster does not serve")
-        view = self.view(self.primaries[0])
-        assert view is not None and view.root is not None, "it has just been there"
-        return view.root
+        return root
 
-    def _wait(self, condition: object, complaint: str) -> None:
+    def _sees_all(self, view: ClusterView) -> bool:
+        return set(self._processes) <= {each.name for each in view.brokers if each.online}
+
+    def _wait(self, condition: Callable[[], bool], complaint: str) -> None:
         from openclust.bench.errors import BenchError
 
-        assert callable(condition)
         deadline = time.monotonic() + SERVE_SECONDS
         while not condition():
             for name, process in self._processes.items():
@@ -120,10 +127,10 @@ class BenchedCluster:
                 raise BenchError(f"{complaint} after {SERVE_SECONDS:.0f} s")
             time.sleep(POLL_SECONDS)
 
-    @staticmethod
-    def _view(broker: LocalBroker) -> ClusterView | None:
+    def _view(self, name: str) -> ClusterView | None:
+        """How a broker sees the cluster; None where it does not answer."""
         with contextlib.suppress(click.ClickException):
-            return ask(HttpClient(broker.http_url, ANSWER_SECONDS))[0]
+            return ask(HttpClient(self._brokers[name].http_url, ANSWER_SECONDS))[0]
         return None
 
     def _log(self, name: str) -> str:

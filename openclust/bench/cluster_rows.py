@@ -1,0 +1,271 @@
+"""What is measured of a cluster, row by row: each makes the clusters it needs, and one broker to compare with."""
+
+from __future__ import annotations
+
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import msgspec
+
+from openclust.bench.cluster_row import ClusterRow
+from openclust.bench.comparison import Contender, run_rounds
+from openclust.bench.errors import BenchError
+from openclust.bench.gathering import gather
+from openclust.bench.joining import join_with_bindings
+from openclust.bench.local_broker import LocalBroker
+from openclust.bench.progress import Quiet
+from openclust.bench.statistics import ratio
+from openclust.bench.summary import summarize
+from openclust.bench.url import BrokerUrl
+from openclust.bench.work import Work
+
+STOP_SECONDS = 60.0
+QUEUES_OF_JOINER = 1_000
+CPU_RATIO_OF_FANOUT, CPU_RATIO_OF_SHARED = 1.3, 4.0
+
+
+class Cluster(Protocol):
+    """Brokers of this machine, by their names; nothing runs before `start`."""
+
+    @property
+    def names(self) -> list[str]: ...
+
+    @property
+    def primaries(self) -> list[str]: ...
+
+    def start(self, *names: str) -> None:
+        """These, or all."""
+
+    def address(self, name: str) -> tuple[str, int]:
+        """Where clients reach it."""
+
+    def pids(self) -> tuple[int, ...]:
+        """Of all that were started."""
+
+    def wait_until_answering(self, name: str) -> None: ...
+
+    def wait_until_serving(self) -> str:
+        """The root, once every broker that was started knows it and all the others."""
+
+    def root(self, name: str) -> str | None:
+        """Who is root, as this broker knows."""
+
+    def epoch(self, name: str) -> int: ...
+
+    def held(self, name: str) -> int:
+        """How many meta-bindings of others it holds."""
+
+
+MakeCluster = Callable[[int, int], AbstractContextManager[Cluster]]
+"""Called with the numbers of primaries and secondaries."""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """The options."""
+
+    rounds: int
+    seconds: float
+    warm_up: float
+    size: int
+    subscribers: int
+    window: int
+    bindings: int
+    crowd: int
+    per_connection: int
+    messages: int
+
+
+def url(brokers: Cluster, name: str) -> BrokerUrl:
+    host, port = brokers.address(name)
+    return BrokerUrl(host=host, port=port)
+
+
+def _start(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+    found = [_time_up() for _ in range(wanted.rounds)]
+    return ClusterRow(
+        key="start",
+        title="`openclust up`, 3 primaries and 2 secondaries, until all serve",
+        unit="s",
+        target=3.0,
+        value=statistics.median(found),
+        shown=f"worst of {len(found)}: {max(found):.2f} s",
+        figures={"seconds": found},
+    )
+
+
+def _time_up() -> float:
+    """From the start of the command; it says itself when all serve."""
+    command = [sys.executable, "-m", "openclust", "up", "--primaries", "3", "--secondaries", "2"]
+    started = time.perf_counter()
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if re.search(r"has a root after", line):
+                if "all serve" not in line:
+                    raise BenchError(f"`openclust up`: {line.strip()}")
+                return time.perf_counter() - started
+        raise BenchError("`openclust up` ended before it served")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=STOP_SECONDS)
+
+
+def _fanout(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+    work = Work(pattern="fanout", subscribers=wanted.subscribers, window=wanted.window, **_times(wanted))
+    title = f"fan-out to {wanted.subscribers:,} over 3 brokers, CPU of all a delivery, against one broker"
+    return _against_one("fanout", title, CPU_RATIO_OF_FANOUT, work, wanted, make, watcher, secondaries=0)
+
+
+def _fanout_from_secondary(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+    work = Work(pattern="fanout", subscribers=wanted.subscribers, window=wanted.window, **_times(wanted))
+    title = f"fan-out to {wanted.subscribers:,} over 3 others, from a secondary, against one broker"
+    return _against_one("fanout-secondary", title, CPU_RATIO_OF_FANOUT, work, wanted, make, watcher, secondaries=1)
+
+
+def _shared(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+    work = Work(pattern="shared", window=1_000, **_times(wanted))
+    title = "shared queue, no-ack, published and consumed on non-root brokers, CPU of all a message, against one broker"
+    return _against_one("shared", title, CPU_RATIO_OF_SHARED, work, wanted, make, watcher, secondaries=0)
+
+
+def _times(wanted: Wanted) -> dict[str, Any]:
+    return {"size": wanted.size, "seconds": wanted.seconds, "warm_up_seconds": wanted.warm_up}
+
+
+def _against_one(
+    key: str,
+    title: str,
+    target: float,
+    work: Work,
+    wanted: Wanted,
+    make: MakeCluster,
+    watcher: Quiet,
+    *,
+    secondaries: int,
+) -> ClusterRow:
+    with make(3, secondaries) as brokers, LocalBroker() as single:
+        brokers.start()
+        root = brokers.wait_until_serving()
+        publishing, receiving = _places(brokers, root, is_shared=work.pattern == "shared")
+        contenders = [
+            Contender(
+                name="cluster",
+                url=url(brokers, publishing),
+                pids=brokers.pids(),
+                subscribers_at=tuple(url(brokers, name) for name in receiving),
+            ),
+            Contender(name="one broker", url=single.url, pids=(single.pid,)),
+        ]
+        ours, one = (summarize(*found) for found in run_rounds(work, contenders, wanted.rounds, watcher))
+    rate = f"{ours.deliveries_per_s:,.0f} and {one.deliveries_per_s:,.0f} a second" if one.deliveries_per_s else ""
+    return ClusterRow(
+        key=key,
+        title=title,
+        unit="x",
+        target=target,
+        value=ratio(ours.broker_cpu_us_per_delivery, one.broker_cpu_us_per_delivery),
+        shown=f"{_us(ours.broker_cpu_us_per_delivery)} and {_us(one.broker_cpu_us_per_delivery)}, {rate}",
+        figures={"cluster": msgspec.to_builtins(ours), "one_broker": msgspec.to_builtins(one)},
+        notes=[f"{each.name}: {note}" for each in (ours, one) for note in each.notes],
+    )
+
+
+def _places(brokers: Cluster, root: str, *, is_shared: bool) -> tuple[str, list[str]]:
+    """Where to publish, and where to receive."""
+    if is_shared:
+        first, second = [name for name in brokers.primaries if name != root]
+        return first, [second]
+    others = [name for name in brokers.names if name not in brokers.primaries]
+    return (others or brokers.primaries)[0], brokers.primaries
+
+
+def _us(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f} us"
+
+
+def _bindings(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+    with make(3, 1) as brokers:
+        joiner = next(name for name in brokers.names if name not in brokers.primaries)
+        brokers.start(joiner)
+        brokers.wait_until_answering(joiner)
+        found = join_with_bindings(
+            url(brokers, joiner),
+            [url(brokers, name) for name in brokers.primaries],
+            queues=min(QUEUES_OF_JOINER, wanted.bindings),
+            bindings=wanted.bindings,
+            start_others=lambda: brokers.start(*brokers.primaries),
+            is_rooted=lambda: brokers.root(joiner) is not None,
+            held_by_others=lambda: min(brokers.held(name) for name in brokers.primaries),
+        )
+        epochs = [brokers.epoch(name) for name in brokers.primaries]
+    return ClusterRow(
+        key="bindings",
+        title=f"{found.bindings:,} meta-bindings of a broker that joins, until effective",
+        unit="s",
+        target=10.0,
+        value=found.effective_s,
+        shown=f"since the others' start; a root after {found.root_s:.2f} s, epoch {max(epochs)} in the end",
+        figures={**msgspec.to_builtins(found), "epochs": epochs},
+    )
+
+
+def _crowd(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+    with make(3, 3) as brokers:
+        brokers.start()
+        brokers.wait_until_serving()
+        found = gather(
+            [url(brokers, name) for name in brokers.names],
+            brokers.pids(),
+            subscribers=wanted.crowd,
+            per_connection=wanted.per_connection,
+            messages=wanted.messages,
+            size=wanted.size,
+            tell=watcher.doing,
+        )
+    took = found.last_receipts_ms
+    each = "a connection each" if wanted.per_connection == 1 else f"{wanted.per_connection} a connection"
+    return ClusterRow(
+        key="crowd",
+        title=f"subscribers attached at once over 6 brokers, {each}, each with every message",
+        unit="subscribers",
+        target=50_000,
+        is_floor=True,
+        value=found.subscribers,
+        shown=(
+            f"{found.attaches_per_s:,.0f} attached a second; {found.rss_idle / 1e6:,.0f} MB, "
+            f"{found.idle_bytes_each / 1_000:.1f} kB each, {found.bytes_each_after / 1_000:.1f} kB after traffic; "
+            f"last receipt after {statistics.median(took):,.0f} ms, at most {max(took):,.0f}"
+        ),
+        figures=msgspec.to_builtins(found),
+    )
+
+
+ROWS: dict[str, Callable[[Wanted, MakeCluster, Quiet], ClusterRow]] = {
+    "start": _start,
+    "fanout": _fanout,
+    "fanout-secondary": _fanout_from_secondary,
+    "shared": _shared,
+    "bindings": _bindings,
+    "crowd": _crowd,
+}
+
+
+def measure(key: str, wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+    """One of `ROWS`; what goes wrong is said in it."""
+    watcher.doing(key)
+    try:
+        return ROWS[key](wanted, make, watcher)
+    except BenchError as error:
+        return ClusterRow(key=key, title=key, unit="", failed=str(error))
+    finally:
+        watcher.finished_round()
