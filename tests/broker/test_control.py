@@ -21,7 +21,7 @@ class Hearing(Standalone):
         self.heard: list[tuple[Connection, bytes]] = []
 
     def admit(self, connection: Connection, response: bytes) -> User:
-        everything = {"/": Permission(configure="^$", write="^amq\\.cluster$", read="^$")}
+        everything = {"": Permission(configure="^$", write="^amq\\.cluster$", read="^$")}
         return User(name="peer:p1", type="cluster", permissions=everything)
 
     def control(self, connection: Connection, body: bytes) -> None:
