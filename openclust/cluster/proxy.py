@@ -12,7 +12,14 @@ from openclust.broker.consumer import Consumer
 from openclust.broker.message import counted_header
 from openclust.cluster.messages import Consume, heard
 from openclust.cluster.relay import frames, publish_frame
-from openclust.wire.frames import content_frames
+from openclust.wire.frames import (
+    ENVELOPE,
+    FRAME_BODY,
+    FRAME_END,
+    FRAME_HEADER,
+    FRAME_OVERHEAD,
+    content_frames,
+)
 from openclust.wire.table import decode_table
 
 if TYPE_CHECKING:
@@ -35,10 +42,11 @@ class Proxy(Consumer):
     __slots__ = (
         "_ahead",
         "_frame_max",
-        "_method",
+        "_middle",
         "_outbox",
         "_proxies",
-        "_suffix",
+        "_shape",
+        "_whole_max",
         "ahead_bytes",
         "held",
         "lane",
@@ -74,8 +82,9 @@ class Proxy(Consumer):
         self._proxies = proxies
         self._outbox = outbox
         self._frame_max = outbox.frame_max
-        self._suffix = b""
-        self._method = b""
+        self._whole_max = outbox.frame_max - FRAME_OVERHEAD
+        self._shape = (b"", 0, 0)
+        self._middle = b""
 
     def start(self) -> None:
         """The way is open: deliver."""
@@ -95,18 +104,27 @@ class Proxy(Consumer):
 
     def deliver(self, entry: Entry) -> None:
         message = entry.message
+        header, body = message.header, message.body
         if entry.deliveries:
-            if self.queue.settings.queue_type == "quorum":
-                message = msgspec.structs.replace(message, header=counted_header(message, entry.deliveries))
-            data = frames(self.lane, self._frame_max, message, redelivered=True)
+            data = self._again(entry)
+        elif len(body) > self._whole_max or not body:
+            data = publish_frame(self.lane, message.suffix) + content_frames(self.lane, header, body, self._frame_max)
         else:
-            suffix = message.suffix
-            if suffix is not self._suffix:
-                self._suffix = suffix
-                self._method = publish_frame(self.lane, suffix)
-            data = self._method + content_frames(self.lane, message.header, message.body, self._frame_max)
-        self._outbox.relay(data)
+            # What comes after each other is mostly of one shape.
+            shape = (message.suffix, len(header), len(body))
+            if shape != self._shape:
+                self._shape = shape
+                self._head = publish_frame(self.lane, shape[0]) + ENVELOPE.pack(FRAME_HEADER, self.lane, shape[1])
+                self._middle = FRAME_END + ENVELOPE.pack(FRAME_BODY, self.lane, shape[2])
+            data = b"%b%b%b%b\xce" % (self._head, header, self._middle, body)
         size = len(data)
+        # As the outbox does it, for what must not be dropped: this is the way of every message.
+        outbox = self._outbox
+        if not outbox.frames:
+            outbox.dirty.append(outbox)
+        outbox.frames.append(data)
+        outbox.size += size
+        outbox.relayed += 1
         self._ahead.append(size)
         self.ahead_bytes += size
         self.room -= 1
@@ -115,6 +133,12 @@ class Proxy(Consumer):
             self.queue.forget(entry)
         else:
             self.held[number] = entry
+
+    def _again(self, entry: Entry) -> bytes:
+        message = entry.message
+        if self.queue.settings.queue_type == "quorum":
+            message = msgspec.structs.replace(message, header=counted_header(message, entry.deliveries))
+        return frames(self.lane, self._frame_max, message, redelivered=True)
 
     @property
     def is_straight(self) -> bool:

@@ -163,7 +163,18 @@ class Relay:
 class RelayLane(Channel):
     """The receiving end of a lane: one kind of message, from one broker, in one virtual host."""
 
-    __slots__ = ("_cluster", "_sender", "_unroutable", "_verdicts", "_vhost", "count", "lane", "reach")
+    __slots__ = (
+        "_cluster",
+        "_confirms",
+        "_is_shared",
+        "_sender",
+        "_unroutable",
+        "_verdicts",
+        "_vhost",
+        "count",
+        "lane",
+        "reach",
+    )
 
     def __init__(self, connection: Connection, membership: Membership, sender: str, lane: Lane) -> None:
         super().__init__(connection, lane.number)
@@ -172,6 +183,9 @@ class RelayLane(Channel):
         self._vhost: VirtualHost | None = None
         self.lane = lane
         self.reach = Reach(lane.flags)
+        # Asking flags takes as long as all the rest of a publish.
+        self._is_shared = Reach.SHARED in self.reach
+        self._confirms = Reach.CONFIRM in self.reach
         self.routes = {}
         self.count = 0
         self._verdicts: list[tuple[int, int, bool]] = []
@@ -180,7 +194,7 @@ class RelayLane(Channel):
     def publish(self, arguments: bytes, header: bytes, body: bytes) -> None:
         """A message from another broker, which has looked at it already."""
         self.count += 1
-        if self.reach & Reach.SHARED and not self._cluster.is_root:
+        if self._is_shared and not self._cluster.is_root:
             # Who sent it will know by now, or soon, and give it to the new root if it has to be told.
             self._cluster.misdirected += 1
         route = self.routes.get(arguments)
@@ -189,7 +203,7 @@ class RelayLane(Channel):
         broker = self.broker
         accepted = fan_out(route, header, body, broker.dirty)
         broker.turn_bytes += (len(body) + 200) * len(route.queues)
-        if self.reach & Reach.CONFIRM:
+        if self._confirms:
             if not route.is_plain:
                 self._unroutable.append(self.count)
             self._settle(accepted)

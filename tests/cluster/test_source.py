@@ -6,7 +6,18 @@ import pytest
 
 from openclust.broker.queue import Queue
 from openclust.cluster.events import StepDown
-from openclust.wire.methods import BasicCancel, BasicCancelOk, BasicConsume, BasicGet, BasicQos, BasicQosOk
+from openclust.wire.methods import (
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicGet,
+    BasicQos,
+    BasicQosOk,
+    TxCommit,
+    TxCommitOk,
+    TxSelect,
+    TxSelectOk,
+)
 from tests.cluster.joined import Application, Joined
 
 
@@ -244,3 +255,48 @@ def test_an_exclusive_consumer_keeps_its_place_when_the_root_moves(cluster: Join
     other.send(BasicConsume(queue="q"))
     assert other.channel_error().code == 403
     assert client.cancelled == []
+
+
+def test_a_message_that_is_fetched_twice_for_one_question_goes_back_once(cluster: Joined) -> None:
+    client = cluster.client("p3")
+    client.queue("q")
+    for body in (b"1", b"2"):
+        client.publish("q", body)
+    cluster.hold("p1", "p3")
+    client.send(BasicGet(queue="q"))
+    cluster["p3"].asking.root_changed()
+    cluster.settle()
+    assert at(cluster, "p1").unacked == 2
+    cluster.let_go("p1", "p3")
+    assert client.bodies() == [b"1"]
+    assert (len(at(cluster, "p1")), at(cluster, "p1").unacked) == (1, 1)
+    client.ack(1)
+    assert (len(at(cluster, "p1")), at(cluster, "p1").unacked) == (1, 0)
+
+
+def test_what_was_fetched_in_a_time_that_is_over_is_fetched_again(cluster: Joined) -> None:
+    client = cluster.client("p3")
+    client.queue("q")
+    client.publish("q", b"1")
+    cluster.hold("p1", "p3")
+    client.send(BasicGet(queue="q"))
+    cluster["p3"].distant.root_changed()
+    cluster.let_go("p1", "p3")
+    assert client.bodies() == [b"1"]
+    client.ack(1)
+    assert (len(at(cluster, "p1")), at(cluster, "p1").unacked) == (0, 0)
+
+
+def test_a_root_that_resigns_has_its_messages_of_open_transactions_back(cluster: Joined) -> None:
+    client = consumer_at(cluster, "p1")
+    client.call(TxSelect(), TxSelectOk)
+    for body in (b"1", b"2"):
+        client.publish("q", body)
+    client.call(TxCommit(), TxCommitOk)
+    client.ack(1)
+    cluster["p1"].tell(StepDown(cluster.now_ms, "told to"))
+    cluster.settle()
+    assert cluster.await_root() == "p2"
+    client.ack(2)
+    client.call(TxCommit(), TxCommitOk)
+    assert (len(at(cluster, "p1")), at(cluster, "p1").unacked) == (2, 0)
