@@ -88,11 +88,13 @@ def table(fields: dict[str, object]) -> bytes:
 
 
 def start_ok(user: str, password: str) -> bytes:
+    # The last, for the `insist` of connection.open to count.
     capabilities = {
         "authentication_failure_close": True,
         "connection.blocked": True,
         "publisher_confirms": True,
         "basic.nack": True,
+        "connection.redirect": True,
     }
     properties = table({"product": "openclust bench", "capabilities": capabilities})
     response = long_string(f"\0{user}\0{password}".encode())
