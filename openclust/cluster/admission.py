@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,11 +21,15 @@ _EVERYTHING = {"": Permission(configure="^$", write="^amq\\.cluster$", read="^$"
 
 
 class Admission:
-    """Without a secret only peers on the loopback are admitted, or those with a certificate of the cluster's own."""
+    """Without a secret only peers on the loopback are admitted, or those with a certificate of the cluster's own.
 
-    def __init__(self, secret: str, own: Callable[[], Hello]) -> None:
+    `primaries` gives the names of the defined ones, on a primary.
+    """
+
+    def __init__(self, secret: str, own: Callable[[], Hello], primaries: Callable[[], Container[str]]) -> None:
         self._secret = secret
         self._own = own
+        self._primaries = primaries
         self.connections: dict[str, Connection] = {}
         self.hellos: dict[str, Hello] = {}
 
@@ -37,7 +41,7 @@ class Admission:
             raise ConnectionError(SYNTAX_ERROR, "a peer introduced itself in another way") from error
         self._demand_proof(connection, introduction)
         hello = introduction.hello
-        problem = difference(self._own(), hello)
+        problem = difference(self._own(), hello) or self._misplaced(hello)
         if problem is not None:
             raise ConnectionError(NOT_ALLOWED, problem)
         name = hello.name
@@ -48,6 +52,14 @@ class Admission:
             # What is still to be read of it is older than what the new link brings.
             older.close(CONNECTION_FORCED, "CONNECTION_FORCED - a newer link of the same broker takes its place")
         return hello
+
+    def _misplaced(self, hello: Hello) -> str | None:
+        """A name stands for one broker: a secondary must not take a primary's place, nor be counted among them."""
+        if self._own().role == "secondary" or (hello.name in self._primaries()) is (hello.role == "primary"):
+            return None
+        if hello.role == "primary":
+            return f"{hello.name!r} is no primary of this cluster"
+        return f"{hello.name!r} is a primary's name: a secondary needs another"
 
     def _demand_proof(self, connection: Connection, introduction: Introduction) -> None:
         if connection.peer.certificate_name:

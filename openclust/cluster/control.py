@@ -134,8 +134,7 @@ class Control:
             case Settled():
                 cluster.forwarding.settled(peer, message)
             case Pressure():
-                if peer == cluster.root:
-                    cluster.root_presses = message.is_high
+                (cluster.pressed.add if message.is_high else cluster.pressed.discard)(peer)
             case Welcome():
                 cluster.welcomed(message)
             case Presence():

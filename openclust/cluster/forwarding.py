@@ -192,7 +192,7 @@ class Forwarding:
         if self._cluster.is_root:
             return False
         outbox = self._cluster.root_outbox()
-        if outbox is None or outbox.is_full or self._cluster.root_presses:
+        if outbox is None or outbox.is_full or self._cluster.root in self._cluster.pressed:
             return True
         return self._sent_bytes > self._bytes_max
 

@@ -80,12 +80,13 @@ class Membership(Port):
         self.client_addresses: dict[str, str] = {}
         self.outboxes: dict[str, Outbox] = {}
         self.dirty: list[Outbox] = []
-        self.root_presses = False
+        # Peers that are short of memory: any of them may be root next.
+        self.pressed: set[str] = set()
         self.misdirected = 0
         self.roster = Roster()
         self.is_draining = False
         self.placing = Placing(hello.name, hello.cluster_key, redirect or Redirect())
-        self.admission = Admission(secret, lambda: self.hello)
+        self.admission = Admission(secret, lambda: self.hello, lambda: self.primaries)
         self.control_room = Control(self)
         self.replica = Replica(self, entries_max=bounds.log_entries_max, state_bytes_max=bounds.state_bytes_max)
         self.asking = Asking(self, wait_ms=bounds.root_wait_ms)
@@ -192,6 +193,8 @@ class Membership(Port):
         self.proxies.peer_gone(peer)
         if peer == self.root:
             self.forwarding.root_changed()
+        if peer not in self.peers:
+            del self.outboxes[peer]
         self._routes_changed()
 
     def connection_lost(self, connection: Connection) -> None:
@@ -204,6 +207,7 @@ class Membership(Port):
         self._fresh.discard(name)
         self.interests.gone(name)
         self.presences.gone(name)
+        self.pressed.discard(name)
         self.proxies.peer_gone(name)
         if self.is_secondary(name):
             del self.peers[name]
@@ -340,7 +344,8 @@ class Membership(Port):
         self.is_root = True
         self._routes_changed()
         self.replica.begin_reign(epoch)
-        self.interests.serve_secondaries(name for name in self.outboxes if self.is_secondary(name))
+        linked = [name for name, outbox in self.outboxes.items() if outbox.is_up]
+        self.interests.serve_secondaries(name for name in linked if self.is_secondary(name))
         self.distant.root_changed()
         self.asking.root_changed()
         self.forwarding.root_changed()
@@ -364,7 +369,6 @@ class Membership(Port):
     def _miss_root(self, last: Reign) -> None:
         self.broker.note("warning", f"the root {last.root} of epoch {last.epoch} is not heard any more")
         self.reign = None
-        self.root_presses = False
         self.distant.root_lost()
         self.forwarding.root_changed()
         self._routes_changed()

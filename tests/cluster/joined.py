@@ -141,8 +141,10 @@ class Joined:
         """Dial the others, and be dialled by them."""
         for other in list(self.members):
             if other != name and not self._is_linked(name, other):
-                self.link(name, other)
-                self.link(other, name)
+                # A primary does not know of a secondary before that has dialled it.
+                first, second = (name, other) if other in self.primaries else (other, name)
+                self.link(first, second)
+                self.link(second, first)
         membership = self[name]
         if membership.is_primary:
             membership.tell(Ready(self.now_ms))
@@ -201,7 +203,7 @@ class Joined:
         member = self.members[dialled]
         self[dialling].link_down(dialled)
         old = member.wires.pop(dialling)
-        self._link(dialling, dialled)
+        self.link(dialling, dialled)
         self.settle()
         old.lose()
         member.membership.connection_lost(old.connection)
