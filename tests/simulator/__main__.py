@@ -5,11 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from functools import partial
 
+from tests.simulator import election_run, run
 from tests.simulator.failover import measure
-from tests.simulator.run import STEPS, Failure, run
 
 PROGRESS_S = 5.0
+SEEDS_A_TASK = 20
+
+Result = tuple[int, int, int, str]
+"""Steps, reigns, milliseconds to a root after all was well; and the failure, if it was one."""
 
 
 def main() -> int:
@@ -20,27 +28,56 @@ def main() -> int:
         return 0
     seeds = range(args.seed, args.seed + 1) if args.seed is not None else args.seeds
     began = said = time.monotonic()
-    steps = reigns = slowest_ms = 0
-    for done, seed in enumerate(seeds, 1):
-        try:
-            outcome = run(seed, steps=args.steps, primaries=args.primaries, tell=print if args.trace else None)
-        except Failure as failure:
-            print(failure, flush=True)
-            return 1
-        steps += outcome.steps
-        reigns += outcome.reigns
-        slowest_ms = max(slowest_ms, outcome.peace_ms)
+    steps = reigns = slowest_ms = failed = 0
+    for done, result in enumerate(_results(seeds, _one(args), args.jobs), 1):
+        steps += result[0]
+        reigns += result[1]
+        slowest_ms = max(slowest_ms, result[2])
+        if result[3]:
+            failed += 1
+            print(result[3] if failed == 1 else result[3].partition("\n")[0], flush=True)
+            if failed >= args.failures:
+                return 1
         now = time.monotonic()
         if now - said >= PROGRESS_S:
             said = now
             rate = done / (now - began)
-            print(f"{done} of {len(seeds)} seeds, {rate:.0f}/s, none failed", file=sys.stderr, flush=True)
+            print(f"{done} of {len(seeds)} seeds, {rate:.0f}/s, {failed} failed", file=sys.stderr, flush=True)
     took_s = time.monotonic() - began
     print(
-        f"{len(seeds)} seeds passed in {took_s:.1f} s ({len(seeds) / took_s:.0f}/s): {steps} steps, {reigns} reigns, "
-        f"a root at most {slowest_ms} ms after all was well"
+        f"{len(seeds) - failed} of {len(seeds)} seeds passed in {took_s:.1f} s ({len(seeds) / took_s:.1f}/s): "
+        f"{steps} steps, {reigns} reigns, a root at most {slowest_ms} ms after all was well"
     )
-    return 0
+    return 1 if failed else 0
+
+
+def _one(args: argparse.Namespace) -> Callable[[int], Result]:
+    tell = print if args.trace else None
+    if args.elections:
+        steps = args.steps or election_run.STEPS
+        return partial(_result, partial(election_run.run_elections, steps=steps, primaries=args.primaries, tell=tell))
+    steps = args.steps or run.STEPS
+    return partial(
+        _result, partial(run.run, steps=steps, primaries=args.primaries, secondaries=args.secondaries, tell=tell)
+    )
+
+
+def _result(run_seed: Callable[..., run.Outcome | election_run.Outcome], seed: int) -> Result:
+    try:
+        outcome = run_seed(seed)
+    except (run.Failure, election_run.Failure) as failure:
+        return 0, 0, 0, str(failure)
+    return outcome.steps, outcome.reigns, outcome.peace_ms, ""
+
+
+def _results(seeds: range, one: Callable[[int], Result], jobs: int) -> Iterator[Result]:
+    with ExitStack() as stack:
+        if jobs < 2:
+            yield from map(one, seeds)
+        else:
+            pool = stack.enter_context(ProcessPoolExecutor(jobs))
+            stack.callback(pool.shutdown, cancel_futures=True)
+            yield from pool.map(one, seeds, chunksize=SEEDS_A_TASK)
 
 
 def _arguments() -> argparse.Namespace:
@@ -49,8 +86,12 @@ def _arguments() -> argparse.Namespace:
     which.add_argument("--seed", type=int, help="run this seed")
     which.add_argument("--seeds", type=_seeds, metavar="FROM:TO", help="run the seeds from FROM to TO - 1")
     which.add_argument("--failover", type=int, metavar="RUNS", help="measure how long a cluster is without a root")
-    parser.add_argument("--steps", type=int, default=STEPS, help="events until all is well again (%(default)s)")
+    parser.add_argument("--elections", action="store_true", help="elections only, without brokers and messages")
+    parser.add_argument("--steps", type=int, help="events until all is well again")
     parser.add_argument("--primaries", type=int, choices=range(1, 16), metavar="N", help="else by the seed")
+    parser.add_argument("--secondaries", type=int, choices=range(16), metavar="N", help="else by the seed")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes that share a sweep (%(default)s)")
+    parser.add_argument("--failures", type=int, default=1, metavar="N", help="stop at the Nth failure (%(default)s)")
     parser.add_argument("--trace", action="store_true", help="print all that happens")
     return parser.parse_args()
 

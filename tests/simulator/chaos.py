@@ -40,7 +40,7 @@ class Chaos:
     def begin(self) -> None:
         """Start the brokers, not all at once, and begin."""
         late = self._chance.choice((1_000, 300_000, 8_000_000))
-        for name in self._world.terms.primaries:
+        for name in self._world.names:
             self._world.after(0, late, lambda name=name: self._start(name))  # type: ignore[misc]
         self._again()
 
@@ -60,9 +60,7 @@ class Chaos:
                 broker.stalled_until_us = world.now_us
                 world.stall(name, 0)
             world.start(name)
-        for pair, link in world.network.links.items():
-            if link.is_connected and link.read_of > link.connection:
-                world.network.dial(pair, world.now_us, lambda name: world.brokers[name].is_up)
+        world.reconnect()
 
     def _again(self) -> None:
         self._world.after(1_000, 2 * self._pause_us, self._strike)
@@ -86,7 +84,7 @@ class Chaos:
     def _any(self) -> str:
         """A broker; the root more often than others."""
         serving = self._world.serving()
-        return serving if serving and self._chance.random() < 0.5 else self._chance.choice(self._world.terms.primaries)
+        return serving if serving and self._chance.random() < 0.5 else self._chance.choice(self._world.names)
 
     def _crash(self, name: str = "") -> None:
         name = name or self._any()
@@ -109,7 +107,7 @@ class Chaos:
         self._world.after(100, self._chance.choice((5_000, 300_000, 3_000_000)), lambda: self._start(broker.name))
 
     def _cut(self, name: str = "") -> None:
-        names = self._world.terms.primaries
+        names = self._world.names
         if len(names) < 2:
             return
         kind = self._chance.randrange(5)
@@ -129,6 +127,7 @@ class Chaos:
         else:
             ways = self._chance.randrange(3)
             pairs = [(name, each) for each in others if ways != 1] + [(each, name) for each in others if ways != 2]
+        pairs = [pair for pair in pairs if pair in self._world.network.links]
         self._world.note("all", f"cut: {' '.join('>'.join(pair) for pair in pairs)}")
         for pair in pairs:
             self._world.network.cut(pair)
@@ -141,7 +140,7 @@ class Chaos:
                 self._world.network.mend(pair, self._world.now_us)
 
     def _end_link(self) -> None:
-        if len(self._world.terms.primaries) < 2:
+        if len(self._world.names) < 2:
             return
         world = self._world
         pair = self._chance.choice(list(world.network.links))
@@ -152,7 +151,7 @@ class Chaos:
         if seen_by == "receiver":
             self._dial_later(pair)
         else:
-            world.after(0, 5_000, lambda: world.network.dial(pair, world.now_us, self._is_up))
+            world.after(0, 5_000, lambda: world.lost(pair, world.now_us))
 
     def _desert(self, name: str = "") -> None:
         """All others see its links end; it does not know, and is still root, for a while. Sometimes it hears them."""
@@ -171,10 +170,7 @@ class Chaos:
     def _dial_later(self, pair: Pair) -> None:
         """Who writes to a closed connection learns it, some time."""
         world = self._world
-        world.after(100_000, 1_000_000, lambda: world.network.dial(pair, world.now_us, self._is_up))
-
-    def _is_up(self, name: str) -> bool:
-        return self._world.brokers[name].is_up
+        world.after(100_000, 1_000_000, lambda: world.lost(pair, world.now_us))
 
     def _stall(self, name: str = "") -> None:
         most_us = self._chance.choice((150_000, 500_000, 3_000_000))

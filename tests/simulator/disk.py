@@ -1,4 +1,4 @@
-"""What of a broker outlives it: the vote, once it is written."""
+"""What of a broker outlives it: the vote, once it is written, and the cluster's own name, which is written with it."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ from tests.simulator.invariants import Violation
 
 
 class Disk:
-    """`votes` are all that were ever written, to hold each new one against; a start reads only `vote`."""
+    """`votes` are all that were ever written, to hold each new one against; a start reads only `vote` and `uuid`."""
 
-    __slots__ = ("_name", "vote", "votes")
+    __slots__ = ("_name", "uuid", "vote", "votes")
 
     def __init__(self, name: str) -> None:
         self._name = name
         self.vote: Reign | None = None
+        self.uuid = ""
         self.votes: dict[int, str] = {}
 
-    def write(self, vote: Reign) -> None:
+    def write(self, vote: Reign, uuid: str = "") -> None:
         if self.vote is not None and vote.epoch < self.vote.epoch:
             raise Violation(f"{self._name} writes a vote of epoch {vote.epoch} after one of epoch {self.vote.epoch}")
         before = self.votes.setdefault(vote.epoch, vote.root)
         if before != vote.root:
             raise Violation(f"{self._name} votes for {vote.root} in epoch {vote.epoch}, and had voted for {before}")
         self.vote = vote
+        self.uuid = uuid
 
 
 class ForgetfulDisk(Disk):
     """Writes nothing, and says it did: to see that the simulator would notice."""
 
-    def write(self, vote: Reign) -> None:
+    def write(self, vote: Reign, uuid: str = "") -> None:
         pass

@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
+from tests.simulator.elections import Elections
 from tests.simulator.invariants import Violation
-from tests.simulator.world import World
 
 LIMIT_US = 30_000_000
 
@@ -16,7 +16,7 @@ Kind = Literal["killed, links end", "cut off, silently"]
 
 def failover_ms(seed: int, primaries: int, kind: Kind) -> float:
     """Until another serves."""
-    world = World(seed, primaries)
+    world = Elections(seed, primaries)
     world.is_calm = True
     for name in world.terms.primaries:
         world.after(0, 100_000, lambda name=name: world.start(name))  # type: ignore[misc]

@@ -27,10 +27,10 @@ class Violation(AssertionError):
 
 
 class Invariants:
-    """Watches steps and effects; `roots` is who was told to serve, by epoch, in all of the run."""
+    """Watches steps and effects of elections, and fills `roots`."""
 
-    def __init__(self) -> None:
-        self.roots: dict[int, str] = {}
+    def __init__(self, roots: dict[int, str]) -> None:
+        self.roots = roots
         self._before: dict[str, _Before] = {}
 
     def began(self, name: str, vote: Reign | None) -> None:

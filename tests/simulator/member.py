@@ -1,34 +1,11 @@
-"""What a simulated broker runs: today the bare election, later a whole node. Events in, effects out."""
+"""What runs in a broker of bare elections. Events in, effects out."""
 
 from __future__ import annotations
-
-from typing import Protocol
 
 from openclust.cluster.election import step
 from openclust.cluster.events import Effect, Event
 from openclust.cluster.status import Reign
 from openclust.cluster.view import Role, Terms, begin, lease_end_ms, serves
-
-
-class Member(Protocol):
-    def step(self, event: Event) -> list[Effect]:
-        """Take the event; do the effects, in order."""
-
-    def serves(self, now_ms: int) -> bool:
-        """Whether it may act as root now."""
-
-    def wakes_ms(self) -> int | None:
-        """Step it with a Tick after this moment of its own clock, unless it then says a later one."""
-
-    def reign(self) -> Reign | None:
-        """The root it has, itself included."""
-
-    def describe(self) -> str:
-        """For people who look for the reason of a failure."""
-
-
-class Starter(Protocol):
-    def __call__(self, terms: Terms, name: str, stamp_ms: int, now_ms: int, vote: Reign | None) -> Member: ...
 
 
 class BareElection:
@@ -40,6 +17,7 @@ class BareElection:
         self._election = begin(terms, name, stamp_ms, now_ms, vote)
 
     def step(self, event: Event) -> list[Effect]:
+        """Take the event; do the effects, in order."""
         self._election, effects = step(self._election, event)
         return effects
 
@@ -47,6 +25,7 @@ class BareElection:
         return serves(self._election, now_ms)
 
     def wakes_ms(self) -> int | None:
+        """Step it with a Tick after this moment of its own clock, unless it then says a later one."""
         return lease_end_ms(self._election) if self._election.role is Role.ROOT else None
 
     def reign(self) -> Reign | None:

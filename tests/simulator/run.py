@@ -1,4 +1,4 @@
-"""One seed from its start to its end: chaos, then peace, then a broker that starts anew while a root sits."""
+"""One seed from its start to its end: whole nodes in chaos, then peace, and then everything is looked at."""
 
 from __future__ import annotations
 
@@ -7,16 +7,21 @@ from collections.abc import Callable
 
 import msgspec
 
+from openclust.cluster.bounds import Bounds
 from tests.simulator.chaos import Chaos
 from tests.simulator.disk import Disk
 from tests.simulator.invariants import Violation
-from tests.simulator.member import BareElection, Starter
-from tests.simulator.world import World, line
+from tests.simulator.nodes import Nodes
+from tests.simulator.peace import clean_up, look_at_all, probe, settle
+from tests.simulator.workload import Workload
 
-STEPS = 1_000
-PRIMARIES = (1, 2, 3, 3, 3, 4, 5, 5, 7)
-PEACE_BEATS = 20
-LAST_LINK_US = 1_300_000
+STEPS = 600
+PRIMARIES = (1, 2, 3, 3, 3, 3, 4, 5)
+SECONDARIES = (0, 0, 1, 1, 2, 3)
+GRACES_MS = (300, 300, 1_000, 5_000)
+ROOT_WAIT_MS = 2_000
+ANSWER_US = 3 * ROOT_WAIT_MS * 1_000
+LAST_LINK_US = 2_300_000
 """So long after the chaos the last sender has noticed that its link had ended, and has dialled again."""
 
 
@@ -26,15 +31,11 @@ class Outcome(msgspec.Struct, frozen=True):
     steps: int
     reigns: int
     peace_ms: int
+    messages: int
 
 
 class Failure(AssertionError):
     """A violation, and how to see it again."""
-
-
-def peace_ms_max(world: World) -> int:
-    """When all is well there is a root after the grace for who was never heard, and ten heartbeats."""
-    return world.terms.start_grace_ms + 10 * world.terms.heartbeat_ms
 
 
 def run(
@@ -42,68 +43,51 @@ def run(
     *,
     steps: int = STEPS,
     primaries: int | None = None,
-    start: Starter = BareElection,
+    secondaries: int | None = None,
     disk: type[Disk] = Disk,
     tell: Callable[[str], None] | None = None,
 ) -> Outcome:
     """Run it; raises Failure."""
-    count = primaries or random.Random(seed).choice(PRIMARIES)
-    world = World(seed, count, start=start, disk=disk, tell=tell)
+    shape = random.Random(seed)
+    bounds = Bounds(root_wait_ms=ROOT_WAIT_MS, log_entries_max=shape.choice((3, 10, 100_000)))
+    world = Nodes(
+        seed,
+        primaries or shape.choice(PRIMARIES),
+        shape.choice(SECONDARIES) if secondaries is None else secondaries,
+        bounds=bounds,
+        start_grace_ms=shape.choice(GRACES_MS),
+        disk=disk,
+        tell=tell,
+    )
     try:
+        workload = Workload(world, bound_us=ANSWER_US)
         chaos = Chaos(world)
         chaos.begin()
         world.run(steps=steps)
         chaos.end()
         world.run(until_us=world.now_us + LAST_LINK_US)
-        healed_us = world.now_us
-        root = _peace(world)
-        peace_ms = (world.now_us - healed_us) // 1000
-        _hold(world, root)
-        _newcomer(world, root)
+        peace_ms = settle(world)
+        workload.end()
+        look_at_all(world, ANSWER_US)
+        probe(world)
+        clean_up(world)
     except Violation as error:
-        raise Failure(_report(world, seed, steps, primaries, error)) from error
-    return Outcome(world.steps, len(world.invariants.roots), peace_ms)
+        raise Failure(_report(world, seed, steps, primaries, secondaries, error)) from error
+    return Outcome(world.steps, len(world.roots), peace_ms, world.ledger.count)
 
 
-def _peace(world: World) -> str:
-    limit_ms = peace_ms_max(world)
-    if not world.run(until_us=world.now_us + limit_ms * 1000, stop=lambda: bool(world.root())):
-        raise Violation(f"no root that all follow, {limit_ms} ms after all was well")
-    return world.root()
-
-
-def _hold(world: World, root: str) -> None:
-    """It stays."""
-    reign = world.brokers[root].reign()
-    left = lambda: world.brokers[root].reign() != reign  # noqa: E731
-    if world.run(until_us=world.now_us + PEACE_BEATS * world.terms.heartbeat_ms * 1000, stop=left):
-        raise Violation(f"{root} does not stay root, though all is well")
-    if world.root() != root:
-        raise Violation(f"{root} is root, but not all follow it")
-
-
-def _newcomer(world: World, root: str) -> None:
-    """Somebody else starts anew, with a clock that makes it the most senior: the root stays."""
-    others = [name for name in world.terms.primaries if name != root]
-    if not others:
-        return
-    name = world.chance.choice(others)
-    world.crash(name)
-    world.brokers[name].clock.skew_ms = -1_000_000
-    world.after(100, 1_000_000, lambda: world.start(name))
-    world.run(until_us=world.now_us + 1_000_000)
-    _hold(world, root)
-
-
-def _report(world: World, seed: int, steps: int, primaries: int | None, error: Violation) -> str:
+def _report(
+    world: Nodes, seed: int, steps: int, primaries: int | None, secondaries: int | None, error: Violation
+) -> str:
     options = f" --steps {steps}" if steps != STEPS else ""
     options += f" --primaries {primaries}" if primaries else ""
+    options += f" --secondaries {secondaries}" if secondaries is not None else ""
     return "\n".join(
         [
             f"seed {seed}: {error}",
             *(f"  {each}" for each in world.describe()),
             "the last that happened:",
-            *(line(each) for each in world.trace),
+            *(world.line(each) for each in world.trace),
             f"see it again: python -m tests.simulator --seed {seed}{options} --trace",
         ]
     )

@@ -1,0 +1,118 @@
+"""A simulated broker that runs a whole node: what is connected to it, and how it says that a failure is its own."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from openclust.broker.connection import Connection
+from openclust.cluster.control import Control
+from openclust.cluster.messages import Lane
+from openclust.cluster.relay import Reach, RelayLane
+from openclust.cluster.status import Position
+from openclust.cluster.view import serves
+from openclust.node import Node
+from tests.simulator.broker import Broker
+from tests.simulator.disk import Disk
+from tests.simulator.ledger import Ledger
+from tests.simulator.network import Pair
+
+if TYPE_CHECKING:
+    from openclust.cluster.membership import Membership
+    from tests.simulator.application import Application
+
+
+class Ear:
+    """The receiving end of a peer's link: its place is taken by a newer one's, or it ends."""
+
+    __slots__ = ("connection", "number", "pair")
+
+    def __init__(self, pair: Pair, number: int, connection: Connection) -> None:
+        self.pair = pair
+        self.number = number
+        self.connection = connection
+
+
+class Host(Broker):
+    """`up` are the peers to which it was told that it has a link; `wanted` those that it dials."""
+
+    def __init__(self, name: str, disk: Disk, chance: random.Random, *, is_primary: bool) -> None:
+        self.is_primary = is_primary
+        self.stalled_us = 0
+        super().__init__(name, disk, chance)
+
+    def reset(self) -> None:
+        super().reset()
+        self.node: Node | None = None
+        self.ears: dict[tuple[Pair, int], Ear] = {}
+        self.up: set[str] = set()
+        self.wanted: set[str] = set()
+        self.applications: dict[Application, None] = {}
+        self.checked = Position()
+        self.names = 0
+
+    @property
+    def is_up(self) -> bool:  # type: ignore[override]
+        return self.node is not None
+
+    @property
+    def running(self) -> Node:
+        assert self.node is not None, "only who is up is asked"
+        return self.node
+
+    def unguessable(self) -> str:
+        self.names += 1
+        return f"{self.name}-{self.life}-{self.names}"
+
+    def serves(self, now_us: int) -> bool:
+        if self.node is None or not self.is_primary:
+            return False
+        membership = self.node.membership
+        return membership.is_root and serves(membership.election, self.clock.monotonic_ms(now_us))
+
+    def describe(self) -> str:
+        if self.node is None:
+            return self.name
+        it = self.node.membership
+        text = f"{self.name} has root {it.root or 'none'} of epoch {it.epoch}, log at {it.replica.position}"
+        text += (
+            f", links up to {' '.join(sorted(self.up)) or 'none'}, hears {' '.join(sorted(it.admission.connections))}"
+        )
+        text += f", asks {len(it.asking)}, keeps {it.forwarding.waiting} messages"
+        if self.is_primary:
+            election = it.election
+            text += (
+                f"; {election.role.value}, senior since {election.seniority.stamp_ms}, stands in {election.stands_in}, "
+                f"vote {election.vote}, promised {election.promised}"
+            )
+        return text
+
+
+class WatchedLane(RelayLane):
+    """A lane whose messages are entered in the ledger when they arrive."""
+
+    __slots__ = ("host", "ledger")
+
+    host: Host
+    ledger: Ledger
+
+    def publish(self, arguments: bytes, header: bytes, body: bytes) -> None:
+        self.ledger.arrived(self.host.name, self.host.life, body, self.reach)
+        super().publish(arguments, header, body)
+
+
+class WatchingControl(Control):
+    """Opens watched lanes."""
+
+    def __init__(self, membership: Membership, host: Host, ledger: Ledger) -> None:
+        super().__init__(membership)
+        self._host = host
+        self._ledger = ledger
+
+    def _open_lane(self, connection: Connection, peer: str, lane: Lane) -> None:
+        super()._open_lane(connection, peer, lane)
+        channel = connection.channels[lane.number]
+        if isinstance(channel, RelayLane) and channel.reach & (Reach.PRIVATE | Reach.SHARED):
+            watched = WatchedLane(connection, self._cluster, peer, lane)
+            watched.host, watched.ledger = self._host, self._ledger
+            connection.channels[lane.number] = watched

@@ -1,0 +1,160 @@
+"""After the chaos: one root, all follow it, everybody knows what is wanted of it, and nothing is left behind."""
+
+from __future__ import annotations
+
+import traceback
+
+from openclust.broker.changes import DeleteExchange, DeleteQueue
+from openclust.cluster.interest import OTHERS, Item, item_of
+from tests.simulator.host import Host
+from tests.simulator.invariants import Violation
+from tests.simulator.nodes import Nodes
+from tests.simulator.workload import BUILT_IN, KEYS, Publisher, Subscriber
+from tests.support.invariants import check
+
+QUIET_US = 2_500_000
+"""Digests of meta-bindings are told every two seconds."""
+
+
+def settle(world: Nodes) -> int:
+    """Wait for one root that all follow with equal logs; how many milliseconds that took."""
+    began_us = world.now_us
+    limit_ms = world.terms.start_grace_ms + 15 * world.terms.heartbeat_ms
+    if not world.run(until_us=world.now_us + limit_ms * 1_000, stop=lambda: bool(world.root())):
+        raise Violation(f"no root that all follow, {limit_ms} ms after all was well")
+    return (world.now_us - began_us) // 1_000
+
+
+def look_at_all(world: Nodes, answer_us: int) -> None:
+    """Applications do nothing more; when all is answered, all must be equal and nobody may wait for anything."""
+    root = world.root()
+    reign = world.reign_of(world.brokers[root])
+
+    def is_answered() -> bool:
+        return not any(each.since_us() is not None for host in world.brokers.values() for each in host.applications)
+
+    if not is_answered() and not world.run(until_us=world.now_us + answer_us, stop=is_answered):
+        raise Violation("not all is answered, though there is a root and nothing fails")
+    world.run(until_us=world.now_us + QUIET_US)
+    if world.root() != root or world.reign_of(world.brokers[root]) != reign:
+        raise Violation(f"{root} does not stay root of all, though all is well")
+    hosts = list(world.brokers.values())
+    wanted = {host.name: _wanted(host) for host in hosts}
+    position = world.brokers[root].running.membership.replica.position
+    for host in hosts:
+        if host.running.membership.replica.position != position:
+            raise Violation(f"{host.name} is not where the log of {root} is")
+        world.check_state(host)
+        _look_at(host)
+        _look_at_interests(world, host, wanted)
+
+
+def _look_at(host: Host) -> None:
+    membership = host.running.membership
+    counts = {
+        "asked questions": len(membership.asking),
+        "early answers": len(membership.asking._early),
+        "messages that wait for a root": membership.forwarding.waiting,
+        "messages that the root has not settled": sum(map(len, membership.forwarding._sent.values())),
+        "held connections": len(membership.forwarding._held),
+        "changes that are not committed": len(membership.replica._waiting),
+    }
+    left = {what: count for what, count in counts.items() if count}
+    if left:
+        raise Violation(f"{host.name} still has {left}")
+
+
+def _check_broker(host: Host) -> None:
+    try:
+        check(host.running.broker)
+    except AssertionError as error:
+        raise Violation(f"{host.name}: {error or traceback.format_exc()}") from error
+
+
+def _wanted(host: Host) -> set[Item]:
+    """What its private queues want, by what is bound."""
+    found = set()
+    for vhost in host.running.broker.vhosts.values():
+        for exchange in vhost.exchanges.values():
+            for binding in exchange.bindings.values():
+                if getattr(binding.target, "owner", None) is not None:
+                    found.add(item_of(vhost.name, exchange.name, binding.routing_key, binding.arguments))
+        for queue in vhost.queues.values():
+            if queue.owner is not None:
+                found.add(item_of(vhost.name, "", queue.name, {}))
+    return found
+
+
+def _look_at_interests(world: Nodes, host: Host, wanted: dict[str, set[Item]]) -> None:
+    """What it holds of each other is what that wants; of those it has no link with, what they all want together."""
+    interests = host.running.membership.interests
+    if set(interests.own.counts) != wanted[host.name]:
+        raise Violation(f"{host.name} counts {set(interests.own.counts) ^ wanted[host.name]} otherwise than bound")
+    others = [each for each in world.brokers.values() if each is not host]
+    expected = {each.name: wanted[each.name] for each in others if each.is_primary or host.is_primary}
+    if not host.is_primary:
+        expected[OTHERS] = set().union(*(wanted[each.name] for each in others if not each.is_primary))
+    for name in sorted(expected.keys() | interests.held.keys()):
+        held = set(interests.held[name].items()) if name in interests.held else set()
+        want = expected.get(name, set())
+        if held != want:
+            raise Violation(f"{host.name} holds of {name!r} {held - want} too much, and {want - held} not")
+
+
+def probe(world: Nodes) -> None:
+    """Messages published at every broker reach every private queue that wants them."""
+    subscribers = [
+        each for host in world.brokers.values() for each in host.applications if isinstance(each, Subscriber)
+    ]
+    sent = []
+    for host in world.brokers.values():
+        publisher = Publisher(world, host)
+        world.run(until_us=world.now_us + 5_000)
+        for exchange in BUILT_IN[1:]:
+            key = world.chance.choice(KEYS)
+            sent.append((host.name, exchange, key, publisher.publish(exchange, key)))
+    world.run(until_us=world.now_us + 50_000)
+    for origin, exchange, key, body in sent:
+        for each in subscribers:
+            if each.is_consuming and each.is_open and any((exchange, wanted) in each.bound for wanted in _equal(key)):
+                if not world.ledger.has(each.queue, body):
+                    text = f"message {body!r}, published at {origin} to {exchange} with {key}"
+                    raise Violation(f"{text}, has not come to {each.queue} at {each.host.name}")
+
+
+def _equal(key: str) -> tuple[str, ...]:
+    """The bindings of direct and topic exchanges that this key matches for certain."""
+    return (key,)
+
+
+def clean_up(world: Nodes) -> None:
+    """All applications go, and all that was shared is deleted: no broker holds anything then."""
+    for host in world.brokers.values():
+        for application in list(host.applications):
+            application.close()
+    world.run(until_us=world.now_us + 300_000)
+    root = world.brokers[world.root()]
+
+    def delete(now_ms: int) -> None:
+        core = root.running.broker
+        vhost = core.vhosts["/"]
+        for name in sorted(vhost.queues):
+            core.define(DeleteQueue(vhost="/", name=name))
+        for name in sorted(vhost.exchanges):
+            if name and not name.startswith("amq."):
+                core.define(DeleteExchange(vhost="/", name=name))
+
+    world.give(root, root.life, delete)
+    world.run(until_us=world.now_us + 500_000)
+    for host in world.brokers.values():
+        core = host.running.broker
+        _look_at(host)
+        _check_broker(host)
+        world.check_state(host)
+        if core.books.held_bytes or core.books.outbox_bytes:
+            raise Violation(f"{host.name} still holds {core.books.held_bytes} and {core.books.outbox_bytes} bytes")
+        if any(vhost.queues for vhost in core.vhosts.values()):
+            raise Violation(f"{host.name} still has queues")
+        held = {name: each.count for name, each in host.running.membership.interests.held.items() if each.count}
+        if held or host.running.membership.interests.own.counts:
+            raise Violation(f"{host.name} still holds meta-bindings of {held}")
