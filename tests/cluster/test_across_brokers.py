@@ -223,10 +223,11 @@ def serve(channel: BlockingChannel, queue: str) -> None:
 
 
 @every_pair
-def test_an_answer_goes_straight_to_the_asker_at_another_broker(of_pair: Place) -> None:
+@pytest.mark.parametrize("exclusive", [True, False], ids=["private", "shared"])
+def test_an_answer_goes_straight_to_the_asker_at_another_broker(of_pair: Place, exclusive: bool) -> None:
     asker, server = of_pair.publisher, of_pair.consumer
     # A queue that is asked for work may be private too: then it is at the server's broker.
-    work = server.queue_declare(unique("work"), exclusive=True).method.queue
+    work = server.queue_declare(unique("work"), exclusive=exclusive).method.queue
     serve(server, work)
     answers = consume(asker, "amq.rabbitmq.reply-to", auto_ack=True)
 
@@ -237,6 +238,7 @@ def test_an_answer_goes_straight_to_the_asker_at_another_broker(of_pair: Place) 
 
     pump([asker, server], is_answered)
     assert (answers[0].body, answers[0].properties.correlation_id) == (b"PING", "7")
+    server.queue_delete(work)
 
 
 def test_an_answer_for_one_who_is_gone_harms_nobody(whole: WholeCluster) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pika
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
+from pika.exceptions import AMQPError
 
 from openclust.cli.local_cluster import HOST, LocalBroker, LocalCluster, plan_cluster
 
@@ -69,9 +70,21 @@ class WholeCluster(RunningCluster):
     def running(self) -> list[Primary]:
         return [each for each in self.brokers.values() if each.is_running]
 
+    def followers(self) -> list[Primary]:
+        """Who runs and is not the root."""
+        root = self.root()
+        return [each for each in self.running() if each is not root]
+
     def backups(self) -> list[Primary]:
         root = self.root()
         return [each for each in self.primaries.values() if each is not root and each.is_running]
+
+    def restart(self) -> Primary:
+        """Start who does not run, and wait until all serve; the root."""
+        for each in self.brokers.values():
+            if not each.is_running:
+                each.start()
+        return self.wait_until_whole()
 
     def wait_until_whole(self) -> Primary:
         """Every broker that runs follows the same root, and sees all the others; the root."""
@@ -116,6 +129,10 @@ class WholeCluster(RunningCluster):
     def channel(self, broker: Primary) -> BlockingChannel:
         """A channel of the broker's shared connection, closed at the end of the test."""
         connection = self._connections.get(broker.name)
+        if connection is not None:
+            with contextlib.suppress(AMQPError):
+                # pika sees only here that the broker was killed.
+                connection.process_data_events(0)
         if connection is None or connection.is_closed:
             connection = self._connections[broker.name] = self.connect(broker)
         channel = connection.channel()
