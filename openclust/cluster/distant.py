@@ -102,9 +102,6 @@ class Distant:
             self._consumers[consumer] = None
             self._move(consumer, source)
             done(answer)
-        if source.run.is_over or source.consumer is None or is_refused:
-            # Whatever the root made of the question, nobody here wants it.
-            self._tell(Cancel(source.number))
 
     def _attach_here(self, consumer: Consumer) -> None:
         """This broker is root: the queue itself delivers from now on."""
@@ -158,6 +155,7 @@ class Distant:
         source = self._sources.get(lane.source)
         peer = peer_name(connection)
         if source is None or peer != self._cluster.root:
+            # Its client is gone, or the time is over in which it asked.
             self._cluster.send(peer, Cancel(lane.source))
             source = None
         return DeliveryLane(connection, lane.number, source)
@@ -226,7 +224,6 @@ class Distant:
             after = self._register(consumer, None)
             if isinstance(before, Source):
                 after.inherit(before)
-                consumer.waiting = not after.buffer
 
     def root_lost(self) -> None:
         """What consumers hold is void, and they wait."""

@@ -249,10 +249,6 @@ class Proxies:
 
     def flush(self) -> None:
         """Let those begin whose answer is on its way, and those go on that waited for a link."""
-        admitted = self._cluster.admission.connections
-        for name, customer in list(self._customers.items()):
-            if admitted.get(name) is not customer.connection:
-                self.peer_gone(name)
         if self._starting:
             starting, self._starting = self._starting, []
             for proxy in starting:

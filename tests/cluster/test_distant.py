@@ -312,7 +312,7 @@ def test_a_get_tells_what_is_left_and_may_be_acknowledged(cluster: Joined) -> No
     assert (got.body, got.method.message_count, got.redelivered) == (b"1", 2, False)
     assert open_counts(cluster) == (2, 1)
     client.ack(got.tag)
-    assert open_counts(cluster) == (2, 0)
+    assert open_counts(cluster) == (2, 0) and cluster.broker("p2").books.held_bytes == 0
     assert client.get("q", no_ack=True) is not None
     assert open_counts(cluster) == (1, 0)
 

@@ -93,6 +93,19 @@ def test_a_client_that_reads_slowly_gets_all_in_order(cluster: Joined) -> None:
     assert read_all(client) == [b"%d" % number for number in range(3_000)]
 
 
+def test_what_was_taken_is_told_seldom(cluster: Joined) -> None:
+    client = cluster.client("p2")
+    client.queue("q")
+    client.consume("q", no_ack=True)
+    outbox = cluster["p2"].outboxes["p1"]
+    before = outbox.sent
+    publisher = cluster.client("p1")
+    for _ in range(1_000):
+        publish_many(publisher, 1)
+    assert len(client.bodies()) == 1_000
+    assert outbox.sent - before <= 1_000 // 250
+
+
 def test_nothing_is_sent_into_a_full_outbox(cluster: Joined) -> None:
     client = cluster.client("p2")
     client.queue("q")
@@ -165,6 +178,16 @@ def test_what_a_lost_broker_held_goes_to_others(cluster: Joined) -> None:
     other.consume("q")
     cluster.kill("p2")
     assert [(each.body, each.redelivered) for each in other.deliveries()] == [(b"body", True)] * 3
+
+
+def test_what_one_consumer_of_a_lost_broker_held_does_not_go_to_another_of_it(cluster: Joined) -> None:
+    lost = cluster.client("p2")
+    lost.queue("q")
+    lost.consume("q")
+    lost.consume("q")
+    publish_many(lost, 4)
+    cluster.kill("p2")
+    assert (len(at_root(cluster)), at_root(cluster).unacked) == (4, 0)
 
 
 def test_what_a_lost_broker_had_fetched_goes_back(cluster: Joined) -> None:
@@ -260,7 +283,7 @@ def test_a_question_asked_twice_makes_one_consumer(cluster: Joined) -> None:
     client.send(BasicConsume(queue="q"))
     cluster["p2"].asking.root_changed()
     cluster.settle()
-    assert len(proxies(cluster)) == 1
+    assert len(proxies(cluster)) == len(at_root(cluster).turns) == 1
     cluster.let_go("p1", "p2")
     publish_many(client, 1)
     assert client.bodies() == [b"body"]

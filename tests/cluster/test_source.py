@@ -133,6 +133,26 @@ def test_what_was_not_read_yet_without_acks_is_not_lost_with_the_root() -> None:
     assert sorted(int(body) for body in got if body != b"last") == list(range(400))
 
 
+def test_what_was_kept_for_a_client_is_not_delivered_beside_what_the_root_sends_again() -> None:
+    cluster = Joined("p1", "p2", "p3", outbox_bytes_max=2_000)
+    client = consumer_at(cluster, "p3")
+    client.stop_reading()
+    publisher = cluster.client("p1")
+    for number in range(300):
+        publisher.publish("q", b"%d" % number)
+    cluster.cut("p1", "p3")
+    read = client.connection.channels[1].delivery_tag
+    assert 0 < read < 200
+    cluster.mend("p1", "p3")
+    cluster.tick(500)
+    client.is_reading = True
+    client.read_on()
+    assert len(client.deliveries()) == read + 300
+    client.ack(read + 300, multiple=True)
+    assert at(cluster, "p1").unacked == len(at(cluster, "p1")) == 0
+    assert cluster.broker("p1").books.held_bytes == cluster.broker("p3").books.held_bytes == 0
+
+
 def test_who_is_cut_off_from_the_root_registers_again_when_it_is_back(cluster: Joined) -> None:
     client = consumer_at(cluster, "s1")
     client.publish("q", b"1")
