@@ -143,6 +143,22 @@ def test_all_that_do_not_insist_leave_a_drained_broker() -> None:
     assert house.moved() == [0, 1]
 
 
+def test_those_who_leave_at_once_are_spread() -> None:
+    house = House()
+    house.come(6)
+    brokers = (
+        BrokerInfo(name="a", client="a:1", connections=6, is_draining=True),
+        BrokerInfo(name="b", client="b:1", connections=2),
+        BrokerInfo(name="c", client="c:1"),
+    )
+    moving = Moving(house.broker, "a", Placing("a", "key", Redirect()))
+    assert moving.round(Roster(root="b", brokers=brokers), 6, START_MS, is_draining=True).count == 6
+    turn(house.broker)
+    told = [each.closed.text for each in house.clients if each.closed is not None]
+    assert sum("moved to b:1" in text for text in told) == 2
+    assert sum("moved to c:1" in text for text in told) == 4
+
+
 def test_who_came_by_tls_is_told_where_tls_is() -> None:
     house = House(draining=True)
     house.clients.append(Client(house.broker, is_tls=True))

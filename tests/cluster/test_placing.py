@@ -249,6 +249,22 @@ def test_who_insists_stays(broker: Broker) -> None:
     assert newcomer(client.connection).stays
 
 
+def test_a_placement_tells_all_that_is_needed_to_bring_the_client_there(broker: Broker) -> None:
+    one = placing(roster(a=10, b=3, c=3), fallback="proxy")
+    placement = one.place(Client(broker).connection, 10, is_draining=False)
+    assert placement is not None
+    assert (placement.name, placement.address, placement.fallback) == ("b", "b:5672", "proxy")
+    assert (placement.known_hosts, placement.reason) == ("b:5672,c:5672,a:5672", "placing")
+
+
+def test_who_knows_no_redirects_is_closed_and_not_accepted_by_a_drained_broker(broker: Broker) -> None:
+    one = placing(roster(a=0, b=3, draining="a"), fallback="accept")
+    placement = one.place(Client(broker).connection, 0, is_draining=True)
+    assert placement is not None
+    assert (placement.name, placement.fallback, placement.reason) == ("b", "close", "draining")
+    assert placement.known_hosts == "b:5672"
+
+
 # -- the cluster key
 
 

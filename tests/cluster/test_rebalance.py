@@ -84,6 +84,20 @@ def test_clients_on_their_way_are_not_taken_for_gone() -> None:
     assert one.surplus(roster(a=26, b=26, c=0), 26, now_ms + 1_000) == 2
 
 
+@pytest.mark.parametrize("per_s", [2, 5])
+def test_not_even_where_moving_takes_long_and_when_it_is_over(per_s: int) -> None:
+    """The roster knows of two rounds ago, so for a while it has fewer clients in all than there are."""
+    told = [(60, 0)] * 3
+    one, now_ms = settled(roster(a=60, b=0), 60, rebalance_per_s=per_s)
+    own = 60
+    for _ in range(30):
+        count = one.surplus(roster(a=told[-3][0], b=told[-3][1]), own, now_ms)
+        own -= count
+        now_ms += ROUND_MS
+        told.append((own, 60 - own))
+    assert own == 30
+
+
 def test_a_broker_of_weight_2_keeps_twice_as_many() -> None:
     at = Roster(
         root="a",
@@ -236,6 +250,16 @@ def test_two_brokers_never_pass_clients_to_and_fro() -> None:
         cluster.round()
     assert cluster.counts == {"a": 100, "b": 100}
     assert cluster.moves == 100
+
+
+@pytest.mark.parametrize(("clients", "weight", "per_s", "surplus"), [(37, 1, 2, 18), (103, 2, 10, 68)])
+def test_a_roster_that_is_two_seconds_old_makes_nobody_move_more(
+    clients: int, weight: int, per_s: int, surplus: int
+) -> None:
+    cluster = Cluster({"a": 0, "b": clients}, {"a": weight, "b": 1}, {"a": 2, "b": 2}, per_s)
+    for _ in range(60):
+        cluster.round()
+    assert (cluster.moves, cluster.counts["a"]) == (surplus, surplus)
 
 
 def test_24_24_24_stays_so_through_a_rolling_restart() -> None:

@@ -112,6 +112,17 @@ def test_a_client_is_served_by_the_other_broker_and_notices_nothing() -> None:
     run(test)
 
 
+def test_a_client_that_came_through_another_broker_goes_no_further() -> None:
+    async def test() -> None:
+        async with pair() as (near, far):
+            far.broker.cluster = Elsewhere(far.broker, address_of(near))
+            connection = await connect(near)
+            assert (far.broker.open_count(), len(near.proxies), len(far.proxies)) == (1, 1, 0)
+            await connection.close()
+
+    run(test)
+
+
 def test_heartbeats_are_as_the_client_and_the_other_broker_agree() -> None:
     async def test() -> None:
         async with pair() as (near, far):
