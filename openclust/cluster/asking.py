@@ -52,14 +52,19 @@ class Asking:
     def __len__(self) -> int:
         return len(self._pending)
 
-    def ask(self, question: Question, done: Done) -> None:
-        """Ask the root, as soon as there is one."""
+    def ask(self, question: Question, done: Done) -> int:
+        """Ask the root, as soon as there is one. By the number, who asked may `forget` the question."""
         if len(self._pending) >= PENDING_MAX:
             done(ChannelError(RESOURCE_ERROR, f"{PENDING_MAX} requests wait for the root, the most that may"))
-            return
-        self._number += 1
-        self._pending[self._number] = _Pending(question, done, self._broker.now_ms)
-        self._send(self._number, question)
+            return 0
+        self._number = number = self._number + 1
+        self._pending[number] = _Pending(question, done, self._broker.now_ms)
+        self._send(number, question)
+        return number
+
+    def forget(self, number: int) -> None:
+        """Nobody waits for the answer any more; `done` is not called."""
+        self._pending.pop(number, None)
 
     def _send(self, number: int, question: Question) -> None:
         cluster = self._cluster

@@ -45,6 +45,8 @@ class Distant:
         self._consumers: dict[Consumer, None] = {}
         # Of this run, by number; those whose answer is still to come among them.
         self._sources: dict[int, Source] = {}
+        # The questions of this run by which consumers register anew: in the next run there will be others.
+        self._again: list[int] = []
         self.dirty: list[Source] = []
 
     def __len__(self) -> int:
@@ -75,7 +77,9 @@ class Distant:
         )
         if done is None:
             self._move(consumer, source)
-        self._cluster.asking.ask(question, lambda answer: self._registered(source, consumer, done, answer))
+        number = self._cluster.asking.ask(question, lambda answer: self._registered(source, consumer, done, answer))
+        if done is None:
+            self._again.append(number)
         return source
 
     def _move(self, consumer: Consumer, source: Source) -> None:
@@ -86,7 +90,7 @@ class Distant:
     def _registered(self, source: Source, consumer: Consumer, done: Done | None, answer: Answer | AmqpError) -> None:
         is_refused = isinstance(answer, AmqpError)
         if done is None:
-            if is_refused and not source.run.is_over and source.consumer is not None:
+            if is_refused and source.consumer is not None:
                 self._lose(consumer)
         elif source.run.is_over and not is_refused and not _is_gone(consumer):
             # What answered is not the root any more, or has forgotten by now.
@@ -229,6 +233,9 @@ class Distant:
         """What consumers hold is void, and they wait."""
         self._run.is_over = True
         self._run = Run()
+        for number in self._again:
+            self._cluster.asking.forget(number)
+        self._again.clear()
         sources, self._sources = self._sources, {}
         for source in sources.values():
             if not source.no_ack:

@@ -320,3 +320,15 @@ def test_a_root_that_resigns_has_its_messages_of_open_transactions_back(cluster:
     client.ack(2)
     client.call(TxCommit(), TxCommitOk)
     assert (len(at(cluster, "p1")), at(cluster, "p1").unacked) == (2, 0)
+
+
+def test_questions_of_a_time_that_is_over_are_not_asked_again(cluster: Joined) -> None:
+    client = consumer_at(cluster, "p3")
+    cluster.hold("p3", "p1")
+    for _ in range(5):
+        cluster["p3"].distant.root_changed()
+    assert len(cluster["p3"].asking) == 1
+    cluster.let_go("p3", "p1")
+    client.publish("q", b"1")
+    assert client.bodies() == [b"1"] and client.consumers("q") == 1
+    assert len(cluster["p3"].asking) == 0
