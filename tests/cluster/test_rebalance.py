@@ -84,18 +84,24 @@ def test_clients_on_their_way_are_not_taken_for_gone() -> None:
     assert one.surplus(roster(a=26, b=26, c=0), 26, now_ms + 1_000) == 2
 
 
-@pytest.mark.parametrize("per_s", [2, 5])
-def test_not_even_where_moving_takes_long_and_when_it_is_over(per_s: int) -> None:
+@pytest.mark.parametrize(("clients", "weight", "per_s", "left"), [(60, 1, 2, 30), (103, 2, 10, 35)])
+def test_not_even_where_moving_takes_long_and_when_it_is_over(clients: int, weight: int, per_s: int, left: int) -> None:
     """The roster knows of two rounds ago, so for a while it has fewer clients in all than there are."""
-    told = [(60, 0)] * 3
-    one, now_ms = settled(roster(a=60, b=0), 60, rebalance_per_s=per_s)
-    own = 60
+
+    def seen(own: int) -> Roster:
+        here = BrokerInfo(name="a", client="a:1", connections=own)
+        return Roster(
+            root="r", brokers=(here, BrokerInfo(name="b", client="b:1", connections=clients - own, weight=weight))
+        )
+
+    told = [seen(clients)] * 3
+    one, now_ms = settled(told[0], clients, rebalance_per_s=per_s)
+    own = clients
     for _ in range(30):
-        count = one.surplus(roster(a=told[-3][0], b=told[-3][1]), own, now_ms)
-        own -= count
+        own -= one.surplus(told[-3], own, now_ms)
         now_ms += ROUND_MS
-        told.append((own, 60 - own))
-    assert own == 30
+        told.append(seen(own))
+    assert own == left
 
 
 def test_a_broker_of_weight_2_keeps_twice_as_many() -> None:
