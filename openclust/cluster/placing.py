@@ -32,8 +32,8 @@ class Newcomer(msgspec.Struct, frozen=True, kw_only=True):
 class Placing:
     """One broker's view of where clients go. Tell it the roster by `heard` before every question.
 
-    `own` is how many clients are here now: the roster knows of a second ago. Without a root nobody keeps the roster, and
-    nobody is sent to a broker that may be gone.
+    `own` is how many clients are here now: the roster knows of a second ago. Without a root nobody keeps the roster,
+    and nobody is sent to a broker that may be gone.
     """
 
     def __init__(self, name: str, cluster_key: str, settings: Redirect) -> None:
