@@ -41,6 +41,11 @@ class Primary:
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def process(self) -> subprocess.Popen[bytes] | None:
+        """Another one after each start."""
+        return self._process
+
     def start(self, command: list[str] | None = None) -> None:
         """Start it as planned, or with a command of one's own."""
         assert not self.is_running
