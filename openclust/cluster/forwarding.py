@@ -80,8 +80,8 @@ class Forwarding:
         elif outbox is not None:
             reach = Reach.PRIVATE | Reach.SHARED
             self._send(outbox, letter, reach if self._cluster.is_primary else reach | Reach.PASS_ON)
-        else:
-            self._wait(letter)
+        elif not self._wait(letter):
+            return
         if channel is not None and self._is_choked():
             self._hold(channel.connection)
 
@@ -141,15 +141,17 @@ class Forwarding:
 
     # -- without a root
 
-    def _wait(self, letter: _Letter) -> None:
+    def _wait(self, letter: _Letter) -> bool:
+        """Whether there was room to wait; who is refused must be read, to hear that."""
         if self._waiting_bytes + letter.cost > self._bytes_max:
             limit = self._bytes_max // 1_048_576
             text = f"the cluster has no root, and {limit} MB of messages wait for one already (cluster.waiting_mb_max)"
             self._refuse(letter, text)
-            return
+            return False
         self._waiting.append(letter)
         self._waiting_bytes += letter.cost
         self._broker.books.held_bytes += letter.cost
+        return True
 
     def _refuse(self, letter: _Letter, text: str) -> None:
         self.refused += 1
@@ -173,11 +175,10 @@ class Forwarding:
                 self._send(outbox, letter, Reach.SHARED)
             else:
                 self._wait(letter)
-        if outbox is None and not self._cluster.is_root:
-            # Who waits to be told would publish on, and wait for more and more.
-            for letter in again:
-                if letter.channel is not None:
-                    self._hold(letter.channel.connection)
+        # Who waits to be told would publish on, and wait for more and more.
+        for letter in self._waiting:
+            if letter.channel is not None:
+                self._hold(letter.channel.connection)
 
     def _take_waiting(self) -> list[_Letter]:
         waiting = list(self._waiting)
@@ -209,8 +210,12 @@ class Forwarding:
         if self._held and not self._is_choked():
             held, self._held = self._held, {}
             for connection in held:
-                connection.tell_blocked(False)
-                connection.release_from("cluster")
+                self._let_go(connection)
+
+    def _let_go(self, connection: Connection) -> None:
+        self._held.pop(connection, None)
+        connection.tell_blocked(False)
+        connection.release_from("cluster")
 
     def tick(self) -> None:
         """Give up what has waited for a root too long."""
@@ -224,8 +229,7 @@ class Forwarding:
             text = text or no_root(self._cluster, self._wait_ms)
             self._refuse(letter, text)
             if letter.channel is not None:
-                self._held.pop(letter.channel.connection, None)
-                letter.channel.connection.release_from("cluster")
+                self._let_go(letter.channel.connection)
 
     def forget(self, connection: Connection) -> None:
         self._held.pop(connection, None)
