@@ -275,7 +275,8 @@ class RelayLane(Channel):
         for target in targets:
             if isinstance(target, RemoteBroker):
                 if self.reach & Reach.PASS_ON and target.name != self._sender and cluster.is_secondary(target.name):
-                    sends.append((cluster.outboxes[target.name], Reach.PRIVATE))
+                    # Its link to us may be there before ours to it.
+                    sends.append((cluster.outbox(target.name), Reach.PRIVATE))
             elif target.owner is not None:
                 if self.reach & Reach.PRIVATE:
                     found.append(target)
