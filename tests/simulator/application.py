@@ -33,6 +33,7 @@ from openclust.wire.methods import (
     Method,
 )
 from openclust.wire.properties import Properties, encode_header
+from openclust.wire.table import Table
 from tests.simulator.heard import frames
 from tests.simulator.invariants import Violation
 
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from tests.simulator.nodes import Nodes
 
 _PEER = Peer("application", 1, True)
-_CAPABILITIES = dict.fromkeys(("consumer_cancel_notify", "connection.blocked", "basic.nack"), True)
+_CAPABILITIES: Table = dict.fromkeys(("consumer_cancel_notify", "connection.blocked", "basic.nack"), True)
 _OPENING = PROTOCOL_HEADER + b"".join(
     method_frame(0, each)
     for each in (

@@ -1,4 +1,4 @@
-"""What of a broker outlives it: the vote, once it is written, and the cluster's own name, which is written with it."""
+"""What of a broker outlives it: the vote, once it is written, and the cluster's own name."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ class Disk:
         self.uuid = ""
         self.votes: dict[int, str] = {}
 
-    def write(self, vote: Reign, uuid: str = "") -> None:
+    def write(self, vote: Reign) -> None:
         if self.vote is not None and vote.epoch < self.vote.epoch:
             raise Violation(f"{self._name} writes a vote of epoch {vote.epoch} after one of epoch {self.vote.epoch}")
         before = self.votes.setdefault(vote.epoch, vote.root)
         if before != vote.root:
             raise Violation(f"{self._name} votes for {vote.root} in epoch {vote.epoch}, and had voted for {before}")
         self.vote = vote
-        self.uuid = uuid
 
 
 class ForgetfulDisk(Disk):
     """Writes nothing, and says it did: to see that the simulator would notice."""
 
-    def write(self, vote: Reign, uuid: str = "") -> None:
+    def write(self, vote: Reign) -> None:
         pass

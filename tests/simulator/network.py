@@ -1,8 +1,8 @@
 """A network with one link each way per pair of brokers, as TCP makes them: ordered, late, and sometimes half there.
 
-A link is cut or whole, which nobody is told; what is sent over a cut one comes in a burst when it is whole again, unless
-the sender gives it up before. And it is connected or not: when the receiver sees its end, it is told so; when the sender
-does, it dials again.
+A link is cut or whole, which nobody is told; what is sent over a cut one comes in a burst when it is whole again,
+unless the sender gives it up before. And it is connected or not: when the receiver sees its end, it is told so; when
+the sender does, it dials again.
 """
 
 from __future__ import annotations

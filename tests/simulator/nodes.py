@@ -186,7 +186,7 @@ class Nodes(World):
             return True
         if host.crashes_at_vote == "before it is on disk":
             raise _Crash
-        host.disk.write(vote, host.running.membership.hello.uuid)
+        host.disk.write(vote)
         self.note(host.name, f"writes its vote for {vote.root} in epoch {vote.epoch}")
         if host.crashes_at_vote:
             raise _Crash
@@ -241,6 +241,7 @@ class Nodes(World):
     def _turn(self, host: Host, node: Node) -> None:
         for _ in range(TURNS_MAX):
             effects = node.turn()
+            host.disk.uuid = node.membership.hello.uuid
             if node.membership.peers_changed:
                 self._sync(host)
             for outbox in node.outboxes():

@@ -190,6 +190,8 @@ class Confirmer(Application):
         super().close()
 
     def confirmed(self, method: BasicAck | BasicNack) -> None:
+        if not self.is_open:
+            return
         tag = method.delivery_tag
         tags = [each for each in self.waits if each <= tag] if method.multiple else [tag]
         if any(each not in self.waits for each in tags):
