@@ -57,6 +57,10 @@ class Forwarding:
         self._broker = membership.broker
         self._bytes_max = waiting_bytes_max
         self._wait_ms = wait_ms
+        reach = Reach.PRIVATE | Reach.SHARED
+        self._reach = reach if membership.is_primary else reach | Reach.PASS_ON
+        # By virtual host, for messages whose publisher does not wait to be told.
+        self._lanes: dict[str, int] = {}
         self._waiting: deque[_Letter] = deque()
         self._waiting_bytes = 0
         # By lane, what the root has not settled yet, by number.
@@ -73,19 +77,28 @@ class Forwarding:
         return len(self._waiting)
 
     def publish(self, channel: Channel | None, vhost: VirtualHost, message: Message, verdict: Verdict | None) -> None:
-        letter = _Letter(channel, vhost.name, message, verdict, self._broker.now_ms)
         outbox = self._cluster.root_outbox()
-        if self._cluster.is_root:
-            self._publish_here(letter)
-        elif outbox is not None:
-            reach = Reach.PRIVATE | Reach.SHARED
-            self._send(outbox, letter, reach if self._cluster.is_primary else reach | Reach.PASS_ON)
-        elif not self._wait(letter):
-            return
+        if outbox is not None and verdict is None and not self._cluster.is_root:
+            # The way of most messages: nobody asks for this one again.
+            self._relay(outbox, vhost.name, message)
+        else:
+            letter = _Letter(channel, vhost.name, message, verdict, self._broker.now_ms)
+            if self._cluster.is_root:
+                self._publish_here(letter)
+            elif outbox is not None:
+                self._send(outbox, letter, self._reach)
+            elif not self._wait(letter):
+                return
         if channel is not None and self._is_choked():
             self._hold(channel.connection)
 
     # -- to the root
+
+    def _relay(self, outbox: Outbox, vhost: str, message: Message) -> None:
+        lane = self._lanes.get(vhost, 0)
+        if lane not in outbox.opened:
+            lane = self._lanes[vhost] = self._cluster.relay.lanes.open(outbox, self._reach, vhost)
+        outbox.relay(frames(lane, outbox.frame_max, message))
 
     def _send(self, outbox: Outbox, letter: _Letter, reach: Reach) -> None:
         if letter.verdict is None:

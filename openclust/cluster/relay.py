@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntFlag
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from openclust.broker.channel import Channel
@@ -21,9 +22,9 @@ from openclust.broker.reply import REPLY_PREFIX, ReplyQueue
 from openclust.broker.routing import Route, find_queues
 from openclust.cluster.interest import OTHERS
 from openclust.cluster.messages import Lane, Settled, heard, said
-from openclust.cluster.outbox import SOURCE_LANE_MIN
+from openclust.cluster.outbox import HANDOVER_LANE
 from openclust.wire.codec import decode_method
-from openclust.wire.errors import AmqpError
+from openclust.wire.errors import RESOURCE_ERROR, AmqpError, ChannelError
 from openclust.wire.frames import ENVELOPE, FRAME_METHOD, content_frames
 from openclust.wire.methods import BasicPublish
 from openclust.wire.properties import HEADERS, decode_properties
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 FIRST_LANE = 2
 ROUTES_MAX = 20_000
+SHAPES_MAX = 1_000
+"""Of how many exchanges and routing keys the method frame is remembered: what comes is mostly like what came before."""
 
 
 class Reach(IntFlag):
@@ -52,14 +55,18 @@ class Lanes:
     """The channel numbers for each kind of message: the same on every link, so that the frames are too."""
 
     def __init__(self) -> None:
-        self._numbers: dict[tuple[Reach, str], int] = {}
+        self._numbers: dict[tuple[int, str], int] = {}
 
     def number(self, reach: Reach, vhost: str) -> int:
-        number = self._numbers.get((reach, vhost))
+        key = (int(reach), vhost)
+        number = self._numbers.get(key)
         if number is None:
             number = FIRST_LANE + len(self._numbers)
-            assert number < SOURCE_LANE_MIN, "more virtual hosts than there are channels"
-            self._numbers[reach, vhost] = number
+            if number >= HANDOVER_LANE:
+                raise ChannelError(
+                    RESOURCE_ERROR, "there were more virtual hosts than a link between brokers can carry"
+                )
+            self._numbers[key] = number
         return number
 
     def open(self, outbox: Outbox, reach: Reach, vhost: str) -> int:
@@ -70,6 +77,7 @@ class Lanes:
         return number
 
 
+@lru_cache(maxsize=SHAPES_MAX)
 def publish_frame(lane: int, suffix: bytes, *, redelivered: bool = False) -> bytes:
     """The method that a message begins with on that channel. On a consumer's lane, `mandatory` says redelivered."""
     # A delivery's suffix is redelivered, exchange, routing key and a frame end; a publish begins with a ticket.
@@ -93,16 +101,17 @@ class Spread:
     def __init__(self, relay: Relay, vhost: str, sends: list[tuple[Outbox, Reach]]) -> None:
         self._relay = relay
         self._vhost = vhost
-        self._sends = sends
+        self._sends = [(outbox, reach, relay.lanes.number(reach, vhost)) for outbox, reach in sends]
 
     def publish(self, message: Message) -> bool:
         data = b""
         shape = (-1, -1)
-        for outbox, reach in self._sends:
+        for outbox, reach, lane in self._sends:
             if not outbox.is_up:
                 outbox.dropped += 1
                 continue
-            lane = self._relay.lanes.open(outbox, reach, self._vhost)
+            if lane not in outbox.opened:
+                self._relay.lanes.open(outbox, reach, self._vhost)
             if shape != (lane, outbox.frame_max):
                 shape = (lane, outbox.frame_max)
                 data = frames(*shape, message)
