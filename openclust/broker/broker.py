@@ -267,6 +267,10 @@ class Broker:
             connection.user = user or User(name=before.name)
             if user is None and connection.state is State.OPEN:
                 connection.close(320, f"CONNECTION_FORCED - user '{before.name}' is deleted")
+        self.topology_changed()
+
+    def topology_changed(self) -> None:
+        """Routes may lead elsewhere now: forget those that are known."""
         for vhost in self.vhosts.values():
             vhost.topology_changed()
 

@@ -108,6 +108,12 @@ class Queue:
             self.dispatch()
         return True
 
+    def adopt(self, message: Message, *, redelivered: bool) -> None:
+        """Take a message that another broker has held for this queue."""
+        self._push(message, 1 if redelivered else 0)
+        if self.turns.waiting:
+            self.dispatch()
+
     def _entry(self, message: Message) -> Entry:
         """The message's place in this queue, behind all others."""
         self.next_seq = seq = self.next_seq + 1
@@ -119,8 +125,9 @@ class Queue:
                 entry.priority = min(message.properties.priority or 0, self.settings.max_priority)
         return entry
 
-    def _push(self, message: Message) -> None:
+    def _push(self, message: Message, deliveries: int = 0) -> None:
         entry = self._entry(message)
+        entry.deliveries = deliveries
         key = None
         if self.settings.last_value_key is not None:
             value = (message.properties.headers or {}).get(self.settings.last_value_key)

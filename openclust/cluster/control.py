@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from openclust.cluster.admission import peer_name
+from openclust.cluster.handover import HandoverLane
 from openclust.cluster.messages import (
     Answer,
     Append,
@@ -32,7 +33,7 @@ from openclust.cluster.messages import (
     Welcome,
     decode,
 )
-from openclust.cluster.outbox import CONTROL_CHANNEL
+from openclust.cluster.outbox import CONTROL_CHANNEL, HANDOVER_LANE
 from openclust.cluster.relay import RelayLane
 from openclust.cluster.status import Status
 from openclust.wire.errors import ACCESS_REFUSED, ChannelError
@@ -70,7 +71,8 @@ class Control:
         if lane.source:
             connection.channels[lane.number] = self._cluster.distant.lane(connection, lane)
         else:
-            connection.channels[lane.number] = RelayLane(connection, self._cluster, peer, lane)
+            kind = HandoverLane if lane.queue else RelayLane
+            connection.channels[lane.number] = kind(connection, self._cluster, peer, lane)
 
     def _dispatch(self, peer: str, message: Message) -> None:
         if isinstance(message, Status):
@@ -132,7 +134,10 @@ class Control:
             case Answer():
                 cluster.asking.answered(peer, message)
             case Settled():
-                cluster.forwarding.settled(peer, message)
+                if message.lane == HANDOVER_LANE:
+                    cluster.handover.settled(message)
+                else:
+                    cluster.forwarding.settled(peer, message)
             case Pressure():
                 (cluster.pressed.add if message.is_high else cluster.pressed.discard)(peer)
             case Welcome():

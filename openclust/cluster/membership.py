@@ -20,6 +20,7 @@ from openclust.cluster.distant import Distant
 from openclust.cluster.election import step
 from openclust.cluster.events import Effect, Event
 from openclust.cluster.forwarding import Forwarding
+from openclust.cluster.handover import Handover
 from openclust.cluster.hello import Hello
 from openclust.cluster.interest import Interests
 from openclust.cluster.messages import Message, Pressure, Welcome
@@ -93,6 +94,7 @@ class Membership(Port):
         self.interests = Interests(self)
         self.relay = Relay(self)
         self.forwarding = Forwarding(self, waiting_bytes_max=bounds.waiting_bytes_max, wait_ms=bounds.root_wait_ms)
+        self.handover = Handover(self)
         self.distant = Distant(self)
         self.proxies = Proxies(self)
         self.presences = Presences(self, "primary" if self.is_primary else "secondary")
@@ -183,7 +185,7 @@ class Membership(Port):
             self.interests.serve_secondary(peer)
         if peer == self.root:
             self._meet_root()
-        self._routes_changed()
+        self.broker.topology_changed()
 
     def link_down(self, peer: str) -> None:
         """Our link to a peer is gone, with all that was on it."""
@@ -195,7 +197,7 @@ class Membership(Port):
             self.forwarding.root_changed()
         if peer not in self.peers:
             del self.outboxes[peer]
-        self._routes_changed()
+        self.broker.topology_changed()
 
     def connection_lost(self, connection: Connection) -> None:
         """A connection has ended; perhaps it was a peer's link to us."""
@@ -342,7 +344,8 @@ class Membership(Port):
     def _begin_reign(self, epoch: int) -> None:
         self.reign = Reign(epoch, self.name)
         self.is_root = True
-        self._routes_changed()
+        self.broker.topology_changed()
+        self.handover.stop()
         self.replica.begin_reign(epoch)
         linked = [name for name, outbox in self.outboxes.items() if outbox.is_up]
         self.interests.serve_secondaries(name for name in linked if self.is_secondary(name))
@@ -353,7 +356,7 @@ class Membership(Port):
     def _end_reign(self) -> None:
         self.reign = None
         self.is_root = False
-        self._routes_changed()
+        self.broker.topology_changed()
         self.proxies.end()
         self.distant.resigned()
         self.interests.serve_secondaries(())
@@ -362,16 +365,17 @@ class Membership(Port):
     def _follow(self, reign: Reign) -> None:
         self.broker.note("info", f"{reign.root} is root of epoch {reign.epoch}")
         self.reign = reign
-        self._routes_changed()
+        self.broker.topology_changed()
         if self.root_outbox() is not None:
             self._meet_root()
 
     def _miss_root(self, last: Reign) -> None:
         self.broker.note("warning", f"the root {last.root} of epoch {last.epoch} is not heard any more")
         self.reign = None
+        self.handover.stop()
         self.distant.root_lost()
         self.forwarding.root_changed()
-        self._routes_changed()
+        self.broker.topology_changed()
 
     def _follow_watch(self) -> None:
         """A secondary looks whether the root is still the same."""
@@ -391,7 +395,4 @@ class Membership(Port):
         self.asking.root_changed()
         self.distant.root_changed()
         self.forwarding.root_changed()
-
-    def _routes_changed(self) -> None:
-        for vhost in self.broker.vhosts.values():
-            vhost.topology_changed()
+        self.handover.begin()

@@ -180,7 +180,7 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """From now on, publishes on channel `number` of this link are of this kind.
 
     `flags` say what they may reach (`lanes.Reach`). With a `source` they are the deliveries to that consumer. `run`
-    tells what is confirmed on a lane from what was on one of its number before.
+    tells what is confirmed on a lane from what was on one of its number before. With a `queue` they are for that queue.
     """
 
     number: int
@@ -188,6 +188,7 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     flags: int = 0
     source: int = 0
     run: int = 0
+    queue: bytes = b""
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -12,6 +12,7 @@ from openclust.wire.properties import Properties, encode_header
 CONTROL_CHANNEL = 1
 SOURCE_LANE_MIN = 10_000
 """Channels from here on carry deliveries, one consumer each; those below, but the first, what is relayed."""
+HANDOVER_LANE = SOURCE_LANE_MIN - 1
 LANE_MAX = 65_535
 
 _CONTROL_METHOD = method_frame(CONTROL_CHANNEL, BasicPublish(exchange=CLUSTER_EXCHANGE))

@@ -1,0 +1,119 @@
+"""What a former root still holds: the next root gets it, and nobody gets it twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from openclust.broker.queue import Queue
+from openclust.wire.methods import QueueDelete, QueueDeleteOk
+from tests.cluster.joined import Application, Joined
+
+
+@pytest.fixture
+def cluster() -> Joined:
+    return Joined("p1", "p2", "p3")
+
+
+def queue_at(cluster: Joined, broker: str, name: str = "q") -> Queue:
+    return cluster.broker(broker).vhosts["/"].queues[name]
+
+
+def fill(cluster: Joined, *bodies: bytes, queue: str = "q") -> None:
+    client = cluster.client("p1")
+    client.queue(queue)
+    for body in bodies:
+        client.publish(queue, body)
+
+
+def drain(client: Application, queue: str = "q") -> list[tuple[bytes, bool]]:
+    """All messages of a queue, each with whether it is redelivered."""
+    found = []
+    while (got := client.get(queue)) is not None:
+        found.append((got.body, got.redelivered))
+    return found
+
+
+def test_a_root_that_steps_down_gives_its_messages_to_the_next(cluster: Joined) -> None:
+    fill(cluster, b"1", b"2", b"3")
+    cluster.step_down("p1")
+    root = cluster.await_root()
+    assert root != "p1" and len(queue_at(cluster, "p1")) == 0
+    assert drain(cluster.client("p3")) == [(b"1", False), (b"2", False), (b"3", False)]
+
+
+def test_what_a_consumer_held_comes_again_and_says_so(cluster: Joined) -> None:
+    fill(cluster, b"1", b"2")
+    holder = cluster.client("p3")
+    holder.get("q", no_ack=False)
+    cluster.step_down("p1")
+    cluster.await_root()
+    assert sorted(drain(cluster.client("p2"))) == [(b"1", True), (b"2", False)]
+
+
+def test_every_queue_gets_its_own(cluster: Joined) -> None:
+    for name in ("a", "b", "c"):
+        fill(cluster, name.encode(), queue=name)
+    cluster.step_down("p1")
+    cluster.await_root()
+    client = cluster.client("p1")
+    assert [drain(client, name) for name in ("a", "b", "c")] == [[(name, False)] for name in (b"a", b"b", b"c")]
+
+
+def test_a_root_that_was_cut_off_gives_what_it_held_when_it_is_back(cluster: Joined) -> None:
+    fill(cluster, b"1")
+    cluster.cut("p1", "p2")
+    cluster.cut("p1", "p3")
+    cluster.tick(2_000)
+    assert cluster.root in ("p2", "p3")
+    assert drain(cluster.client(cluster.root)) == []
+    cluster.mend("p1", "p2")
+    cluster.mend("p1", "p3")
+    cluster.await_root()
+    cluster.tick(200)
+    assert drain(cluster.client("p3")) == [(b"1", False)]
+
+
+def test_what_a_root_had_not_said_it_has_when_it_died_goes_to_the_next(
+    cluster: Joined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(cluster, b"1", b"2")
+    monkeypatch.setattr(cluster["p1"].handover, "settled", lambda message: None)
+    cluster.step_down("p1")
+    new = cluster.await_root()
+    assert new != "p1" and len(queue_at(cluster, new)) == 2
+    monkeypatch.undo()
+    cluster.kill(new)
+    cluster.await_root()
+    cluster.tick(200)
+    assert sorted(body for body, _ in drain(cluster.client(cluster.root))) == [b"1", b"2"]
+
+
+def test_consumers_at_the_next_root_get_what_is_handed_over(cluster: Joined) -> None:
+    fill(cluster, b"1", b"2")
+    consumer = cluster.client("p3")
+    cluster.step_down("p1")
+    cluster.await_root()
+    consumer.consume("q")
+    assert consumer.bodies() == [b"1", b"2"]
+
+
+def test_messages_of_a_queue_that_is_deleted_meanwhile_are_gone(cluster: Joined) -> None:
+    fill(cluster, b"1")
+    books = cluster.broker("p1").books
+    cluster.cut("p1", "p2")
+    cluster.cut("p1", "p3")
+    cluster.tick(2_000)
+    cluster.client(cluster.root).call(QueueDelete(queue="q"), QueueDeleteOk)
+    cluster.mend("p1", "p2")
+    cluster.mend("p1", "p3")
+    cluster.await_root()
+    assert "q" not in cluster.broker("p1").vhosts["/"].queues
+    assert books.held_bytes == 0
+
+
+def test_more_than_goes_at_once_arrives_in_order(cluster: Joined) -> None:
+    bodies = [b"%04d" % number + bytes(60_000) for number in range(60)]
+    fill(cluster, *bodies)
+    cluster.step_down("p1")
+    cluster.await_root()
+    assert [body for body, _ in drain(cluster.client("p1"))] == bodies
