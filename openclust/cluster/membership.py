@@ -226,6 +226,7 @@ class Membership(Port):
         """The first word on a new link: the peer's own outbox is open, so it can answer."""
         if name in self._fresh:
             self._fresh.discard(name)
+            self.replica.speaks_anew(name)
             if name == self.root:
                 self._meet_root()
 

@@ -246,6 +246,12 @@ class Replica:
         if not self._cluster.send(best, Fetch(epoch=epoch, after=self.log.last)):
             self._give_up(f"there is no link to {best}, whose log it needs")
 
+    def speaks_anew(self, name: str) -> None:
+        """A peer's link to us is a new one: if it had answered, that is lost with the old one."""
+        fetching = self._fetching
+        if fetching is not None and fetching.voter == name:
+            self._cluster.send(name, Fetch(epoch=fetching.epoch, after=self.log.last))
+
     def fetch(self, peer: str, message: Fetch) -> None:
         """One that is to be root asks for what it lacks."""
         answer: Message

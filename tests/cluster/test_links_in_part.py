@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from openclust.wire.methods import QueueDeclare
 from tests.cluster.joined import Joined
 from tests.cluster.test_interest import subscribe
 
@@ -19,3 +22,21 @@ def test_a_message_for_a_secondary_that_is_not_linked_to_yet_harms_nobody() -> N
     cluster["p1"].link_up("s2", 131_072)
     cluster.client("s1").publish("", b"y", exchange="amq.fanout")
     assert [client.bodies() for client in inboxes.values()] == [[b"y"], [b"y"]]
+
+
+def test_a_log_that_is_lost_on_its_way_to_who_takes_over_is_asked_for_on_the_next_link(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Joined("p1", "p2", "p3")
+    cluster.hold("p1", "p2")
+    cluster.client("p1").send(QueueDeclare(queue="work"))
+    assert "work" in cluster.broker("p3").vhosts["/"].queues and "work" not in cluster.broker("p2").vhosts["/"].queues
+    with monkeypatch.context() as patched:
+        # p2 is the most senior that is left, and lacks what p3 holds: the answer goes down with the link.
+        patched.setattr(cluster["p3"].replica, "fetch", lambda peer, message: None)
+        cluster.kill("p1")
+        cluster.tick(1_000)
+        assert not cluster.root
+    cluster.redial("p3", "p2")
+    assert cluster.await_root(300) == "p2"
+    assert "work" in cluster.broker("p2").vhosts["/"].queues
