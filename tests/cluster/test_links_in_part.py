@@ -27,7 +27,7 @@ def test_a_message_for_a_secondary_that_is_not_linked_to_yet_harms_nobody() -> N
 def test_a_log_that_is_lost_on_its_way_to_who_takes_over_is_asked_for_on_the_next_link(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cluster = Joined("p1", "p2", "p3")
+    cluster = Joined("p1", "p2", "p3", "p4", "p5")
     cluster.hold("p1", "p2")
     cluster.client("p1").send(QueueDeclare(queue="work"))
     assert "work" in cluster.broker("p3").vhosts["/"].queues and "work" not in cluster.broker("p2").vhosts["/"].queues

@@ -112,7 +112,7 @@ class WatchingControl(Control):
     def _open_lane(self, connection: Connection, peer: str, lane: Lane) -> None:
         super()._open_lane(connection, peer, lane)
         channel = connection.channels[lane.number]
-        if isinstance(channel, RelayLane) and channel.reach & (Reach.PRIVATE | Reach.SHARED):
+        if type(channel) is RelayLane and channel.reach & (Reach.PRIVATE | Reach.SHARED):
             watched = WatchedLane(connection, self._cluster, peer, lane)
             watched.host, watched.ledger = self._host, self._ledger
             connection.channels[lane.number] = watched
