@@ -92,8 +92,9 @@ class Interests:
         self._broker = membership.broker
         self.own = Told()
         self.held: dict[str, Held] = {}
-        # The root's part: for each secondary, what the other secondaries want.
+        # The root's part: for each secondary, what the other secondaries want. Without a root, that of any primary.
         self._of_others: dict[str, Told] = {}
+        self._relay = ""
         self.repaired = 0
 
     # -- here
@@ -112,6 +113,18 @@ class Interests:
             if told.changed:
                 changed, told.changed = told.changed, {}
                 self._tell(peer, changed, of_others=True)
+        self._seek_relay()
+
+    def _seek_relay(self) -> None:
+        """Where a secondary does not reach the root, the primary that it relays through tells it what others want."""
+        cluster = self._cluster
+        if cluster.is_primary:
+            return
+        relay = "" if cluster.root_outbox() is not None else cluster.relaying_primary()
+        if relay != self._relay:
+            self._relay = relay
+            if relay:
+                cluster.send(relay, InterestLost(of_others=True))
 
     def _tell(self, peer: str, changed: dict[Item, bool], *, of_others: bool = False) -> None:
         items = list(changed.items())
@@ -122,8 +135,12 @@ class Interests:
             self._cluster.send(peer, Interest(added=added, removed=removed, of_others=of_others))
 
     def tell_all(self, peer: str, *, of_others: bool = False) -> None:
-        """Begin anew: the link is new, or something was lost."""
-        told = self._of_others.get(peer, Told()) if of_others else self.own
+        """Begin anew: the link is new, or something was lost, or a secondary has nobody else to ask."""
+        if of_others and peer not in self._of_others:
+            if self._cluster.is_secondary(peer):
+                self.serve_secondary(peer)
+            return
+        told = self._of_others[peer] if of_others else self.own
         items = list(told.counts)
         for at in range(0, len(items) or 1, ITEMS_A_MESSAGE):
             some = items[at : at + ITEMS_A_MESSAGE]

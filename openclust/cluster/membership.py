@@ -367,6 +367,7 @@ class Membership(Port):
         self.broker.note("info", f"{reign.root} is root of epoch {reign.epoch}")
         self.reign = reign
         self.broker.topology_changed()
+        self.interests.serve_secondaries(())
         if self.root_outbox() is not None:
             self._meet_root()
 

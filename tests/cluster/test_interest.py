@@ -366,6 +366,30 @@ def test_the_next_root_tells_the_secondaries_anew(wide: Joined) -> None:
     assert held(wide, "s2", OTHERS) == [("amq.topic", "a"), ("amq.topic", "b")]
 
 
+def test_without_a_root_a_primary_that_is_left_tells_the_secondaries_of_each_other(wide: Joined) -> None:
+    subscribe(wide.client("s1"), "amq.topic", "a")
+    wide.kill("p1")
+    wide.tick(2_000)
+    assert not wide["p2"].root and not wide["s2"].root
+    client = wide.client("s3")
+    subscribe(client, "amq.topic", "b")
+    assert held(wide, "s2", OTHERS) == [("amq.topic", "a"), ("amq.topic", "b")]
+    assert held(wide, "s3", OTHERS) == [("amq.topic", "a")]
+    wide.client("s2").publish("b", b"without a root", exchange="amq.topic")
+    assert client.bodies() == [b"without a root"]
+
+
+def test_who_told_the_secondaries_without_a_root_tells_no_more_when_another_is_root(wide: Joined) -> None:
+    wide.kill("p1")
+    wide.tick(2_000)
+    wide.start("p1")
+    root = wide.await_root()
+    subscribe(wide.client("s3"), "amq.topic", "b")
+    assert held(wide, "s2", OTHERS) == [("amq.topic", "b")]
+    tellers = [name for name in ("p1", "p2") if wide[name].interests._of_others]
+    assert tellers == [root]
+
+
 def test_what_the_root_told_of_others_is_checked_by_a_digest_too(wide: Joined) -> None:
     subscribe(wide.client("s1"), "amq.topic", "a")
     stray = item_of("/", "amq.topic", "stray", {})
