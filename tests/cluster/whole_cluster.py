@@ -6,6 +6,7 @@ import base64
 import contextlib
 import itertools
 import json
+import subprocess
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +15,6 @@ from typing import Any
 
 import pika
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
-from pika.exceptions import AMQPError
 
 from openclust.cli.local_cluster import HOST, LocalBroker, LocalCluster, plan_cluster
 
@@ -60,6 +60,8 @@ class WholeCluster(RunningCluster):
         self.plan = plan
         self.secondaries = {place.name: Primary(plan, place) for place in plan.secondaries}
         self._connections: dict[str, BlockingConnection] = {}
+        # Which of a broker's processes that is a connection to: pika does not see at once that one was killed.
+        self._processes: dict[str, subprocess.Popen[bytes] | None] = {}
         self._all: list[BlockingConnection] = []
         self._channels: list[BlockingChannel] = []
 
@@ -129,12 +131,9 @@ class WholeCluster(RunningCluster):
     def channel(self, broker: Primary) -> BlockingChannel:
         """A channel of the broker's shared connection, closed at the end of the test."""
         connection = self._connections.get(broker.name)
-        if connection is not None:
-            with contextlib.suppress(AMQPError):
-                # pika sees only here that the broker was killed.
-                connection.process_data_events(0)
-        if connection is None or connection.is_closed:
+        if connection is None or connection.is_closed or broker.process is not self._processes[broker.name]:
             connection = self._connections[broker.name] = self.connect(broker)
+            self._processes[broker.name] = broker.process
         channel = connection.channel()
         self._channels.append(channel)
         return channel
