@@ -269,6 +269,14 @@ class Broker:
                 connection.close(320, f"CONNECTION_FORCED - user '{before.name}' is deleted")
         self.topology_changed()
 
+    def take_charge(self) -> None:
+        """Shared queues are active here from now on: who uses one has its whole time of expiry to say so."""
+        for vhost in self.vhosts.values():
+            for queue in vhost.queues.values():
+                if queue.owner is None:
+                    queue.touch()
+        self.topology_changed()
+
     def topology_changed(self) -> None:
         """Routes may lead elsewhere now: forget those that are known."""
         for vhost in self.vhosts.values():

@@ -20,6 +20,7 @@ from openclust.cluster.distant import Distant
 from openclust.cluster.election import step
 from openclust.cluster.events import Effect, Event
 from openclust.cluster.forwarding import Forwarding
+from openclust.cluster.founding import Founding
 from openclust.cluster.handover import Handover
 from openclust.cluster.hello import Hello
 from openclust.cluster.interest import Interests
@@ -89,6 +90,7 @@ class Membership(Port):
         self.placing = Placing(hello.name, hello.cluster_key, redirect or Redirect())
         self.admission = Admission(secret, lambda: self.hello, lambda: self.primaries)
         self.control_room = Control(self)
+        self.founding = Founding(self)
         self.replica = Replica(self, entries_max=bounds.log_entries_max, state_bytes_max=bounds.state_bytes_max)
         self.asking = Asking(self, wait_ms=bounds.root_wait_ms)
         self.interests = Interests(self)
@@ -145,6 +147,7 @@ class Membership(Port):
     def admit(self, connection: Connection, response: bytes) -> User:
         """The user that a peer is from now on; ConnectionError names what is wrong with it."""
         hello = self.admission.admit(connection, response)
+        self.founding.met(hello.uuid)
         self._fresh.add(hello.name)
         if hello.role == "secondary" and self.is_primary:
             self._want_peer(hello.name, hello.peer)
@@ -237,11 +240,6 @@ class Membership(Port):
         self.primaries = tuple(sorted(message.primaries))
         self.heartbeat_ms = self.watch.heartbeat_ms = message.heartbeat_ms
         self.want_primaries(message.primaries)
-
-    def learn_uuid(self, uuid: str) -> None:
-        """The cluster's own name, made up by its first root: another cluster of the same key has another."""
-        if uuid and uuid != self.hello.uuid:
-            self.hello = msgspec.structs.replace(self.hello, uuid=uuid)
 
     # -- turns and time
 
@@ -345,7 +343,7 @@ class Membership(Port):
     def _begin_reign(self, epoch: int) -> None:
         self.reign = Reign(epoch, self.name)
         self.is_root = True
-        self.broker.topology_changed()
+        self.broker.take_charge()
         self.handover.stop()
         self.replica.begin_reign(epoch)
         linked = [name for name, outbox in self.outboxes.items() if outbox.is_up]
