@@ -29,6 +29,7 @@ def test_a_queue_that_nobody_comes_back_to_expires_at_the_new_root() -> None:
     client = cluster.client("p1")
     client.queue("q", **{"x-expires": 3_000})
     client.consume("q")
+    cluster.tick(5_000)
     cluster.kill("p1")
     cluster.await_root()
     assert shared_queues(cluster, "p2") == ["q"]
