@@ -219,7 +219,7 @@ def perform_message(channel: Channel, route: Route, header: bytes, body: bytes, 
     broker = channel.broker
     if not route.queues and not route.forward and route.mandatory:
         return_message(channel, route, header, body)
-    accepted = fan_out(route, header, body, broker.dirty, properties)
+    accepted = not route.queues or fan_out(route, header, body, broker.dirty, properties)
     broker.published += 1
     broker.turn_bytes += (len(body) + 200) * len(route.queues)
     if route.forward:

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from openclust.broker.channel import Channel
 from openclust.broker.message import Message
+from openclust.broker.routing import Route
 
 if TYPE_CHECKING:
     from openclust.broker.connection import Connection
+    from openclust.broker.queue import Queue
     from openclust.cluster.source import Source
 
 
 class DeliveryLane(Channel):
     """A delivery comes as a publish; `mandatory` says that it is redelivered. `source` is None where nobody waits."""
 
-    __slots__ = ("_arguments", "_redelivered", "_suffix", "count", "source")
+    __slots__ = ("_arguments", "_redelivered", "_route", "count", "source")
 
     def __init__(self, connection: Connection, number: int, source: Source | None) -> None:
         super().__init__(connection, number)
         self.source = source
         self.count = 0
         self._arguments = b""
-        self._suffix = b""
+        # Nobody here asks a delivery where it was published to, but for the bytes of it.
+        self._route = Route("", "", () if source is None else (cast("Queue", source),))
         self._redelivered = 0
 
     def publish(self, arguments: bytes, header: bytes, body: bytes) -> None:
@@ -30,11 +33,13 @@ class DeliveryLane(Channel):
         if arguments != self._arguments:
             self._arguments = arguments
             # A ticket goes before exchange and routing key, and the bits behind; a delivery has them between others.
-            self._suffix = b"\0%b\xce" % arguments[2:-1]
+            self._route.suffix = b"\0%b\xce" % arguments[2:-1]
             self._redelivered = arguments[-1] & 1
-        if self.source is not None:
-            # Nobody here asks a delivery where it was published to, but for the bytes of it.
-            self.source.arrived(Message("", "", header, body, self._suffix), self.count, self._redelivered)
+        source = self.source
+        if source is None:
+            return
+        if self._redelivered or not source.pass_straight(self._route, header, body, self.count):
+            source.arrived(Message("", "", header, body, self._route.suffix), self.count, self._redelivered)
 
     def release(self) -> None:
         """What was delivered has its own way back."""

@@ -89,7 +89,7 @@ class Forwarding:
                 self._send(outbox, letter, self._reach)
             elif not self._wait(letter):
                 return
-        if channel is not None and self._is_choked():
+        if channel is not None and self._is_choked(outbox):
             self._hold(channel.connection)
 
     # -- to the root
@@ -202,13 +202,14 @@ class Forwarding:
 
     # -- publishers wait
 
-    def _is_choked(self) -> bool:
-        if self._cluster.is_root:
+    def _is_choked(self, outbox: Outbox | None) -> bool:
+        """Whether the root takes nothing more now; `outbox` is the way to it."""
+        cluster = self._cluster
+        if cluster.is_root:
             return False
-        outbox = self._cluster.root_outbox()
-        if outbox is None or outbox.is_full or self._cluster.root in self._cluster.pressed:
+        if outbox is None or outbox.size + outbox.waiting_bytes > outbox.bytes_max:
             return True
-        return self._sent_bytes > self._bytes_max
+        return self._sent_bytes > self._bytes_max or (bool(cluster.pressed) and cluster.root in cluster.pressed)
 
     def _hold(self, connection: Connection) -> None:
         if connection.state is not State.OPEN or connection.hold:
@@ -220,7 +221,7 @@ class Forwarding:
 
     def flush(self) -> None:
         """Let publishers go on, if they may."""
-        if self._held and not self._is_choked():
+        if self._held and not self._is_choked(self._cluster.root_outbox()):
             held, self._held = self._held, {}
             for connection in held:
                 self._let_go(connection)

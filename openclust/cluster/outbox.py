@@ -105,7 +105,11 @@ class Outbox:
 
     def relay(self, data: bytes) -> None:
         """A message that must not be dropped; the link is up."""
-        self.add(data)
+        # As `add` does it: this is the way of every message.
+        if not self.frames:
+            self.dirty.append(self)
+        self.frames.append(data)
+        self.size += len(data)
         self.relayed += 1
 
     def relay_transient(self, data: bytes) -> None:

@@ -25,7 +25,7 @@ from openclust.cluster.messages import Lane, Settled, heard, said
 from openclust.cluster.outbox import HANDOVER_LANE
 from openclust.wire.codec import decode_method
 from openclust.wire.errors import RESOURCE_ERROR, AmqpError, ChannelError
-from openclust.wire.frames import ENVELOPE, FRAME_METHOD, content_frames
+from openclust.wire.frames import ENVELOPE, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, FRAME_OVERHEAD, content_frames
 from openclust.wire.methods import BasicPublish
 from openclust.wire.properties import HEADERS, decode_properties
 
@@ -85,10 +85,21 @@ def publish_frame(lane: int, suffix: bytes, *, redelivered: bool = False) -> byt
     return b"%b%b\xce" % (ENVELOPE.pack(FRAME_METHOD, lane, len(payload)), payload)
 
 
+@lru_cache(maxsize=SHAPES_MAX)
+def _beginning(lane: int, suffix: bytes, header_size: int) -> bytes:
+    """Of a message on that channel, all before its content header."""
+    return publish_frame(lane, suffix) + ENVELOPE.pack(FRAME_HEADER, lane, header_size)
+
+
 def frames(lane: int, frame_max: int, message: Message, *, redelivered: bool = False) -> bytes:
     """A message as basic.publish on that channel."""
+    header, body = message.header, message.body
+    size = len(body)
+    if 0 < size <= frame_max - FRAME_OVERHEAD and not redelivered:
+        beginning = _beginning(lane, message.suffix, len(header))
+        return b"%b%b\xce%b%b\xce" % (beginning, header, ENVELOPE.pack(FRAME_BODY, lane, size), body)
     method = publish_frame(lane, message.suffix, redelivered=redelivered)
-    return method + content_frames(lane, message.header, message.body, frame_max)
+    return method + content_frames(lane, header, body, frame_max)
 
 
 class Spread:

@@ -6,12 +6,15 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from openclust.broker.backlog import Entry
+from openclust.broker.fanout import fan_out
 from openclust.broker.message import Message
 from openclust.broker.queue_args import NO_ARGS, QueueArgs
 from openclust.cluster.messages import Cancel, Settle, Taken
+from openclust.wire.frames import FRAME_OVERHEAD
 
 if TYPE_CHECKING:
     from openclust.broker.consumer import Consumer
+    from openclust.broker.routing import Route
     from openclust.broker.vhost import VirtualHost
     from openclust.cluster.distant import Distant
     from openclust.cluster.messages import Message as Word
@@ -37,7 +40,7 @@ class Nowhere:
     __slots__ = ("is_alive", "name", "settings", "vhost")
 
     auto_delete = False
-    direct = None
+    direct: Consumer | None = None
 
     def __init__(self, vhost: VirtualHost, name: str) -> None:
         self.vhost = vhost
@@ -71,6 +74,7 @@ class Source(Nowhere):
         "buffer",
         "consumer",
         "credit",
+        "direct",
         "distant",
         "no_ack",
         "number",
@@ -87,6 +91,7 @@ class Source(Nowhere):
         self.consumer = consumer
         self.no_ack = consumer is not None and consumer.no_ack
         self.credit = 0
+        self.direct: Consumer | None = None
         self.buffer: deque[Entry] = deque()
         self._acked: list[int] = []
         self._returned: list[int] = []
@@ -97,6 +102,24 @@ class Source(Nowhere):
         self._is_dirty = False
 
     # -- from the root
+
+    def pass_straight(self, route: Route, header: bytes, body: bytes, number: int) -> bool:
+        """A delivery: if nobody is to acknowledge it, and nothing waits before it, its bytes go to the client now.
+
+        The route has this queue and no other. False where `arrived` is to take it.
+        """
+        consumer = self.consumer
+        if consumer is None or not self.no_ack or self.buffer or self.run.is_over or not consumer.can_take():
+            return False
+        self.direct = consumer
+        channel = consumer.channel
+        fan_out(route, header, body, channel.broker.dirty)
+        channel.connection.count_out(len(header) + len(body) + 2 * FRAME_OVERHEAD)
+        self._taken = number
+        self._charge = charge = self._charge + len(body) + MESSAGE_CHARGE
+        if charge >= TELL_BYTES:
+            self._touch()
+        return True
 
     def arrived(self, message: Message, number: int, deliveries: int) -> None:
         """A delivery: to the client, or aside until it takes more."""
