@@ -151,6 +151,17 @@ class Counts(msgspec.Struct, frozen=True):
     consumers: int
 
 
+def unconditional(change: Change) -> Change:
+    """As other brokers are to perform it: whether it may be made is decided once."""
+    match change:
+        case DeleteQueue():
+            return msgspec.structs.replace(change, if_unused=False, if_empty=False)
+        case DeleteExchange():
+            return msgspec.structs.replace(change, if_unused=False)
+        case _:
+            return change
+
+
 def perform(broker: Broker, change: Change) -> Any:
     """Make the change here and now; raises ChannelError where it cannot be made."""
     match change:

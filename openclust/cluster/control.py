@@ -16,6 +16,7 @@ from openclust.cluster.messages import (
     Cancelled,
     Enlist,
     Fetch,
+    Founded,
     Held,
     Interest,
     InterestDigest,
@@ -144,6 +145,8 @@ class Control:
                 cluster.welcomed(message)
             case Presence():
                 cluster.presences.heard(peer, message)
+            case Founded():
+                cluster.founding.told(peer, message)
             case RosterTold():
                 cluster.presences.told(peer, message)
             case _:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, assert_never
 
-import msgspec
-
 from openclust.cluster import events
 from openclust.cluster.admission import Admission, login
 from openclust.cluster.asking import Asking

@@ -80,6 +80,12 @@ class Held(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     position: Position
 
 
+class Founded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The root tells the cluster's own name, which is sure to stay."""
+
+    uuid: str
+
+
 class Fetch(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """A root to be, to the voter that holds most: give me what comes after this."""
 
@@ -287,6 +293,7 @@ Message: TypeAlias = (
     | Append
     | Snapshot
     | Held
+    | Founded
     | Fetch
     | Ask
     | Answer

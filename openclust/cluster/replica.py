@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from openclust.broker.change_codec import decode_change, encode_change
-from openclust.broker.changes import Change, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, holds, perform
+from openclust.broker.changes import Change, DeclareExchange, DeclareQueue, holds, perform, unconditional
 from openclust.broker.cluster_port import Done
 from openclust.broker.limits import Limits
 from openclust.cluster.events import Appended, CaughtUp, StepDown
@@ -95,9 +95,9 @@ class Replica:
         """Be root: followers come by themselves."""
         self._followers.clear()
         self._fetching = None
-        self._cluster.learn_uuid(self._cluster.hello.uuid or self._broker.unguessable())
         self._measure()
-        self._append(epoch, "opening", self._cluster.hello.uuid.encode())
+        self._append(epoch, "opening", self._cluster.founding.begin_reign())
+        self._cluster.founding.opened(self.log.last)
 
     def end_reign(self) -> None:
         """Be root no more: who still waits asks the next one."""
@@ -114,7 +114,7 @@ class Replica:
             # One that the change under way brings with it: after it, in the log too.
             self._after.append(change)
             return
-        change, wanted = _unconditional(change), change
+        change, wanted = unconditional(change), change
         is_new = not holds(self._broker, wanted)
         if is_new and isinstance(change, DeclareQueue | DeclareExchange) and self._is_full():
             limit = self._state_bytes_max // 1_048_576
@@ -193,6 +193,7 @@ class Replica:
             # It holds all up to there: what it said of that may have been lost with its link.
             self._followers[peer] = _Follower(at, at)
             self._settle()
+        self._cluster.founding.tell(peer)
         self.flush()
 
     def _lacks(self, at: Position) -> bool:
@@ -216,6 +217,7 @@ class Replica:
 
     def flush(self) -> None:
         """Feed the followers."""
+        self._cluster.founding.look()
         for name, follower in self._followers.items():
             while follower.sent != self.log.last:
                 entries = self.log.tail(follower.sent, APPEND_ENTRIES_MAX)
@@ -324,7 +326,7 @@ class Replica:
         finally:
             self._be_bounded()
         self.log.restart(message.position)
-        self._cluster.learn_uuid(message.uuid)
+        self._cluster.founding.uuid = message.uuid or self._cluster.founding.uuid
         self._advanced(peer, message.epoch)
 
     def _expects(self, peer: str, epoch: int) -> bool:
@@ -336,7 +338,7 @@ class Replica:
 
     def _apply(self, entry: Entry) -> None:
         if entry.kind == "opening":
-            self._cluster.learn_uuid(entry.body.decode())
+            self._cluster.founding.uuid = entry.body.decode()
             return
         try:
             perform(self._broker, decode_change(entry.body))
@@ -379,7 +381,7 @@ class Replica:
             self._snapshot_at = self.log.last
             self._snapshot_changes = [encode_change(each) for each in shared_state(self._broker)]
         return Snapshot(
-            epoch=epoch, position=self.log.last, changes=self._snapshot_changes, uuid=self._cluster.hello.uuid
+            epoch=epoch, position=self.log.last, changes=self._snapshot_changes, uuid=self._cluster.founding.uuid
         )
 
     def _measure(self) -> None:
@@ -390,14 +392,3 @@ class Replica:
             # Deleted things were only ever added to the sum.
             self._measure()
         return self._state_bytes > self._state_bytes_max
-
-
-def _unconditional(change: Change) -> Change:
-    """As others are to perform it: whether it may be made is decided once, by the root."""
-    match change:
-        case DeleteQueue():
-            return msgspec.structs.replace(change, if_unused=False, if_empty=False)
-        case DeleteExchange():
-            return msgspec.structs.replace(change, if_unused=False)
-        case _:
-            return change

@@ -51,6 +51,7 @@ class Member:
         self._loop = server.loop
         self._votes = Votes(config.cluster.data_dir)
         self._identity = Identity(config.cluster.data_dir)
+        self._uuid = self._identity.uuid
         self.membership = self._membership(config)
         self.membership.client_addresses = {name: each.client for name, each in config.cluster.primaries.items()}
         self.rates = Rates(self.membership)
@@ -147,8 +148,11 @@ class Member:
     # -- turns and time
 
     def send(self) -> None:
-        """Send what is to be sent."""
+        """Send what is to be sent. The cluster's own name is on disk before others can hear that it is known here."""
         membership = self.membership
+        if membership.hello.uuid != self._uuid:
+            self._uuid = membership.hello.uuid
+            self._identity.save(self._uuid)
         if membership.peers_changed:
             self._sync_links()
         while outboxes := self._server.node.outboxes():

@@ -1,4 +1,4 @@
-"""Brokers that are linked one way, or not yet, or no more: what the links of a cluster go through while they are made."""
+"""Brokers that are linked one way, or not yet, or no more: what links go through while they are made."""
 
 from __future__ import annotations
 
