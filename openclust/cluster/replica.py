@@ -132,11 +132,13 @@ class Replica:
             return
         finally:
             after, self._after = self._after, None
+        epoch, last = self._cluster.epoch, self.log.last
+        position = Position(epoch, last.sequence + 1) if is_new else last
+        # Before it is in the log: when the election hears of that, it may find that this broker is root no more.
+        self._waiting.append(_Waiting(None if for_other else wanted, position, done, result, self._broker.now_ms))
         if is_new:
             self._state_bytes += len(body)
-            self._append(self._cluster.epoch, "change", body)
-        again = None if for_other else wanted
-        self._waiting.append(_Waiting(again, self.log.last, done, result, self._broker.now_ms))
+            self._append(epoch, "change", body)
         for each in after:
             self._broker.define(each)
         self._settle()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclust.wire.methods import QueueDeclare
+from openclust.wire.methods import QueueDeclare, QueueDeclareOk
 from tests.cluster.joined import Joined
 from tests.cluster.test_interest import subscribe
 
@@ -40,3 +40,22 @@ def test_a_log_that_is_lost_on_its_way_to_who_takes_over_is_asked_for_on_the_nex
     cluster.redial("p3", "p2")
     assert cluster.await_root(300) == "p2"
     assert "work" in cluster.broker("p2").vhosts["/"].queues
+
+
+def test_a_change_asked_of_a_root_whose_lease_has_run_out_unnoticed_is_made_by_the_next_root() -> None:
+    cluster = Joined("p1", "p2", "p3")
+    client = cluster.client("p1")
+    pairs = [pair for other in ("p2", "p3") for pair in (("p1", other), (other, "p1"))]
+    for pair in pairs:
+        cluster.hold(*pair)
+    # It has stood still, and the first that it does is what the application asks.
+    cluster.now_ms += 1_000
+    cluster.broker("p1").now_ms = cluster.now_ms
+    client.send(QueueDeclare(queue="work"))
+    assert not cluster["p1"].is_root
+    for pair in pairs:
+        cluster.let_go(*pair)
+    cluster.await_root()
+    cluster.tick()
+    client.reply(1, QueueDeclareOk)
+    assert all("work" in cluster.broker(name).vhosts["/"].queues for name in cluster.members)
