@@ -123,10 +123,10 @@ class WholeCluster(RunningCluster):
         self._all.append(connection)
         return connection
 
-    def connect_like(self, channel: BlockingChannel) -> BlockingConnection:
+    def connect_like(self, channel: BlockingChannel, **parameters: Any) -> BlockingConnection:
         """Another connection to the broker of a shared one's channel."""
         name = next(name for name, each in self._connections.items() if each is channel.connection)
-        return self.connect(self.brokers[name])
+        return self.connect(self.brokers[name], **parameters)
 
     def channel(self, broker: Primary) -> BlockingChannel:
         """A channel of the broker's shared connection, closed at the end of the test."""
