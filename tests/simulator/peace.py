@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from functools import partial
 
 from openclust.broker.changes import DeleteExchange, DeleteQueue
 from openclust.cluster.interest import OTHERS, Item, item_of
@@ -12,8 +13,7 @@ from tests.simulator.nodes import Nodes
 from tests.simulator.workload import BUILT_IN, KEYS, Publisher, Subscriber
 from tests.support.invariants import check
 
-QUIET_US = 2_500_000
-"""Digests of meta-bindings are told every two seconds."""
+QUIET_US = 300_000
 
 
 def settle(world: Nodes) -> int:
@@ -35,7 +35,11 @@ def look_at_all(world: Nodes, answer_us: int) -> None:
 
     if not is_answered() and not world.run(until_us=world.now_us + answer_us, stop=is_answered):
         raise Violation("not all is answered, though there is a root and nothing fails")
-    world.run(until_us=world.now_us + QUIET_US)
+    for _ in range(2):
+        # What a digest repairs, the root tells the others.
+        for host in world.brokers.values():
+            world.give(host, host.life, partial(_tell_digests, host))
+        world.run(until_us=world.now_us + QUIET_US)
     if world.root() != root or world.reign_of(world.brokers[root]) != reign:
         raise Violation(f"{root} does not stay root of all, though all is well")
     hosts = list(world.brokers.values())
@@ -47,6 +51,10 @@ def look_at_all(world: Nodes, answer_us: int) -> None:
         world.check_state(host)
         _look_at(host)
         _look_at_interests(world, host, wanted)
+
+
+def _tell_digests(host: Host, now_ms: int) -> None:
+    host.running.membership.tell_digests()
 
 
 def _look_at(host: Host) -> None:

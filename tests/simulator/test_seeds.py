@@ -10,7 +10,7 @@ import pytest
 from tests.simulator.run import run
 
 SEEDS = 40
-NEW_SEEDS_S = 25.0
+NEW_SEEDS_S = 40.0
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 10))
