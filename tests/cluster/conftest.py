@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from .whole_cluster import STEADY, Place, WholeCluster, place, whole_cluster
+from .whole_cluster import STEADY, TROUBLE, Place, WholeCluster, place, whole_cluster
 
 
 @pytest.fixture(scope="session")
 def lasting_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WholeCluster]:
     with whole_cluster(tmp_path_factory.mktemp("cluster"), *STEADY) as running:
         yield running
+        running.check_definitions()
+        running.check_logs(*TROUBLE)
 
 
 @pytest.fixture

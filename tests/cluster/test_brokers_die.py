@@ -16,7 +16,7 @@ from pika.exceptions import ChannelClosedByBroker
 from ..clients.deadline import eventually
 from ..clients.pika_client import Received, bodies, channel_closed, consume, depth, publish, unique
 from .running_cluster import Primary
-from .whole_cluster import WholeCluster, letters, pump, settle, wait_until_wanted, whole_cluster
+from .whole_cluster import FAULT, WholeCluster, letters, pump, settle, wait_until_wanted, whole_cluster
 
 pytestmark = pytest.mark.sockets
 
@@ -41,7 +41,10 @@ def whole(patient_cluster: WholeCluster) -> Iterator[WholeCluster]:
     """All its brokers run when a test begins."""
     patient_cluster.restart()
     yield patient_cluster
+    patient_cluster.restart()
     patient_cluster.forget_channels()
+    patient_cluster.check_definitions()
+    patient_cluster.check_logs(FAULT)
 
 
 @pytest.fixture
@@ -49,7 +52,10 @@ def impatient(impatient_cluster: WholeCluster) -> Iterator[WholeCluster]:
     """One in which shared work waits for a root only a little."""
     impatient_cluster.restart()
     yield impatient_cluster
+    impatient_cluster.restart()
     impatient_cluster.forget_channels()
+    impatient_cluster.check_definitions()
+    impatient_cluster.check_logs(FAULT)
 
 
 def subscribe(

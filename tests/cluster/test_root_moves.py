@@ -18,7 +18,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from ..clients.deadline import eventually
 from ..clients.pika_client import bodies, consume, depth, publish, unique
 from .running_cluster import Primary
-from .whole_cluster import WholeCluster, pump, settle, whole_cluster
+from .whole_cluster import FAULT, WholeCluster, pump, settle, whole_cluster
 
 pytestmark = pytest.mark.sockets
 
@@ -40,6 +40,8 @@ def whole(moving_cluster: WholeCluster) -> Iterator[WholeCluster]:
     moving_cluster.wait_until_whole()
     yield moving_cluster
     moving_cluster.forget_channels()
+    moving_cluster.check_definitions()
+    moving_cluster.check_logs(FAULT)
 
 
 def step_down(whole: WholeCluster) -> Primary:

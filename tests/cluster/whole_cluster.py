@@ -30,6 +30,10 @@ EVERY_PLACE = tuple(itertools.product(ROLES, repeat=3))
 
 PROBE = b"probe"
 
+FAULT = " ERROR "
+TROUBLE = (FAULT, "link lost", "meta-bindings differ")
+"""What no log of a cluster says that was left alone, whatever its clients did."""
+
 STAY = ("redirect.mode=off", "redirect.rebalance=false")
 """Clients stay where they connect: a test chooses its brokers."""
 STEADY = ("cluster.heartbeat_ms=500",)
@@ -164,6 +168,33 @@ class WholeCluster(RunningCluster):
         with urllib.request.urlopen(request, timeout=WAIT_S) as response:
             text = response.read()
         return json.loads(text) if text else None
+
+    def definitions(self, broker: Primary) -> dict[str, list[Any]]:
+        """What a broker lists of what all brokers share."""
+
+        def key(row: dict[str, Any]) -> str:
+            return json.dumps({name: row.get(name) for name in ("vhost", "name", "type", "durable", "arguments")})
+
+        queues = [each for each in self.api(broker, "GET", "queues") if not each["exclusive"]]
+        rows = {kind: self.api(broker, "GET", kind) for kind in ("exchanges", "policies", "vhosts", "users")}
+        return {kind: sorted(map(key, found)) for kind, found in {**rows, "queues": queues}.items()}
+
+    def check_definitions(self) -> None:
+        """All brokers that run have the same."""
+
+        def differing() -> list[str]:
+            found = {each.name: self.definitions(each) for each in self.running()}
+            root = found[self.root().name]
+            return [f"{name} differs in {kind}" for name in found for kind in root if found[name][kind] != root[kind]]
+
+        eventually(lambda: not differing())
+
+    def check_logs(self, *signs: str) -> None:
+        """No broker has told of such trouble."""
+        logs = {name: each.log.read_text(errors="replace") for name, each in self.brokers.items()}
+        lines = [f"{name}: {line}" for name, text in logs.items() for line in text.splitlines()]
+        troubles = [line for line in lines if any(sign in line for sign in signs)]
+        assert not troubles, "\n".join(troubles[:20])
 
     def logs(self) -> str:
         """The ends of all logs, for a failure."""
