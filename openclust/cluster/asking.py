@@ -11,6 +11,7 @@ from openclust.broker.changes import Counts
 from openclust.broker.cluster_port import Done
 from openclust.broker.declaring import counted
 from openclust.broker.queue import Queue
+from openclust.cluster.hidden import shared_queue
 from openclust.cluster.messages import (
     Answer,
     Ask,
@@ -147,7 +148,7 @@ class Asking:
             case Purge() | Inspect():
                 pass
         try:
-            queue = self._broker.vhost(heard(question.vhost)).queue(heard(question.queue))
+            queue = shared_queue(self._broker, heard(question.vhost), heard(question.queue))
         except AmqpError as error:
             reply(failed(number, error))
             return

@@ -128,6 +128,9 @@ class Port:
     def wanted(self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int) -> None:
         if not self.is_alone:
             self.interests.wanted(vhost, exchange, routing_key, arguments, count)
+            if not exchange and count < 0:
+                # The default exchange's: a private queue is gone.
+                self.replica.hidden.gone(vhost, routing_key)
 
     def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
         self.interests.exchange_made(vhost, exchange)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from openclust.broker.backlog import Entry
 from openclust.broker.consuming import demand_exclusive, fetched_header
+from openclust.cluster.hidden import shared_queue
 from openclust.cluster.messages import Answer, Cancelled, Consume, Fetched, Get, Lane, Settle, heard, said
 from openclust.cluster.outbox import CONTROL_CHANNEL, LANE_MAX, SOURCE_LANE_MIN
 from openclust.cluster.proxy import Proxy
@@ -62,7 +63,7 @@ class Proxies:
 
     def ask(self, peer: str, question: Consume | Get, number: int) -> Answer:
         """Consume or fetch for a broker; AmqpError where that cannot be."""
-        queue = self._cluster.broker.vhost(heard(question.vhost)).queue(heard(question.queue))
+        queue = shared_queue(self._cluster.broker, heard(question.vhost), heard(question.queue))
         if isinstance(question, Get):
             return self._fetch(self._customer(peer), queue, question, number)
         if peer == self._cluster.name:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from openclust.broker.change_codec import decode_change, encode_change
-from openclust.broker.changes import Change, DeclareExchange, DeclareQueue, holds, perform, unconditional
+from openclust.broker.changes import Change, DeclareExchange, DeclareQueue, holds, unconditional
 from openclust.broker.cluster_port import Done
 from openclust.broker.limits import Limits
 from openclust.cluster.events import Appended, CaughtUp, StepDown
+from openclust.cluster.hidden import Hidden
 from openclust.cluster.log import Entry, Log
 from openclust.cluster.messages import Append, Enlist, Fetch, Held, Message, Snapshot
 from openclust.cluster.state import reconcile, shared_state
@@ -72,6 +73,7 @@ class Replica:
         self._cluster = membership
         self._broker = membership.broker
         self.log = Log(entries_max=entries_max, bytes_max=TAIL_BYTES_MAX)
+        self.hidden = Hidden(self._broker)
         self.diverged = 0
         self._followers: dict[str, _Follower] = {}
         self._waiting: deque[_Waiting] = deque()
@@ -123,7 +125,7 @@ class Replica:
         self._after = []
         try:
             body = encode_change(change)
-            result = perform(self._broker, wanted)
+            result = self.hidden.decide(wanted)
         except ValueError as error:
             done(ChannelError(PRECONDITION_FAILED, str(error)))
             return
@@ -316,15 +318,14 @@ class Replica:
 
     def _overlaps(self, message: Append) -> bool:
         """Whether the entries go on from here, though they begin before."""
-        last = self.log.last
-        return any(each.position == last for each in message.entries)
+        return any(each.position == self.log.last for each in message.entries)
 
     def snapshot(self, peer: str, message: Snapshot) -> None:
         if not self._expects(peer, message.epoch):
             return
         self._be_unbounded()
         try:
-            reconcile(self._broker, [decode_change(each) for each in message.changes])
+            reconcile(self._broker, self.hidden.restart(decode_change(each) for each in message.changes))
         finally:
             self._be_bounded()
         self.log.restart(message.position)
@@ -343,7 +344,7 @@ class Replica:
             self._cluster.founding.uuid = entry.body.decode()
             return
         try:
-            perform(self._broker, decode_change(entry.body))
+            self.hidden.follow(decode_change(entry.body))
         except (AmqpError, ValueError) as error:
             # The root has made it: this broker differs from it, until the snapshot that it asks for.
             self.diverged += 1
@@ -377,17 +378,20 @@ class Replica:
 
     # -- state
 
+    def _state(self) -> list[Change]:
+        return shared_state(self._broker) + self.hidden.changes()
+
     def _snapshot(self, epoch: int) -> Snapshot:
         if self._snapshot_at != self.log.last or not self._snapshot_changes:
             # Kept for the next who comes: it takes a second for 200,000 definitions.
             self._snapshot_at = self.log.last
-            self._snapshot_changes = [encode_change(each) for each in shared_state(self._broker)]
+            self._snapshot_changes = [encode_change(each) for each in self._state()]
         return Snapshot(
             epoch=epoch, position=self.log.last, changes=self._snapshot_changes, uuid=self._cluster.founding.uuid
         )
 
     def _measure(self) -> None:
-        self._state_bytes = sum(len(encode_change(each)) for each in shared_state(self._broker))
+        self._state_bytes = sum(len(encode_change(each)) for each in self._state())
 
     def _is_full(self) -> bool:
         if self._state_bytes > self._state_bytes_max:

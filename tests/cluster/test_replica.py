@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from openclust.broker.changes import DeclareExchange, DeclareQueue
+from openclust.broker.changes import Change, DeclareExchange, DeclareQueue
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.log import Entry
 from openclust.cluster.messages import Append, Enlist, Fetch, Message, Snapshot
 from openclust.cluster.state import digest, shared_state
 from openclust.cluster.status import Position
 from openclust.cluster.view import Role
+from openclust.wire.errors import ChannelError
 from openclust.wire.methods import QueueDeclare, QueueDeclareOk, QueueDelete, QueueDeleteOk
 from tests.cluster.joined import HEARTBEAT_MS, Application, Joined
 
@@ -326,14 +327,19 @@ def test_a_change_that_was_not_committed_is_asked_of_the_next_root(cluster: Join
 def test_a_follower_that_cannot_make_a_change_counts_it_and_asks_for_everything(
     cluster: Joined, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    private = cluster.client("p3")
-    private.queue("mine", exclusive=True)
+    hidden = cluster["p3"].replica.hidden
+    follow = hidden.follow
+
+    def fail(change: Change) -> None:
+        monkeypatch.setattr(hidden, "follow", follow)
+        raise ChannelError(506, "no memory for it")
+
+    monkeypatch.setattr(hidden, "follow", fail)
     sent = tap(monkeypatch, cluster, "p3")
-    cluster.client("p1").queue("mine")
+    cluster.client("p1").queue("work")
     assert cluster["p3"].replica.diverged == 1
-    assert ("p1", Enlist(position=Position())) in sent
-    cluster.client("p1").queue("other")
-    assert has(cluster, "p3", "other"), "and goes on"
+    assert sent.count(("p1", Enlist(position=Position()))) == 1
+    assert has(cluster, "p3", "work") and len(fingerprints(cluster)) == len(positions(cluster)) == 1
 
 
 def test_private_queues_here_leave_room_for_what_the_root_has_granted() -> None:

@@ -1,0 +1,117 @@
+"""Shared queues that are not here because a private queue of the same name is: they come when that one goes.
+
+Private queues are no definitions, so nobody but their own broker knows of them, and nobody asks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from openclust.broker.changes import Bind, Change, DeclareQueue, DeleteQueue, DeleteVhost, Unbind, perform
+from openclust.wire.errors import RESOURCE_LOCKED, AmqpError, ChannelError
+
+if TYPE_CHECKING:
+    from openclust.broker.broker import Broker
+    from openclust.broker.queue import Queue
+
+OfQueue: TypeAlias = DeclareQueue | DeleteQueue | Bind | Unbind
+
+
+class Hidden:
+    """Make changes by `decide`, as root, or by `follow`; tell `gone` of every private queue that goes."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._kept: dict[tuple[str, str], list[Change]] = {}
+
+    def decide(self, change: Change) -> Any:
+        """Make a change as root; raises what stands against it."""
+        if self._hides(change):
+            assert isinstance(change, OfQueue), "only what is about a queue is hidden"
+            raise _in_the_way(change.vhost, _name(change))
+        return self._perform(change)
+
+    def follow(self, change: Change) -> None:
+        """Make a change that holds in the cluster, now or when it is hidden no more."""
+        if self._hides(change):
+            self._keep(change)
+        else:
+            self._perform(change)
+
+    def _perform(self, change: Change) -> Any:
+        if isinstance(change, DeleteVhost):
+            # Nothing in it is to come, when its private queues go.
+            for key in [key for key in self._kept if key[0] == change.vhost]:
+                del self._kept[key]
+        return perform(self._broker, change)
+
+    def _hides(self, change: Change) -> bool:
+        """Whether the change is about a shared queue whose name a private one has here."""
+        if not isinstance(change, OfQueue) or (isinstance(change, Bind | Unbind) and change.to_exchange):
+            return False
+        vhost = self._broker.vhosts.get(change.vhost)
+        queue = None if vhost is None else vhost.queues.get(_name(change))
+        return queue is not None and queue.owner is not None
+
+    def _keep(self, change: Change) -> None:
+        assert isinstance(change, OfQueue), "it is about a queue"
+        key = change.vhost, _name(change)
+        match change:
+            case DeclareQueue():
+                text = "a private queue hides a shared one of the same name until it goes"
+                self._broker.note("warning", text, vhost=change.vhost, queue=change.name)
+                self._kept[key] = [change]
+            case DeleteQueue():
+                self._kept.pop(key, None)
+            case Bind() if key in self._kept and change not in self._kept[key]:
+                self._kept[key].append(change)
+            case Unbind() if key in self._kept:
+                self._kept[key] = [each for each in self._kept[key] if not _undoes(change, each)]
+
+    def restart(self, changes: Iterable[Change]) -> list[Change]:
+        """These are all that hold in the cluster. Those that can be made here now."""
+        self._kept.clear()
+        made = []
+        for change in changes:
+            if self._hides(change):
+                self._keep(change)
+            else:
+                made.append(change)
+        return made
+
+    def changes(self) -> list[Change]:
+        """What holds in the cluster and is not here."""
+        return [change for _, kept in sorted(self._kept.items()) for change in kept]
+
+    def gone(self, vhost: str, name: str) -> None:
+        """A private queue is not here any more: what it hid comes."""
+        for change in self._kept.pop((vhost, name), ()):
+            try:
+                perform(self._broker, change)
+            except (AmqpError, ValueError) as error:
+                # Its exchange may have gone in the meantime.
+                self._broker.note("warning", "what a private queue hid could not be made here", text=str(error))
+
+
+def shared_queue(broker: Broker, vhost: str, name: str) -> Queue:
+    """The queue of that name for another broker: 404 or 405 where there is no shared one."""
+    queue = broker.vhost(vhost).queue(name)
+    if queue.owner is not None:
+        raise _in_the_way(vhost, name)
+    return queue
+
+
+def _in_the_way(vhost: str, name: str) -> ChannelError:
+    text = f"queue '{name}' in vhost '{vhost}' is a private one of the root's, until that goes"
+    return ChannelError(RESOURCE_LOCKED, text)
+
+
+def _name(change: OfQueue) -> str:
+    return change.destination if isinstance(change, Bind | Unbind) else change.name
+
+
+def _undoes(change: Unbind, other: Change) -> bool:
+    return isinstance(other, Bind) and (
+        (change.source, change.routing_key, change.arguments) == (other.source, other.routing_key, other.arguments)
+    )
