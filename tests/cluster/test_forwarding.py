@@ -223,6 +223,7 @@ def test_numbers_begin_anew_with_each_run_and_old_verdicts_count_for_nothing(clu
     cluster.redial("p1", "s1")
     assert forwarding._run > before
     forwarding.settled("p1", Settled(lane=lane, run=before, verdicts=[(1, 1, False)]))
+    cluster.settle()
     assert not client.confirms, "that was of another run"
     cluster.let_go("s1", "p1")
     cluster.await_root()
