@@ -5,11 +5,11 @@ from __future__ import annotations
 import traceback
 from functools import partial
 
-from openclust.broker.changes import DeleteExchange, DeleteQueue
+from openclust.broker.changes import DeleteExchange, DeleteQueue, DeleteVhost
 from openclust.cluster.interest import OTHERS, Item, item_of
 from tests.simulator.host import Host
 from tests.simulator.invariants import Violation
-from tests.simulator.nodes import Nodes
+from tests.simulator.nodes import SLOW_START_US, Nodes
 from tests.simulator.workload import BUILT_IN, KEYS, Publisher, Subscriber
 from tests.support.invariants import check
 
@@ -19,7 +19,7 @@ QUIET_US = 300_000
 def settle(world: Nodes) -> int:
     """Wait for one root that all follow with equal logs; how many milliseconds that took."""
     began_us = world.now_us
-    limit_ms = world.terms.start_grace_ms + 15 * world.terms.heartbeat_ms
+    limit_ms = SLOW_START_US // 1_000 + world.terms.start_grace_ms + 15 * world.terms.heartbeat_ms
     if not world.run(until_us=world.now_us + limit_ms * 1_000, stop=lambda: bool(world.root())):
         raise Violation(f"no root that all follow, {limit_ms} ms after all was well")
     return (world.now_us - began_us) // 1_000
@@ -141,6 +141,8 @@ def clean_up(world: Nodes) -> None:
     def delete(now_ms: int) -> None:
         core = root.running.broker
         vhost = core.vhosts["/"]
+        for name in sorted(core.vhosts.keys() - {"/"}):
+            core.define(DeleteVhost(vhost=name))
         for name in sorted(vhost.queues):
             core.define(DeleteQueue(vhost="/", name=name))
         for name in sorted(vhost.exchanges):

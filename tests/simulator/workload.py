@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from openclust.broker.access import Permission, User
+from openclust.broker.changes import (
+    Bind,
+    Change,
+    DeclareQueue,
+    DeletePolicy,
+    DeleteUser,
+    DeleteVhost,
+    PutPermission,
+    PutPolicy,
+    PutUser,
+    PutVhost,
+)
+from openclust.broker.policy import Policy
 from openclust.wire.codec import method_frame
 from openclust.wire.methods import (
     BasicAck,
@@ -37,8 +51,23 @@ if TYPE_CHECKING:
     from tests.simulator.host import Host
     from tests.simulator.nodes import Nodes
 
-QUEUES = ("q1", "q2", "q3")
-EXCHANGES = {"e1": "fanout", "e2": "topic", "e3": "direct", "e4": "headers"}
+QUEUES: dict[str, dict[str, Any]] = {
+    "q1": {},
+    "q2": {},
+    "q3": {"auto_delete": True},
+    "q4": {
+        "durable": True,
+        "arguments": {"x-max-length": 3, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q1"},
+    },
+    "q5": {"arguments": {"x-expires": 400}},
+    "q6": {"arguments": {"x-message-ttl": 300, "x-single-active-consumer": True}},
+}
+EXCHANGES: dict[str, dict[str, Any]] = {
+    "e1": {"type": "fanout"},
+    "e2": {"type": "topic", "arguments": {"alternate-exchange": "e1"}},
+    "e3": {"type": "direct", "auto_delete": True},
+    "e4": {"type": "headers", "durable": True},
+}
 BUILT_IN = ("amq.fanout", "amq.topic", "amq.direct")
 KEYS = ("a.b", "a.c", "b")
 PATTERNS = (*KEYS, "a.*", "#")
@@ -54,13 +83,16 @@ class Definer(Application):
 
     def _question(self) -> Method:
         chance = self.chance
-        queue, exchange = chance.choice(QUEUES), chance.choice(tuple(EXCHANGES))
+        queue, exchange = chance.choice(tuple(QUEUES)), chance.choice(tuple(EXCHANGES))
         source, key = chance.choice((*EXCHANGES, *BUILT_IN)), chance.choice(PATTERNS)
         kind = chance.randrange(17)
         if kind < 4:
-            return QueueDeclare(queue=queue)
+            if chance.random() < 0.1:
+                # Somebody takes the name for a private one, or for one of another kind.
+                return QueueDeclare(queue=queue, exclusive=chance.random() < 0.5, arguments={"x-max-length": 9})
+            return QueueDeclare(queue=queue, **QUEUES[queue])
         if kind < 6:
-            return ExchangeDeclare(exchange=exchange, type=EXCHANGES[exchange])
+            return ExchangeDeclare(exchange=exchange, **EXCHANGES[exchange])
         if kind < 8:
             return QueueBind(queue=queue, exchange=source, routing_key=key)
         others: tuple[Method, ...] = (
@@ -163,7 +195,7 @@ class Confirmer(Application):
         if not self.confirms:
             self.ask(ConfirmSelect())
             return
-        exchange, key = "", self.chance.choice(QUEUES)
+        exchange, key = "", self.chance.choice(tuple(QUEUES))
         if self.chance.random() < 0.4:
             exchange, key = self.chance.choice((*BUILT_IN, *EXCHANGES)), self.chance.choice(KEYS)
         self.number += 1
@@ -210,6 +242,7 @@ class Consumer(Application):
 
     def __init__(self, world: Nodes, host: Host) -> None:
         self.state = "new"
+        self.no_ack = world.chance.random() < 0.2
         self.prefetch = world.chance.choice((0, 1, 3))
         super().__init__(world, host)
 
@@ -219,7 +252,7 @@ class Consumer(Application):
         if self.state == "new":
             self.ask(BasicQos(prefetch_count=self.prefetch))
         elif self.state == "ready":
-            self.ask(BasicConsume(queue=self.chance.choice(QUEUES)))
+            self.ask(BasicConsume(queue=self.chance.choice(tuple(QUEUES)), no_ack=self.no_ack))
         elif self.chance.random() < 0.05:
             self.close()
 
@@ -237,14 +270,62 @@ class Consumer(Application):
 
     def delivered(self, method: BasicDeliver | BasicGetOk | BasicReturn, body: bytes) -> None:
         assert isinstance(method, BasicDeliver), method
+        if self.no_ack:
+            return
         if self.chance.random() < 0.9:
             self.say(method_frame(1, BasicAck(delivery_tag=method.delivery_tag)))
         else:
             self.say(method_frame(1, BasicNack(delivery_tag=method.delivery_tag, requeue=self.chance.random() < 0.7)))
 
 
+class Operator(Application):
+    """Changes policies, virtual hosts and users, as the HTTP API lets people do."""
+
+    def __init__(self, world: Nodes, host: Host) -> None:
+        self.change: Change | None = None
+        super().__init__(world, host)
+
+    def act(self) -> None:
+        if self.change is not None or self.asked is not None or not self.is_open:
+            return
+        change = self.change = self._change()
+        self.waits_anew()
+        core = self.host.running.broker
+
+        def done(result: object) -> None:
+            if self.change is not change:
+                raise Violation(f"{self.host.name} answers {change} twice")
+            self.change = None
+
+        self.world.give(self.host, self.host.life, lambda now_ms: core.define(change, done))
+
+    def _change(self) -> Change:
+        chance = self.chance
+        name = chance.choice(("a", "b"))
+        user = User(name=f"u{name}", permissions={"/": Permission(read=chance.choice((".*", "a")))})
+        policy = Policy(
+            vhost="/", name=name, pattern=f"^{name}|q[12]$", definition={"max-length": chance.randint(1, 9)}
+        )
+        return chance.choice(
+            (
+                PutPolicy(vhost="/", policy=policy),
+                DeletePolicy(vhost="/", name=name),
+                PutVhost(vhost=name),
+                DeleteVhost(vhost=name),
+                PutUser(user=user),
+                DeleteUser(name=user.name),
+                PutPermission(vhost=name, user=user.name, permission=Permission(write=".*")),
+                DeclareQueue(vhost=name, name="q"),
+                Bind(vhost=name, source="amq.topic", destination="q", routing_key=chance.choice(PATTERNS)),
+            )
+        )
+
+    def since_us(self) -> int | None:
+        return self.asked_us if self.change is not None and self.is_open else super().since_us()
+
+
 Kind = Callable[["Nodes", "Host"], Application]
-KINDS: tuple[Kind, ...] = (Definer, Definer, Subscriber, Subscriber, Publisher, Confirmer, Consumer)
+KINDS: tuple[Kind, ...] = (Definer, Definer, Subscriber, Subscriber, Publisher, Confirmer, Consumer, Consumer, Operator)
 
 
 class Workload:
