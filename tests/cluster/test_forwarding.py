@@ -217,11 +217,13 @@ def test_numbers_begin_anew_with_each_run_and_old_verdicts_count_for_nothing(clu
     cluster.hold("p1", "s1")
     client.publish("work", b"first")
     forwarding = cluster["s1"].forwarding
-    (lane,) = forwarding._sent
     before = forwarding._run
     cluster.hold("s1", "p1")
     cluster.redial("p1", "s1")
+    cluster.tick()
     assert forwarding._run > before
+    (lane,) = forwarding._sent
+    assert list(forwarding._sent[lane]) == [1], "it goes again, under a number of the new run"
     forwarding.settled("p1", Settled(lane=lane, run=before, verdicts=[(1, 1, False)]))
     cluster.settle()
     assert not client.confirms, "that was of another run"
