@@ -174,7 +174,7 @@ class Nodes(World):
 
     def step_down(self, name: str) -> None:
         host = self.brokers[name]
-        if host.is_primary:
+        if host.is_primary and not host.is_busy(self.now_us):
             tell = lambda now_ms: host.running.membership.tell(StepDown(now_ms, "told to"))  # noqa: E731
             self.give(host, host.life, tell)
 
