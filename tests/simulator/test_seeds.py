@@ -1,16 +1,27 @@
-"""Whole clusters in chaos: seeds that always run, and some that never ran before."""
+"""Whole clusters in chaos: seeds that always run, and some that never ran before; and that faults would be noticed."""
 
 from __future__ import annotations
 
 import random
 import time
+from typing import Any
 
 import pytest
 
-from tests.simulator.run import run
+from openclust.cluster.asking import Asking
+from openclust.cluster.forwarding import Forwarding
+from openclust.cluster.interest import Told
+from openclust.cluster.log import Log
+from openclust.cluster.membership import Membership
+from openclust.cluster.relay import Relay
+from openclust.cluster.replica import Replica
+from openclust.cluster.view import Terms
+from tests.simulator.disk import ForgetfulDisk
+from tests.simulator.run import Failure, run
 
 SEEDS = 40
 NEW_SEEDS_S = 40.0
+BROKEN_SEEDS_MAX = 60
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 10))
@@ -32,3 +43,72 @@ def test_a_seed_is_a_run() -> None:
     again: list[str] = []
     assert run(4, tell=once.append) == run(4, tell=again.append)
     assert once == again and len(once) > 1_000
+
+
+# -- what would be noticed
+
+
+def first_failure(**options: Any) -> str:
+    for seed in range(BROKEN_SEEDS_MAX):
+        try:
+            run(seed, **options)
+        except Failure as failure:
+            return str(failure)
+    return ""
+
+
+def test_a_failure_says_how_to_see_it_again() -> None:
+    failure = first_failure(steps=599, primaries=3, secondaries=1, disk=ForgetfulDisk)
+    seed = failure.partition(":")[0].removeprefix("seed ")
+    options = "--steps 599 --primaries 3 --secondaries 1 --trace"
+    assert failure.endswith(f"python -m tests.simulator --seed {seed} {options}")
+
+
+def test_two_roots_at_a_time_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Terms, "lease_ms", property(lambda terms: terms.wait_ms * 5))
+    assert "root at the same time" in first_failure(primaries=3)
+
+
+def test_changes_that_get_lost_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Replica, "_apply", lambda replica, entry: None)
+    assert "has other definitions" in first_failure(primaries=3)
+
+
+def test_a_log_with_a_gap_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    tail = Log.tail
+    monkeypatch.setattr(Log, "tail", lambda log, *after: (tail(log, *after) or [])[1:] or tail(log, *after))
+    assert "gap" in first_failure(primaries=3)
+
+
+def test_messages_that_come_back_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    sends = Relay._sends
+
+    def to_all(relay: Relay, names: list[str], forward: bool) -> Any:
+        found = sends(relay, names, forward)
+        return found + found
+
+    monkeypatch.setattr(Relay, "_sends", to_all)
+    assert " twice" in first_failure(primaries=3)
+
+
+def test_meta_bindings_that_are_not_withdrawn_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = Told.count
+    monkeypatch.setattr(Told, "count", lambda told, item, by: count(told, item, by) if by > 0 else None)
+    assert "otherwise than bound" in first_failure(primaries=3)
+
+
+def test_questions_that_are_not_asked_again_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Asking, "root_changed", lambda asking: None)
+    monkeypatch.setattr(Asking, "tick", lambda asking: None)
+    failure = first_failure(primaries=3)
+    assert "has not answered" in failure or "asked questions" in failure, failure[:300]
+
+
+def test_messages_that_nobody_settles_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Forwarding, "settled", lambda forwarding, peer, message: None)
+    assert "has not answered" in first_failure(primaries=3)
+
+
+def test_followers_that_do_not_come_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Membership, "_meet_root", lambda membership: None)
+    assert first_failure(primaries=3)
