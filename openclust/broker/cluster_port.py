@@ -82,6 +82,9 @@ class ClusterPort(Protocol):
     def is_elsewhere(self, queue: Queue) -> bool:
         """Whether a queue is only known here, and active on another broker."""
 
+    def home(self, queue: Queue) -> str:
+        """The broker on which a queue is active; empty where there is none at this time."""
+
     def consume(self, consumer: Consumer, done: Done) -> None:
         """Let a consumer here receive from a queue elsewhere."""
 
@@ -149,6 +152,9 @@ class Standalone:
 
     def is_elsewhere(self, queue: Queue) -> bool:
         return False
+
+    def home(self, queue: Queue) -> str:
+        return self._broker.name
 
     def consume(self, consumer: Consumer, done: Done) -> None:
         raise AssertionError("nothing is elsewhere")

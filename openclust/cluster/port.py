@@ -108,6 +108,9 @@ class Port:
     def is_elsewhere(self, queue: Queue) -> bool:
         return queue.owner is None and not self.is_root
 
+    def home(self, queue: Queue) -> str:
+        return self.root if self.is_elsewhere(queue) else self.broker.name
+
     def consume(self, consumer: Consumer, done: Done) -> None:
         self.distant.consume(consumer, done)
 

@@ -71,6 +71,7 @@ def queue(queue: Queue) -> Shown:
         "exclusive": queue.owner is not None,
         "arguments": value(queue.arguments),
         "state": "running",
+        "node": vhost.broker.cluster.home(queue) or None,
         "consumers": len(queue.turns),
         "messages": ready + queue.unacked,
         "messages_ready": ready,

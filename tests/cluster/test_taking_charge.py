@@ -35,3 +35,16 @@ def test_a_queue_that_nobody_comes_back_to_expires_at_the_new_root() -> None:
     assert shared_queues(cluster, "p2") == ["q"]
     cluster.tick(4_000)
     assert shared_queues(cluster, "p2") == shared_queues(cluster, "p3") == []
+
+
+def test_a_shared_queue_is_at_home_on_the_root_and_a_private_one_with_its_owner() -> None:
+    cluster = Joined("p1", "p2", "p3")
+    client = cluster.client("p3")
+    client.queue("shared")
+    client.queue("private", exclusive=True)
+    queues = cluster.broker("p3").vhosts["/"].queues
+    homes = cluster["p3"].home
+    assert (homes(queues["shared"]), homes(queues["private"])) == ("p1", "p3")
+    cluster.kill("p1")
+    assert homes(queues["shared"]) in ("", "p2", "p3")
+    assert homes(queues["shared"]) == cluster.root

@@ -157,6 +157,7 @@ def test_a_queue_is_shown_as_rabbitmq_shows_it(api: RunningApi) -> None:
             "exclusive": False,
             "arguments": {"x-max-length": 5, "x-b": "�"},
             "state": "running",
+            "node": "one",
             "consumers": 0,
             "messages": 0,
             "messages_ready": 0,
