@@ -141,10 +141,7 @@ class Joined:
         """Dial the others, and be dialled by them."""
         for other in list(self.members):
             if other != name and not self._is_linked(name, other):
-                # A primary does not know of a secondary before that has dialled it.
-                first, second = (name, other) if other in self.primaries else (other, name)
-                self.link(first, second)
-                self.link(second, first)
+                self._join(name, other)
         membership = self[name]
         if membership.is_primary:
             membership.tell(Ready(self.now_ms))
@@ -160,6 +157,12 @@ class Joined:
             # Secondaries do not know each other.
             return True
         return frozenset((one, other)) in self.cuts or other in self.members[one].wires
+
+    def _join(self, one: str, other: str) -> None:
+        # A primary does not know of a secondary before that has dialled it.
+        first, second = (one, other) if other in self.primaries else (other, one)
+        self.link(first, second)
+        self.link(second, first)
 
     def link(self, dialling: str, dialled: str) -> None:
         """What the shell's link and the listener do, until the first word."""
@@ -188,8 +191,7 @@ class Joined:
 
     def mend(self, one: str, other: str) -> None:
         self.cuts.discard(frozenset((one, other)))
-        self.link(one, other)
-        self.link(other, one)
+        self._join(one, other)
         self.settle()
 
     def redial(self, dialling: str, dialled: str) -> None:
