@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from openclust.broker.changes import Bind, Change, DeclareQueue, DeleteQueue, DeleteVhost, Unbind, perform
+from openclust.broker.changes import (
+    Bind,
+    Change,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    DeleteVhost,
+    Unbind,
+    perform,
+)
 from openclust.wire.errors import RESOURCE_LOCKED, AmqpError, ChannelError
 
 if TYPE_CHECKING:
@@ -44,7 +53,13 @@ class Hidden:
             # Nothing in it is to come, when its private queues go.
             for key in [key for key in self._kept if key[0] == change.vhost]:
                 del self._kept[key]
-        return perform(self._broker, change)
+        result = perform(self._broker, change)
+        if isinstance(change, DeleteExchange):
+            # Its bindings went with it, the hidden ones as well.
+            for (vhost, _), kept in self._kept.items():
+                if vhost == change.vhost:
+                    kept[:] = [each for each in kept if not (isinstance(each, Bind) and each.source == change.name)]
+        return result
 
     def _hides(self, change: Change) -> bool:
         """Whether the change is about a shared queue whose name a private one has here."""

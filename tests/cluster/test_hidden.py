@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from openclust.broker.changes import DeclareQueue, DeleteQueue, DeleteVhost, PutPermission, PutVhost
+from openclust.broker.changes import (
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    DeleteVhost,
+    PutPermission,
+    PutVhost,
+)
 from openclust.cluster.messages import Get, Inspect, Purge
 from openclust.cluster.state import digest, shared_state
 from openclust.wire.methods import QueueDeclare, QueueDelete, QueueDeleteOk, QueueUnbind, QueueUnbindOk
@@ -121,10 +129,13 @@ def test_what_is_hidden_goes_with_its_virtual_host(cluster: Joined) -> None:
     assert not cluster["p2"].replica.hidden.changes() and are_equal(cluster)
 
 
-def test_a_hidden_queue_whose_exchange_is_gone_comes_without_its_binding(cluster: Joined) -> None:
+def test_a_hidden_binding_goes_with_its_exchange(cluster: Joined) -> None:
+    define(cluster, DeclareExchange(vhost="/", name="news", type="fanout"))
     owner, other = private(cluster, "p2"), cluster.client("p3")
     other.queue("both")
-    other.bind("both", "amq.topic", "a")
-    del cluster.broker("p2").vhosts["/"].exchanges["amq.topic"]
+    other.bind("both", "news")
+    other.bind("both", "amq.topic", "kept")
+    define(cluster, DeleteExchange(vhost="/", name="news"), DeclareExchange(vhost="/", name="news", type="topic"))
     owner.lose()
-    assert "both" in cluster.broker("p2").vhosts["/"].queues
+    assert keys(cluster, "p2", "news") == [] and keys(cluster, "p2", "amq.topic") == ["kept"]
+    assert are_equal(cluster)
