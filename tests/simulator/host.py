@@ -97,7 +97,9 @@ class WatchedLane(RelayLane):
     ledger: Ledger
 
     def publish(self, arguments: bytes, header: bytes, body: bytes) -> None:
-        self.ledger.arrived(self.host.name, self.host.life, body, self.reach)
+        if b"x-death" not in header:
+            # A dead letter is a message anew, and may be one for where it was published first.
+            self.ledger.arrived(self.host.name, self.host.life, body, self.reach)
         super().publish(arguments, header, body)
 
 

@@ -13,6 +13,7 @@ class Ledger:
         self._origins: list[str] = []
         self._arrived: set[tuple[str, int, int, Reach]] = set()
         self._queued: set[tuple[str, int]] = set()
+        self._queues = 0
 
     def publish(self, origin: str) -> bytes:
         """The body of a new message."""
@@ -30,6 +31,11 @@ class Ledger:
                 if key in self._arrived:
                     raise Violation(f"message {number} of {self._origins[number]} came to {name} twice, {each.name}")
                 self._arrived.add(key)
+
+    def new_queue(self) -> int:
+        """A number for one more private queue."""
+        self._queues += 1
+        return self._queues
 
     def queued(self, queue: str, body: bytes) -> None:
         """A private queue's consumer has it."""

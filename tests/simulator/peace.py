@@ -10,7 +10,6 @@ from openclust.cluster.interest import OTHERS, Item, item_of
 from tests.simulator.host import Host
 from tests.simulator.invariants import Violation
 from tests.simulator.nodes import SLOW_START_US, Nodes
-from tests.simulator.workload import BUILT_IN, KEYS, Publisher, Subscriber
 from tests.support.invariants import check
 
 QUIET_US = 300_000
@@ -107,27 +106,6 @@ def _look_at_interests(world: Nodes, host: Host, wanted: dict[str, set[Item]]) -
         want = expected.get(name, set())
         if held != want:
             raise Violation(f"{host.name} holds of {name!r} {held - want} too much, and {want - held} not")
-
-
-def probe(world: Nodes) -> None:
-    """Messages published at every broker reach every private queue that wants them."""
-    subscribers = [
-        each for host in world.brokers.values() for each in host.applications if isinstance(each, Subscriber)
-    ]
-    sent = []
-    for host in world.brokers.values():
-        publisher = Publisher(world, host)
-        world.run(until_us=world.now_us + 5_000)
-        for exchange in BUILT_IN[1:]:
-            key = world.chance.choice(KEYS)
-            sent.append((host.name, exchange, key, publisher.publish(exchange, key)))
-    world.run(until_us=world.now_us + 50_000)
-    for origin, exchange, key, body in sent:
-        for each in subscribers:
-            wants = each.is_consuming and each.is_open and (exchange, key) in each.bound
-            if wants and not world.ledger.has(each.queue, body):
-                text = f"message {body!r}, published at {origin} to {exchange} with {key}"
-                raise Violation(f"{text}, has not come to {each.queue} at {each.host.name}")
 
 
 def clean_up(world: Nodes) -> None:

@@ -12,7 +12,8 @@ from tests.simulator.chaos import Chaos
 from tests.simulator.disk import Disk
 from tests.simulator.invariants import Violation
 from tests.simulator.nodes import Nodes
-from tests.simulator.peace import clean_up, look_at_all, probe, settle
+from tests.simulator.peace import clean_up, look_at_all, settle
+from tests.simulator.probes import probe_private, probe_shared
 from tests.simulator.workload import Workload
 
 STEPS = 600
@@ -69,7 +70,8 @@ def run(
         workload.end()
         peace_ms = settle(world)
         look_at_all(world, ANSWER_US)
-        probe(world)
+        probe_private(world)
+        probe_shared(world)
         clean_up(world)
     except Violation as error:
         raise Failure(_report(world, seed, steps, primaries, secondaries, error)) from error

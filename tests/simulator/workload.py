@@ -121,6 +121,7 @@ class Subscriber(Application):
         self.queue = ""
         self.is_consuming = False
         self.bound: set[tuple[str, str]] = set()
+        self.number = world.ledger.new_queue()
         super().__init__(world, host)
 
     def act(self) -> None:
@@ -154,8 +155,14 @@ class Subscriber(Application):
             case QueueDelete():
                 self._forget()
 
+    @property
+    def place(self) -> str:
+        """The queue, unlike any other that ever was."""
+        return f"{self.queue} at {self.host.name}, {self.number}"
+
     def _forget(self) -> None:
         self.queue = ""
+        self.number = self.world.ledger.new_queue()
         self.is_consuming = False
         self.bound.clear()
 
@@ -167,7 +174,7 @@ class Subscriber(Application):
         self._forget()
 
     def delivered(self, method: BasicDeliver | BasicGetOk | BasicReturn, body: bytes) -> None:
-        self.world.ledger.queued(self.queue, body)
+        self.world.ledger.queued(self.place, body)
 
 
 class Publisher(Application):
