@@ -169,7 +169,7 @@ class Nodes(World):
             if link.connection == number:
                 self.lost(pair, self.now_us)
 
-        quick = not link.is_cut and self.chance.random() < 0.8
+        quick = self.is_calm or (not link.is_cut and self.chance.random() < 0.8)
         self.after(50, 5_000 if quick else SILENCE_US, learn)
 
     def step_down(self, name: str) -> None:
