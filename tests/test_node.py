@@ -1,0 +1,104 @@
+"""A broker and its membership as one: the order of a turn, and what the clock brings."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from openclust.broker.broker import Broker
+from openclust.broker.connection import Connection
+from openclust.broker.limits import Limits
+from openclust.broker.peer import Peer
+from openclust.cluster.events import Ready
+from openclust.cluster.hello import Hello
+from openclust.cluster.membership import Membership
+from openclust.cluster.view import Terms, begin
+from openclust.node import DIGEST_EVERY_MS, Node
+from openclust.wire.frames import PROTOCOL_HEADER
+
+NOW_MS = 10_000
+EMPTY = Peer("127.0.0.1", 1, True)
+
+
+def node(*primaries: str) -> Node:
+    names = count()
+    broker = Broker(Limits(), random_name=lambda: f"name-{next(names)}")
+    broker.now_ms = NOW_MS
+    election = begin(Terms(primaries=primaries), primaries[0], 1_000, NOW_MS)
+    return Node(broker, Membership(broker, Hello(cluster_key="k", name=primaries[0]), "", election))
+
+
+def lead(it: Node) -> None:
+    it.membership.tell(Ready(NOW_MS))
+    it.turn()
+    assert it.membership.is_root
+
+
+def test_the_broker_asks_the_membership() -> None:
+    it = node("p1")
+    assert it.broker.cluster is it.membership
+
+
+def test_what_came_is_answered_when_the_turn_is_over() -> None:
+    it = node("p1")
+    connection = Connection(it.broker, EMPTY)
+    it.receive(connection, PROTOCOL_HEADER, NOW_MS + 1)
+    it.turn()
+    assert it.connections() == [connection] and connection.out and it.broker.now_ms == NOW_MS + 1
+    assert it.connections() == [] and not it.is_busy
+
+
+def test_outboxes_are_told_once_a_turn() -> None:
+    it = node("p1", "p2")
+    it.membership.want_primaries({"p2": "there"})
+    it.link_up("p2", 131_072, NOW_MS)
+    it.turn()
+    assert [each.peer for each in it.outboxes()] == ["p2"]
+    assert it.outboxes() == []
+    it.link_down("p2", NOW_MS)
+    assert not it.membership.outboxes["p2"].is_up
+
+
+def test_effects_are_told_once() -> None:
+    it = node("p1")
+    it.broker.note("info", "something")
+    assert [each.text for each in it.turn()] == ["something"]  # type: ignore[union-attr]
+    assert it.turn() == []
+
+
+def test_whom_the_broker_has_taken_leave_of_is_told_once() -> None:
+    it = node("p1")
+    connection = Connection(it.broker, EMPTY)
+    connection.close(320, "goodbye")
+    it.turn()
+    assert it.finish() == [connection] and it.finish() == []
+
+
+def test_a_connection_that_is_lost_is_forgotten() -> None:
+    it = node("p1")
+    connection = Connection(it.broker, EMPTY)
+    it.connection_lost(connection, NOW_MS)
+    assert connection not in it.broker.connections
+
+
+def test_only_a_root_has_a_lease() -> None:
+    it = node("p1", "p2")
+    assert it.lease_ends_ms is None
+    alone = node("p1")
+    lead(alone)
+    assert alone.lease_ends_ms is not None and alone.lease_ends_ms > 2**61, "who is alone needs nobody's promise"
+
+
+def test_digests_are_told_once_in_a_while() -> None:
+    it = node("p1")
+    told: list[int] = []
+    it.membership.tell_digests = lambda: told.append(it.broker.now_ms)  # type: ignore[method-assign]
+    for now_ms in range(NOW_MS, NOW_MS + 2 * DIGEST_EVERY_MS + 1, 100):
+        it.beat(now_ms)
+    assert told == [NOW_MS + DIGEST_EVERY_MS, NOW_MS + 2 * DIGEST_EVERY_MS]
+
+
+def test_time_moves_on_for_queues() -> None:
+    it = node("p1")
+    assert it.expires_ms == 0
+    it.expire(NOW_MS + 5, 1_700_000_000)
+    assert (it.broker.now_ms, it.broker.wall_clock_s) == (NOW_MS + 5, 1_700_000_000)
