@@ -170,7 +170,14 @@ class Chaos:
     def _dial_later(self, pair: Pair) -> None:
         """Who writes to a closed connection learns it, some time."""
         world = self._world
-        world.after(100_000, 1_000_000, lambda: None if self._is_over else world.lost(pair, world.now_us))
+        link = world.network.links[pair]
+        number = link.connection
+
+        def learn() -> None:
+            if link.connection == number:
+                world.lost(pair, world.now_us)
+
+        world.after(100_000, 1_000_000, learn)
 
     def _stall(self, name: str = "") -> None:
         most_us = self._chance.choice((150_000, 500_000, 3_000_000))

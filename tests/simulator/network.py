@@ -135,6 +135,9 @@ class Network:
     def end(self, pair: Pair, now_us: int, *, in_order: bool) -> None:
         """The receiver sees the end: after all that was sent before (FIN), or at once (RST), and then that is gone."""
         link = self.links[pair]
+        if not link.is_connected:
+            # What is being dialled has no end yet.
+            return
         connection = link.connection
         at_us = now_us + self._chance.randint(*link.delay_us)
         at_us = max(at_us, link.last_us + 1) if in_order else at_us
