@@ -260,8 +260,10 @@ class Proxies:
                 proxy.wake()
 
     def _start(self, proxy: Proxy) -> None:
-        outbox = self._cluster.outboxes[proxy.peer]
-        if not proxy.cancelled and outbox.is_up:
+        # Its broker, or its link, may have gone since it asked.
+        outbox = self._cluster.outboxes.get(proxy.peer)
+        is_here = self._find(proxy.peer, proxy.source) is proxy
+        if is_here and not proxy.cancelled and outbox is not None and outbox.is_up:
             outbox.open_lane(Lane(number=proxy.lane, vhost=said(proxy.queue.vhost.name), source=proxy.source))
             proxy.start()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from openclust.cluster.messages import Ask, Consume
 from openclust.wire.methods import QueueDeclare, QueueDeclareOk
 from tests.cluster.joined import Joined
 from tests.cluster.test_interest import subscribe
@@ -59,3 +60,43 @@ def test_a_change_asked_of_a_root_whose_lease_has_run_out_unnoticed_is_made_by_t
     cluster.tick()
     client.reply(1, QueueDeclareOk)
     assert all("work" in cluster.broker(name).vhosts["/"].queues for name in cluster.members)
+
+
+CONSUME = Consume(
+    vhost=b"/",
+    queue=b"work",
+    source=7,
+    consumer_tag=b"c",
+    no_ack=False,
+    exclusive=False,
+    priority=0,
+    prefetch=0,
+    arguments=b"",
+)
+
+
+def test_a_consumer_whose_broker_goes_in_the_turn_in_which_it_came_harms_nobody() -> None:
+    cluster = Joined("p1", secondaries=("s1", "s2"))
+    client = cluster.client("s2")
+    client.queue("work")
+    cluster["p1"].asking.asked("s1", Ask(number=1, question=CONSUME))
+    # All of this is one turn of p1: no `settle` before it is over.
+    cluster["p1"].peers.pop("s1")
+    cluster["p1"].link_down("s1")
+    cluster.settle()
+    client.publish("work", b"x")
+    assert list(cluster["p1"].proxies) == [] and client.count("work") == 1
+
+
+def test_a_consumer_does_not_begin_on_a_newer_link_than_it_came_by() -> None:
+    cluster = Joined("p1", secondaries=("s1", "s2"))
+    client = cluster.client("s2")
+    client.queue("work")
+    cluster["p1"].asking.asked("s1", Ask(number=1, question=CONSUME))
+    (proxy,) = cluster["p1"].proxies
+    cluster["p1"].link_down("s1")
+    cluster["p1"].link_up("s1", 131_072)
+    cluster.settle()
+    assert proxy.room == 0 and proxy.lane not in cluster["p1"].outboxes["s1"].opened
+    client.publish("work", b"x")
+    assert client.count("work") == 1
