@@ -16,7 +16,7 @@ from pika.exceptions import ChannelClosedByBroker
 from ..clients.deadline import eventually
 from ..clients.pika_client import Received, bodies, channel_closed, consume, depth, publish, unique
 from .running_cluster import Primary
-from .whole_cluster import FAULT, WholeCluster, letters, pump, settle, wait_until_wanted, whole_cluster
+from .whole_cluster import FAULT, Running, WholeCluster, letters, pump, settle, wait_until_wanted, whole_cluster
 
 pytestmark = pytest.mark.sockets
 
@@ -85,49 +85,6 @@ def assert_all_reach_all(cluster: WholeCluster, brokers: list[Primary], exchange
         assert [letters(inbox) for inbox in inboxes.values()] == [[broker.name.encode()]] * len(brokers)
         for inbox in inboxes.values():
             inbox.clear()
-
-
-def kill(brokers: Iterable[Primary]) -> None:
-    for each in brokers:
-        each.kill()
-
-
-def follows_nobody(broker: Primary) -> bool:
-    seen = broker.ask()
-    return seen is not None and not seen["root"]
-
-
-def without_root(cluster: WholeCluster) -> list[Primary]:
-    """Kill the root and a backup: the three that are left have no root, and know it."""
-    root = cluster.root()
-    kill([root, cluster.backups()[0]])
-    left = cluster.running()
-    eventually(lambda: all(follows_nobody(each) for each in left))
-    return left
-
-
-class Running(threading.Thread):
-    """Something that waits, done in another thread; `join` gives what came of it."""
-
-    def __init__(self, act: Any, *arguments: Any) -> None:
-        super().__init__(daemon=True)
-        self._act, self._arguments = act, arguments
-        self.result: Any = None
-        self.error: BaseException | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self.result = self._act(*self._arguments)
-        except BaseException as error:
-            self.error = error
-
-    def end(self, within_s: float = 10.0) -> Any:
-        self.join(within_s)
-        assert not self.is_alive(), "it still waits"
-        if self.error is not None:
-            raise self.error
-        return self.result
 
 
 # -- who joins
@@ -333,7 +290,7 @@ def test_private_messages_go_on_between_those_who_live_while_the_root_is_replace
 def test_publishers_are_told_that_they_wait_and_go_on_when_there_is_a_root_again(whole: WholeCluster) -> None:
     queue = unique("shared")
     whole.channel(whole.root()).queue_declare(queue)
-    left = without_root(whole)
+    left = whole.without_root()
     events: dict[str, list[str]] = {each.name: [] for each in left}
 
     def work(broker: Primary) -> None:
@@ -360,7 +317,7 @@ def test_publishers_are_told_that_they_wait_and_go_on_when_there_is_a_root_again
 def test_private_messages_go_on_without_a_root(whole: WholeCluster) -> None:
     exchange = unique("topic")
     whole.channel(whole.root()).exchange_declare(exchange, "topic")
-    left = without_root(whole)
+    left = whole.without_root()
     assert len(left) == 3
     assert_all_reach_all(whole, left, exchange)
 
@@ -370,7 +327,7 @@ def test_shared_work_waits_for_a_root_only_so_long_and_private_work_goes_on(impa
     channel = impatient.channel(impatient.root())
     channel.queue_declare(queue)
     channel.exchange_declare(exchange, "topic")
-    left = without_root(impatient)
+    left = impatient.without_root()
 
     def refused(act: Any, broker: Primary) -> float:
         channel = impatient.connect(broker).channel()

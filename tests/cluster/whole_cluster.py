@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import json
 import subprocess
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -114,6 +115,15 @@ class WholeCluster(RunningCluster):
             )
             and len({one["root"] for one in seen if one}) == 1
         )
+
+    def without_root(self) -> list[Primary]:
+        """Kill the root and a backup: the three that are left have no root, and know it."""
+        root, backup = self.root(), self.backups()[0]
+        root.kill()
+        backup.kill()
+        left = self.running()
+        eventually(lambda: all((seen := each.ask()) is not None and not seen["root"] for each in left))
+        return left
 
     # -- clients
 
@@ -270,6 +280,30 @@ def whole_cluster(folder: Path, *settings: str, primaries: int = 3, secondaries:
         cluster.close()
         for each in cluster.brokers.values():
             each.stop()
+
+
+class Running(threading.Thread):
+    """Something that waits, done in another thread; `join` gives what came of it."""
+
+    def __init__(self, act: Any, *arguments: Any) -> None:
+        super().__init__(daemon=True)
+        self._act, self._arguments = act, arguments
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.result = self._act(*self._arguments)
+        except BaseException as error:
+            self.error = error
+
+    def end(self, within_s: float = 10.0) -> Any:
+        self.join(within_s)
+        assert not self.is_alive(), "it still waits"
+        if self.error is not None:
+            raise self.error
+        return self.result
 
 
 class Place:
