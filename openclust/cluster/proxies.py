@@ -260,10 +260,9 @@ class Proxies:
                 proxy.wake()
 
     def _start(self, proxy: Proxy) -> None:
-        # Its broker, or its link, may have gone since it asked.
+        # Its broker may have gone since it asked, and then the proxy is cancelled.
         outbox = self._cluster.outboxes.get(proxy.peer)
-        is_here = self._find(proxy.peer, proxy.source) is proxy
-        if is_here and not proxy.cancelled and outbox is not None and outbox.is_up:
+        if not proxy.cancelled and outbox is not None and outbox.is_up:
             outbox.open_lane(Lane(number=proxy.lane, vhost=said(proxy.queue.vhost.name), source=proxy.source))
             proxy.start()
 

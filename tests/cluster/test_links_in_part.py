@@ -86,17 +86,3 @@ def test_a_consumer_whose_broker_goes_in_the_turn_in_which_it_came_harms_nobody(
     cluster.settle()
     client.publish("work", b"x")
     assert list(cluster["p1"].proxies) == [] and client.count("work") == 1
-
-
-def test_a_consumer_does_not_begin_on_a_newer_link_than_it_came_by() -> None:
-    cluster = Joined("p1", secondaries=("s1", "s2"))
-    client = cluster.client("s2")
-    client.queue("work")
-    cluster["p1"].asking.asked("s1", Ask(number=1, question=CONSUME))
-    (proxy,) = cluster["p1"].proxies
-    cluster["p1"].link_down("s1")
-    cluster["p1"].link_up("s1", 131_072)
-    cluster.settle()
-    assert proxy.room == 0 and proxy.lane not in cluster["p1"].outboxes["s1"].opened
-    client.publish("work", b"x")
-    assert client.count("work") == 1
