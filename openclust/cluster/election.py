@@ -274,7 +274,7 @@ def _elect(election: Election, *, is_tick: bool) -> tuple[Election, list[Effect]
         election = msgspec.structs.replace(election, vote=wanted, promised=promised)
         return election, [PersistVote(wanted)]
     effects: list[Effect] = []
-    seen = max([voted, *(peer.status.epoch for peer in election.peers.values())])
+    seen = max([election.status().epoch, *(peer.status.epoch for peer in election.peers.values())])
     if not election.stands_in or (is_tick and _is_overtaken(election)):
         # Once a heartbeat at most: two who each think themselves the most senior would leapfrog for ever.
         vote = Reign(seen + 1, election.name)

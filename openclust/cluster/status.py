@@ -52,5 +52,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     @property
     def epoch(self) -> int:
-        """The highest epoch that the sender has acted in."""
-        return max(self.stands_in, self.vote.epoch if self.vote else 0, self.reign.epoch if self.reign else 0)
+        """The highest epoch that the sender has acted in, or holds entries of: whoever took part may have forgotten."""
+        vote, reign = self.vote.epoch if self.vote else 0, self.reign.epoch if self.reign else 0
+        return max(self.stands_in, vote, reign, self.position.epoch)

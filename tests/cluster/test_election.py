@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -281,3 +282,18 @@ class Anything(RuleBasedStateMachine):
 
 TestAnything = Anything.TestCase
 TestAnything.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+# -- epochs that nobody remembers
+
+
+def test_a_candidate_stands_in_a_later_epoch_than_that_of_its_log() -> None:
+    """All who voted in it may have lost their disks: entries of a new reign must not come before those of an older."""
+    election, _ = step(tick(ready(), 2_000), events.Appended(2_000, Position(7, 3)))
+    election = hear(election, 2_000, said("b", stamp_ms=20_000), said("c", stamp_ms=20_000))
+    assert election.stands_in == 8
+
+
+def test_a_candidate_stands_in_a_later_epoch_than_that_of_its_voters_logs() -> None:
+    assert said("b").epoch == 0
+    assert msgspec.structs.replace(said("b"), position=Position(9, 1)).epoch == 9
