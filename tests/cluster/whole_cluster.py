@@ -131,6 +131,8 @@ class WholeCluster(RunningCluster):
         """A connection of the test's own; `parameters` replace pika's."""
         settings = pika.ConnectionParameters(HOST, broker.place.client_port, heartbeat=0)
         settings.socket_timeout = settings.stack_timeout = WAIT_S
+        # A broker that blocks for ever makes a test fail, not hang.
+        settings.blocked_connection_timeout = 2 * WAIT_S
         for name, value in parameters.items():
             setattr(settings, name, value)
         connection = BlockingConnection(settings)
