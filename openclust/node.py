@@ -128,4 +128,5 @@ class Node:
     def is_busy(self) -> bool:
         """Whether something is left to do already."""
         broker = self.broker
-        return bool(broker.dirty or broker.effects or broker.dead_letters or broker.confirming)
+        is_left = broker.dirty or broker.effects or broker.dead_letters or broker.confirming
+        return bool(is_left) or self.membership.replica.is_busy

@@ -13,3 +13,5 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     root_wait_ms: int = 30_000
     waiting_bytes_max: int = 67_108_864
     outbox_bytes_max: int = 67_108_864
+    slice_max: int = 1_000
+    """How many definitions a turn takes for a snapshot, sends, or makes of what was sent: about 10 ms."""

@@ -5,7 +5,6 @@ Private queues are no definitions, so nobody but their own broker knows of them,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from openclust.broker.changes import (
@@ -84,16 +83,9 @@ class Hidden:
             case Unbind() if key in self._kept:
                 self._kept[key] = [each for each in self._kept[key] if not _undoes(change, each)]
 
-    def restart(self, changes: Iterable[Change]) -> list[Change]:
-        """These are all that hold in the cluster. Those that can be made here now."""
+    def clear(self) -> None:
+        """All that holds in the cluster is told anew."""
         self._kept.clear()
-        made = []
-        for change in changes:
-            if self._hides(change):
-                self._keep(change)
-            else:
-                made.append(change)
-        return made
 
     def changes(self) -> list[Change]:
         """What holds in the cluster and is not here."""

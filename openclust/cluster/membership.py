@@ -89,7 +89,7 @@ class Membership(Port):
         self.admission = Admission(secret, lambda: self.hello, lambda: self.primaries)
         self.control_room = Control(self)
         self.founding = Founding(self)
-        self.replica = Replica(self, entries_max=bounds.log_entries_max, state_bytes_max=bounds.state_bytes_max)
+        self.replica = Replica(self, bounds)
         self.asking = Asking(self, wait_ms=bounds.root_wait_ms)
         self.interests = Interests(self)
         self.relay = Relay(self)

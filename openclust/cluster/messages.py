@@ -65,12 +65,17 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """All that entries up to `position` have made, for who is too far behind. `changes` are encoded ones."""
+    """A part of all that entries up to `position` have made, for who is too far behind. `changes` are encoded ones.
+
+    Parts count from 0. The last has the position, and the cluster's own name.
+    """
 
     epoch: int
-    position: Position
     changes: list[bytes]
-    uuid: str
+    part: int = 0
+    is_last: bool = True
+    position: Position = Position()
+    uuid: str = ""
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -2,111 +2,108 @@
 
 The root performs a change, appends it, and feeds its followers; who asked is told when half of the defined primaries
 hold it, and all that are in touch, or have had their time. Followers perform what they are fed. A follower that the
-log's tail cannot bring up to date gets a snapshot, and is made equal to it.
+log's tail cannot bring up to date gets a snapshot, and is made equal to it: nothing changes here before all of that has
+come, and then the way there is gone to its end, whatever becomes of who sent it. Meanwhile the log is as it was; who
+asks for more than its entries waits, and so does a reign of this broker.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from openclust.broker.change_codec import decode_change, encode_change
+from openclust.broker.change_codec import encode_change
 from openclust.broker.changes import Change, DeclareExchange, DeclareQueue, holds, unconditional
 from openclust.broker.cluster_port import Done
-from openclust.broker.limits import Limits
-from openclust.cluster.events import Appended, CaughtUp, StepDown
-from openclust.cluster.hidden import Hidden
+from openclust.cluster.definitions import Definitions
+from openclust.cluster.events import Appended
+from openclust.cluster.feeding import Feeding
+from openclust.cluster.followers import PATIENCE_BEATS, Followers, Waiting
 from openclust.cluster.log import Entry, Log
-from openclust.cluster.messages import Append, Enlist, Fetch, Held, Message, Snapshot
-from openclust.cluster.state import reconcile, shared_state
+from openclust.cluster.messages import Append, Enlist, Fetch, Held, Snapshot
+from openclust.cluster.snapshot import Arriving
 from openclust.cluster.status import Position
+from openclust.cluster.takeover import TakeOver
+from openclust.cluster.view import Role
 from openclust.wire.errors import PRECONDITION_FAILED, RESOURCE_ERROR, AmqpError, ChannelError
 
 if TYPE_CHECKING:
+    from openclust.cluster.bounds import Bounds
     from openclust.cluster.membership import Membership
 
-PATIENCE_BEATS = 3
-"""For so many heartbeats a change waits for a follower that is in touch but does not answer."""
-TAKE_OVER_BEATS = 50
 ENLIST_BEATS = 50
 """For so many heartbeats a follower does not ask again for what it has asked for: a snapshot may take its time."""
-APPEND_ENTRIES_MAX = 5_000
 TAIL_BYTES_MAX = 67_108_864
-
-_UNBOUNDED = 2**62
-
-
-class _Waiting(msgspec.Struct):
-    """`change` is None where another broker asked for it: it will ask the next root by itself."""
-
-    change: Change | None
-    position: Position
-    done: Done
-    result: Any
-    since_ms: int
-
-
-class _Follower(msgspec.Struct):
-    """Up to where it was sent the log, and up to where it says that it holds it.
-
-    One that is late gets a snapshot, or has let a change wait in vain: nobody waits for it before it has caught up.
-    """
-
-    sent: Position
-    held: Position
-    is_late: bool = False
-
-
-class _Fetching(msgspec.Struct):
-    epoch: int
-    voter: str
-    goal: Position
-    since_ms: int
 
 
 class Replica:
-    """Call `flush` at the end of a turn, `tick` now and then."""
+    """Call `flush` at the end of a turn, `tick` now and then. Another turn must follow soon while it `is_busy`."""
 
-    def __init__(self, membership: Membership, *, entries_max: int, state_bytes_max: int) -> None:
+    def __init__(self, membership: Membership, bounds: Bounds) -> None:
         self._cluster = membership
         self._broker = membership.broker
-        self.log = Log(entries_max=entries_max, bytes_max=TAIL_BYTES_MAX)
-        self.hidden = Hidden(self._broker)
+        self.log = Log(entries_max=bounds.log_entries_max, bytes_max=TAIL_BYTES_MAX)
+        self.definitions = Definitions(self._broker, bytes_max=bounds.state_bytes_max, slice_max=bounds.slice_max)
+        self.hidden = self.definitions.hidden
         self.diverged = 0
-        self._followers: dict[str, _Follower] = {}
-        self._waiting: deque[_Waiting] = deque()
-        self._fetching: _Fetching | None = None
+        self._followers = Followers(membership, self.log)
+        self._feeding = Feeding(membership, self.log, self.definitions.in_passing, slice_max=bounds.slice_max)
+        self._take_over = TakeOver(membership, self.log)
+        self._arriving = Arriving()
         self._after: list[Change] | None = None
-        self._state_bytes = 0
-        self._state_bytes_max = state_bytes_max
-        self._bounds: Limits | None = None
         self._asked_all_ms = -(2**62)
         self._enlisted_ms = -(2**62)
-        self._snapshot_at = Position()
-        self._snapshot_changes: list[bytes] = []
+        # While a snapshot is installed: whose it is and its last part, and what waits for its end.
+        self._installing: tuple[str, Snapshot] | None = None
+        self._is_to_enlist = False
+        self._is_to_take_over: tuple[int, dict[str, Position]] | None = None
+        self._asked: dict[str, Fetch] = {}
 
     @property
     def position(self) -> Position:
         return self.log.last
 
+    @property
+    def waiting(self) -> int:
+        """How many changes are not known to stay."""
+        return self._followers.waiting
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is something to do in another turn."""
+        return self._feeding.is_busy or self.definitions.is_busy
+
+    def flush(self) -> None:
+        """Feed the followers, and do a turn's part of what takes longer."""
+        self._cluster.founding.look()
+        self._install_on()
+        self.definitions.size.measure_on()
+        self._feeding.flush()
+
+    def tick(self) -> None:
+        self._followers.settle()
+        if self._installing is None:
+            self._take_over.tick()
+
     # -- the root
 
     def begin_reign(self, epoch: int) -> None:
         """Be root: followers come by themselves."""
-        self._followers.clear()
-        self._fetching = None
-        self._measure()
+        # An operator does not wait for it.
+        self._install_on(to_the_end=True)
+        self._followers.end_all()
+        self._feeding.end_all()
+        self._arriving.forget()
+        self._take_over.forget()
+        self.definitions.size.know()
         self._append(epoch, "opening", self._cluster.founding.begin_reign())
         self._cluster.founding.opened(self.log.last)
 
     def end_reign(self) -> None:
         """Be root no more: who still waits asks the next one."""
-        self._followers.clear()
-        self._fetching = None
-        waiting, self._waiting = self._waiting, deque()
-        for each in waiting:
+        self._followers.end_all()
+        self._feeding.end_all()
+        self._take_over.forget()
+        for each in self._followers.give_up():
             if each.change is not None:
                 self._broker.define(each.change, each.done)
 
@@ -118,8 +115,9 @@ class Replica:
             return
         change, wanted = unconditional(change), change
         is_new = not holds(self._broker, wanted)
-        if is_new and isinstance(change, DeclareQueue | DeclareExchange) and self._is_full():
-            limit = self._state_bytes_max // 1_048_576
+        size = self.definitions.size
+        if is_new and isinstance(change, DeclareQueue | DeclareExchange) and size.is_full():
+            limit = size.bytes_max // 1_048_576
             done(ChannelError(RESOURCE_ERROR, f"the cluster's definitions fill the {limit} MB they may (state_max_mb)"))
             return
         self._after = []
@@ -137,16 +135,18 @@ class Replica:
         epoch, last = self._cluster.epoch, self.log.last
         position = Position(epoch, last.sequence + 1) if is_new else last
         # Before it is in the log: when the election hears of that, it may find that this broker is root no more.
-        self._waiting.append(_Waiting(None if for_other else wanted, position, done, result, self._broker.now_ms))
+        self._followers.wait(Waiting(None if for_other else wanted, position, done, result, self._broker.now_ms))
         if is_new:
-            self._state_bytes += len(body)
+            size.added(body)
             self._append(epoch, "change", body)
         for each in after:
             self._broker.define(each)
-        self._settle()
+        self._followers.settle()
 
     def _append(self, epoch: int, kind: str, body: bytes) -> None:
-        self.log.append(Entry(Position(epoch, self.log.last.sequence + 1), kind, body))
+        entry = Entry(Position(epoch, self.log.last.sequence + 1), kind, body)
+        self.log.append(entry)
+        self._feeding.made(entry)
         self._tell_position()
 
     def _tell_position(self) -> None:
@@ -154,127 +154,70 @@ class Replica:
 
     def committed(self) -> Position:
         """Up to where at least half of the defined primaries hold the log."""
-        needed = 1 if self._cluster.commits_alone else (len(self._cluster.primaries) + 1) // 2
-        held = [self.log.last]
-        held += [each.held for name, each in self._followers.items() if name in self._cluster.primaries]
-        return sorted(held, reverse=True)[needed - 1] if len(held) >= needed else Position()
-
-    def _settle(self) -> None:
-        """Tell who waited for what is committed by now."""
-        if not self._waiting:
-            return
-        committed = self.committed()
-        while self._waiting:
-            first = self._waiting[0]
-            if first.position > committed or self._is_awaited(first):
-                return
-            self._waiting.popleft()
-            first.done(first.result)
-
-    def _is_awaited(self, change: _Waiting) -> bool:
-        """Whether a follower that usually answers in time may still do so."""
-        lacking = [each for each in self._followers.values() if each.held < change.position and not each.is_late]
-        if self._broker.now_ms - change.since_ms < PATIENCE_BEATS * self._cluster.heartbeat_ms:
-            return bool(lacking)
-        for follower in lacking:
-            follower.is_late = True
-        return False
+        return self._followers.committed()
 
     def lag(self, name: str) -> int | None:
         """How many entries a follower is behind; None where it is none."""
-        follower = self._followers.get(name)
-        return None if follower is None else self.log.last.sequence - follower.held.sequence
+        return self._followers.lag(name)
 
     def enlisted(self, peer: str, message: Enlist) -> None:
         """A follower comes, or says that it has missed something."""
         if not self._cluster.is_root:
             return
-        at = message.position
-        if self._lacks(at):
-            self._cluster.send(peer, self._snapshot(self._cluster.epoch))
-            self._followers[peer] = _Follower(self.log.last, Position(), is_late=True)
+        if self._feeding.begin(peer, self._cluster.epoch, message.position):
+            self._followers.add(peer, Position(), is_late=True)
         else:
             # It holds all up to there: what it said of that may have been lost with its link.
-            self._followers[peer] = _Follower(at, at)
-            self._settle()
+            self._followers.add(peer, message.position, is_late=False)
+            self._followers.settle()
         self._cluster.founding.tell(peer)
-        self.flush()
-
-    def _lacks(self, at: Position) -> bool:
-        """Whether the log here does not tell what came after; one that is empty may stand for any definitions."""
-        return at == Position() or self.log.tail(at, 0) is None
 
     def held(self, peer: str, message: Held) -> None:
-        follower = self._followers.get(peer)
-        if follower is not None and self._cluster.is_root and message.epoch == self._cluster.epoch:
-            follower.held = max(follower.held, message.position)
-            if follower.held == self.log.last:
-                follower.is_late = False
-            self._settle()
+        if self._cluster.is_root and message.epoch == self._cluster.epoch:
+            self._followers.held(peer, message.position)
+            self._feeding.held(peer, message.position)
+            self._followers.settle()
 
     def peer_gone(self, name: str) -> None:
         """Its link is down, or it says no more: nobody waits for it."""
-        self._followers.pop(name, None)
-        self._settle()
-        if self._fetching is not None and self._fetching.voter == name:
-            self._give_up(f"{name}, whose log it needs, is gone")
-
-    def flush(self) -> None:
-        """Feed the followers."""
-        self._cluster.founding.look()
-        for name, follower in self._followers.items():
-            while follower.sent != self.log.last:
-                entries = self.log.tail(follower.sent, APPEND_ENTRIES_MAX)
-                if not entries:
-                    self._cluster.send(name, self._snapshot(self._cluster.epoch))
-                    follower.sent = self.log.last
-                    break
-                self._cluster.send(name, Append(epoch=self._cluster.epoch, after=follower.sent, entries=entries))
-                follower.sent = entries[-1].position
-
-    def tick(self) -> None:
-        self._settle()
-        fetching = self._fetching
-        if fetching is None:
-            return
-        if self._broker.now_ms - fetching.since_ms > TAKE_OVER_BEATS * self._cluster.heartbeat_ms:
-            self._give_up(f"{fetching.voter} did not send the log it holds")
+        self._feeding.end(name)
+        self._asked.pop(name, None)
+        self._followers.remove(name)
+        self._followers.settle()
+        if self._installing is None:
+            self._take_over.peer_gone(name)
 
     # -- taking over
 
     def take_over(self, epoch: int, voters: dict[str, Position]) -> None:
-        """Fetch what the voters hold beyond our log; any of it may have been confirmed."""
-        best = max(sorted(voters), key=lambda name: voters[name], default="")
-        if not best or voters[best] <= self.log.last:
-            self._cluster.tell(CaughtUp(self._broker.now_ms, epoch))
+        """Fetch what the voters hold beyond our log."""
+        if self._installing is not None:
+            self._is_to_take_over = epoch, voters
             return
-        self._fetching = _Fetching(epoch, best, voters[best], self._broker.now_ms)
-        if not self._cluster.send(best, Fetch(epoch=epoch, after=self.log.last)):
-            self._give_up(f"there is no link to {best}, whose log it needs")
+        self._arriving.forget()
+        self._take_over.begin(epoch, voters)
 
     def speaks_anew(self, name: str) -> None:
-        """A peer's link to us is a new one: if it had answered, that is lost with the old one."""
-        fetching = self._fetching
-        if fetching is not None and fetching.voter == name:
-            self._cluster.send(name, Fetch(epoch=fetching.epoch, after=self.log.last))
+        """A peer's link to us is a new one: what it was about to tell is lost with the old one."""
+        if self._installing is None:
+            self._take_over.ask_again(name)
 
     def fetch(self, peer: str, message: Fetch) -> None:
         """One that is to be root asks for what it lacks."""
-        answer: Message
-        if self._lacks(message.after):
-            answer = self._snapshot(message.epoch)
+        if self._installing is not None:
+            self._asked[peer] = message
         else:
-            answer = Append(epoch=message.epoch, after=message.after, entries=self.log.tail(message.after) or [])
-        self._cluster.send(peer, answer)
-
-    def _give_up(self, reason: str) -> None:
-        self._fetching = None
-        self._cluster.tell(StepDown(self._broker.now_ms, reason))
+            self._feeding.begin(peer, message.epoch, message.after, is_once=True)
 
     # -- the follower
 
     def enlist(self) -> None:
         """Ask the root to be fed from where this log ends."""
+        if self._installing is not None:
+            self._is_to_enlist = True
+            return
+        self._take_over.forget()
+        self._arriving.forget()
         self._enlisted_ms = self._broker.now_ms
         self._cluster.send(self._cluster.root, Enlist(position=self.log.last))
 
@@ -287,7 +230,7 @@ class Replica:
         """The root's log ends there, as it said after all that it sent before: what is not here by now was lost."""
         if position == self.log.last:
             self._enlisted_ms = -(2**62)
-        else:
+        elif self._installing is None:
             self._enlist_again()
 
     def append(self, peer: str, message: Append) -> None:
@@ -299,17 +242,15 @@ class Replica:
             if not entries:
                 self._enlist_again()
                 return
-        self._be_unbounded()
-        try:
-            for entry in entries:
-                if not self._follows(entry.position):
-                    self._broker.note("error", "a root's log has a gap: asked for all of it", peer=peer)
-                    self._cluster.send(peer, Enlist(position=Position()))
-                    break
-                self.log.append(entry)
-                self._apply(entry)
-        finally:
-            self._be_bounded()
+        self._take_over.spoken()
+        for entry in entries:
+            if not self._follows(entry.position):
+                self._broker.note("error", "a root's log has a gap: asked for all of it", peer=peer)
+                self._cluster.send(peer, Enlist(position=Position()))
+                break
+            self.log.append(entry)
+            self._feeding.made(entry)
+            self._apply(entry)
         self._advanced(peer, message.epoch)
 
     def _follows(self, position: Position) -> bool:
@@ -320,23 +261,15 @@ class Replica:
         """Whether the entries go on from here, though they begin before."""
         return any(each.position == self.log.last for each in message.entries)
 
-    def snapshot(self, peer: str, message: Snapshot) -> None:
-        if not self._expects(peer, message.epoch):
-            return
-        self._be_unbounded()
-        try:
-            reconcile(self._broker, self.hidden.restart(decode_change(each) for each in message.changes))
-        finally:
-            self._be_bounded()
-        self.log.restart(message.position)
-        self._cluster.founding.uuid = message.uuid or self._cluster.founding.uuid
-        self._advanced(peer, message.epoch)
-
     def _expects(self, peer: str, epoch: int) -> bool:
         """Whether the log may be fed by this peer: the root of this epoch, or the voter that we asked."""
-        fetching = self._fetching
-        if fetching is not None:
-            return peer == fetching.voter and epoch == fetching.epoch
+        if self._installing is not None:
+            return False
+        return self._is_fed_by(peer, epoch)
+
+    def _is_fed_by(self, peer: str, epoch: int) -> bool:
+        if self._take_over.is_under_way:
+            return self._take_over.expects(peer, epoch)
         return not self._cluster.is_root and peer == self._cluster.root and epoch == self._cluster.epoch
 
     def _apply(self, entry: Entry) -> None:
@@ -344,7 +277,7 @@ class Replica:
             self._cluster.founding.uuid = entry.body.decode()
             return
         try:
-            self.hidden.follow(decode_change(entry.body))
+            self.definitions.follow(entry)
         except (AmqpError, ValueError) as error:
             # The root has made it: this broker differs from it, until the snapshot that it asks for.
             self.diverged += 1
@@ -356,45 +289,55 @@ class Replica:
     def _advanced(self, peer: str, epoch: int) -> None:
         self._tell_position()
         self._enlisted_ms = -(2**62)
-        fetching = self._fetching
-        if fetching is None:
+        if self._take_over.is_under_way:
+            self._take_over.advanced()
+        else:
             self._cluster.send(peer, Held(epoch=epoch, position=self.log.last))
             self._cluster.asking.log_is_at(self.log.last)
-        elif self.log.last >= fetching.goal:
-            self._fetching = None
-            self._cluster.tell(CaughtUp(self._broker.now_ms, epoch))
 
-    def _be_unbounded(self) -> None:
-        """What the root has granted is not refused here: private queues count differently on each broker."""
-        limits = self._broker.limits
-        self._bounds = limits
-        self._broker.limits = msgspec.structs.replace(
-            limits, queues_max=_UNBOUNDED, exchanges_max=_UNBOUNDED, bindings_max=_UNBOUNDED
-        )
+    # -- snapshots
 
-    def _be_bounded(self) -> None:
-        assert self._bounds is not None, "unbounded before"
-        self._broker.limits = self._bounds
+    def snapshot(self, peer: str, message: Snapshot) -> None:
+        """A part of one comes; with the last, all of it is used."""
+        if not self._expects(peer, message.epoch):
+            return
+        if not self._arriving.add(peer, message):
+            self._enlist_again()
+            return
+        self._enlisted_ms = self._broker.now_ms
+        self._take_over.spoken()
+        if message.is_last:
+            # From here on the definitions are nobody's: who takes them from this broker would get half of each.
+            self._feeding.end_all()
+            self._installing = peer, message
+            self.definitions.install(self._arriving.take())
+            self._install_on()
 
-    # -- state
+    def _install_on(self, *, to_the_end: bool = False) -> None:
+        if self._installing is None:
+            return
+        self.definitions.install_on(to_the_end=to_the_end)
+        if self.definitions.is_installing:
+            return
+        (peer, last), self._installing = self._installing, None
+        self.log.restart(last.position)
+        self._cluster.founding.uuid = last.uuid or self._cluster.founding.uuid
+        if self._is_fed_by(peer, last.epoch):
+            self._advanced(peer, last.epoch)
+        else:
+            self._tell_position()
+        self._go_on()
 
-    def _state(self) -> list[Change]:
-        return shared_state(self._broker) + self.hidden.changes()
-
-    def _snapshot(self, epoch: int) -> Snapshot:
-        if self._snapshot_at != self.log.last or not self._snapshot_changes:
-            # Kept for the next who comes: it takes a second for 200,000 definitions.
-            self._snapshot_at = self.log.last
-            self._snapshot_changes = [encode_change(each) for each in self._state()]
-        return Snapshot(
-            epoch=epoch, position=self.log.last, changes=self._snapshot_changes, uuid=self._cluster.founding.uuid
-        )
-
-    def _measure(self) -> None:
-        self._state_bytes = sum(len(encode_change(each)) for each in self._state())
-
-    def _is_full(self) -> bool:
-        if self._state_bytes > self._state_bytes_max:
-            # Deleted things were only ever added to the sum.
-            self._measure()
-        return self._state_bytes > self._state_bytes_max
+    def _go_on(self) -> None:
+        """What could not be while the definitions were on their way."""
+        asked, self._asked = self._asked, {}
+        for peer, message in asked.items():
+            self.fetch(peer, message)
+        is_to_enlist, self._is_to_enlist = self._is_to_enlist, False
+        if is_to_enlist and self._cluster.root and not self._cluster.is_root:
+            self.enlist()
+        wanted, self._is_to_take_over = self._is_to_take_over, None
+        if wanted is not None:
+            election = self._cluster.election
+            if election.role is Role.TAKING_OVER and election.stands_in == wanted[0]:
+                self.take_over(*wanted)

@@ -2,29 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from openclust.broker.change_codec import canonical_table, encode_canonical
-from openclust.broker.changes import Bind, Change, DeclareExchange, DeclareQueue, PutPolicy, PutUser, PutVhost
+from openclust.broker.changes import (
+    Bind,
+    Change,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeletePolicy,
+    DeleteQueue,
+    DeleteUser,
+    DeleteVhost,
+    PutPermission,
+    PutPolicy,
+    PutUser,
+    PutVhost,
+    Unbind,
+)
 from openclust.broker.exchange import Binding, Exchange, Target
 from openclust.broker.queue import Queue
 from openclust.broker.vhost import PREDECLARED
 from openclust.wire.table import Table, encode_table
 
 if TYPE_CHECKING:
+    from openclust.broker.access import Permission
     from openclust.broker.vhost import VirtualHost
 
 BindingKey: TypeAlias = tuple[str, bool, str, str, bytes]
 """Source, whether to an exchange, destination, routing key, and the arguments as exchanges tell them apart."""
+_End: TypeAlias = tuple[str, bool, str]
+"""What a binding leads from or to: its virtual host, whether it is an exchange, and its name."""
 
 
 class Wanted:
-    """The wanted state by what it is about: of several changes about the same, the last counts."""
+    """A state by what it is about, as changes build it: `add` them in their order, then take the `steps`.
 
-    def __init__(self, changes: Iterable[Change]) -> None:
+    The changes may be those of a state that was taken while it changed, and then those that were made meanwhile: each
+    holds, whether or not what came before it had it already.
+    """
+
+    def __init__(self) -> None:
         self.vhosts: dict[str, PutVhost] = {}
         self.users: dict[str, PutUser] = {}
         self.policies: dict[tuple[str, bool, str], PutPolicy] = {}
@@ -32,47 +54,114 @@ class Wanted:
         self.queues: dict[str, dict[str, DeclareQueue]] = {}
         self.bindings: dict[str, dict[BindingKey, Bind]] = {}
         self.unfit: list[tuple[Change, str]] = []
-        for change in changes:
-            self._add(change)
+        # When what bindings may lead from and to was deleted, and when bindings were made after the first deletion.
+        self._count = 0
+        self._deleted: dict[_End, int] = {}
+        self._bound: dict[tuple[str, BindingKey], int] = {}
 
-    def _add(self, change: Change) -> None:
+    def add(self, change: Change) -> None:
+        self._count += 1
         match change:
-            case PutVhost():
-                self.vhosts[change.vhost] = change
-            case PutUser():
-                self.users[change.user.name] = change
-            case PutPolicy():
-                self.policies[change.policy.vhost, change.operator, change.policy.name] = change
-            case DeclareExchange():
-                self.exchanges.setdefault(change.vhost, {})[change.name] = change
             case DeclareQueue():
                 self.queues.setdefault(change.vhost, {})[change.name] = change
-            case Bind():
-                try:
-                    self.bindings.setdefault(change.vhost, {})[_wanted_key(change)] = change
-                except ValueError as error:
-                    self.unfit.append((change, str(error)))
-            case _:
-                self.unfit.append((change, "a state consists of what is there, not of what is to go"))
+            case Bind() | Unbind():
+                self._bind(change)
+            case DeclareExchange():
+                self.exchanges.setdefault(change.vhost, {})[change.name] = change
+            case DeleteQueue():
+                self.queues.get(change.vhost, {}).pop(change.name, None)
+                self._deleted[change.vhost, False, change.name] = self._count
+            case DeleteExchange():
+                self.exchanges.get(change.vhost, {}).pop(change.name, None)
+                self._deleted[change.vhost, True, change.name] = self._count
+            case PutPolicy():
+                self.policies[change.policy.vhost, change.operator, change.policy.name] = change
+            case DeletePolicy():
+                self.policies.pop((change.vhost, change.operator, change.name), None)
+            case PutVhost():
+                self.vhosts[change.vhost] = change
+            case DeleteVhost():
+                self._delete_vhost(change.vhost)
+            case PutUser():
+                self.users[change.user.name] = change
+            case DeleteUser():
+                self.users.pop(change.name, None)
+            case PutPermission():
+                self._permit(change)
+
+    def _bind(self, change: Bind | Unbind) -> None:
+        try:
+            key = _wanted_key(change)
+        except ValueError as error:
+            self.unfit.append((change, str(error)))
+            return
+        bindings = self.bindings.setdefault(change.vhost, {})
+        if isinstance(change, Unbind):
+            bindings.pop(key, None)
+            return
+        bindings[key] = change
+        if self._deleted:
+            self._bound[change.vhost, key] = self._count
+
+    def _delete_vhost(self, name: str) -> None:
+        self.vhosts.pop(name, None)
+        for table in (self.exchanges, self.queues, self.bindings):
+            table.pop(name, None)
+        self.policies = {key: each for key, each in self.policies.items() if key[0] != name}
+        for user, change in self.users.items():
+            if name in change.user.permissions:
+                self.users[user] = _permitted(change, name, None)
+
+    def _permit(self, change: PutPermission) -> None:
+        user = self.users.get(change.user)
+        if user is None:
+            self.unfit.append((change, f"no user '{change.user}'"))
+        else:
+            self.users[change.user] = _permitted(user, change.vhost, change.permission)
+
+    def steps(self) -> Iterator[None]:
+        """When all is added: bindings go that went with what they led from or to. Each step is a short one."""
+        if not self._deleted:
+            return
+        for vhost, bindings in self.bindings.items():
+            lost = []
+            for key in bindings:
+                yield
+                source, to_exchange, destination, _, _ = key
+                bound = self._bound.get((vhost, key), 0)
+                ends = (vhost, True, source), (vhost, to_exchange, destination)
+                if any(self._deleted.get(end, 0) > bound for end in ends):
+                    lost.append(key)
+            for key in lost:
+                del bindings[key]
+
+
+def _permitted(change: PutUser, vhost: str, permission: Permission | None) -> PutUser:
+    """The same user with another permission there, or none."""
+    permissions = {name: each for name, each in change.user.permissions.items() if name != vhost}
+    if permission is not None:
+        permissions[vhost] = permission
+    return PutUser(user=msgspec.structs.replace(change.user, permissions=permissions))
 
 
 class Kept:
-    """What of one virtual host stays as it is."""
+    """What of one virtual host stays as it is; complete when the `steps` are taken. Each step is a short one."""
 
-    def __init__(
-        self, vhost: VirtualHost | None, exchanges: dict[str, DeclareExchange], queues: dict[str, DeclareQueue]
-    ) -> None:
+    def __init__(self) -> None:
         self.bindings: set[BindingKey] = set()
-        self.private: list[Binding] = []
         self.exchanges: set[str] = set()
         self.queues: set[str] = set()
-        if vhost is None:
-            return
-        for exchange in vhost.exchanges.values():
+
+    def steps(
+        self, vhost: VirtualHost, exchanges: dict[str, DeclareExchange], queues: dict[str, DeclareQueue]
+    ) -> Iterator[None]:
+        for exchange in list(vhost.exchanges.values()):
+            yield
             wanted = exchanges.get(exchange.name)
             if not is_declared(exchange) or (wanted is not None and _same_exchange(exchange, wanted)):
                 self.exchanges.add(exchange.name)
-        for queue in vhost.queues.values():
+        for queue in list(vhost.queues.values()):
+            yield
             wanted_queue = queues.get(queue.name)
             if queue.owner is None and wanted_queue is not None and _same_queue(queue, wanted_queue):
                 self.queues.add(queue.name)
@@ -115,7 +204,7 @@ def key_of(binding: Binding, packed: bytes) -> BindingKey:
     return binding.source.name, isinstance(binding.target, Exchange), binding.target.name, binding.routing_key, packed
 
 
-def _wanted_key(change: Bind) -> BindingKey:
+def _wanted_key(change: Bind | Unbind) -> BindingKey:
     # As `binding_key` packs them.
     packed = encode_table(dict(sorted(change.arguments.items()))) if change.arguments else b""
     return change.source, change.to_exchange, change.destination, change.routing_key, packed

@@ -50,6 +50,7 @@ class Host(Broker):
         self.applications: dict[Application, None] = {}
         self.checked = Position()
         self.names = 0
+        self.goes_on = False
 
     @property
     def is_up(self) -> bool:  # type: ignore[override]

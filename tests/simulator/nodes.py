@@ -258,9 +258,18 @@ class Nodes(World):
                 self._write(host, connection)
             for connection in node.finish():
                 self._take_leave(host, connection)
+            if node.membership.replica.is_busy:
+                self._go_on_soon(host)
+                return
             if not resumed and not node.is_busy:
                 return
         raise Violation(f"{host.name} is still busy after {TURNS_MAX} turns")
+
+    def _go_on_soon(self, host: Host) -> None:
+        """What takes many turns leaves time between them: things happen meanwhile."""
+        if not host.goes_on:
+            host.goes_on = True
+            self.later(host, 20, 3_000, lambda now_ms: setattr(host, "goes_on", False))
 
     def _perform(self, host: Host, effect: Effect) -> bool:
         """Whether another turn must follow."""

@@ -50,7 +50,12 @@ def run(
 ) -> Outcome:
     """Run it; raises Failure."""
     shape = random.Random(seed)
-    bounds = Bounds(root_wait_ms=ROOT_WAIT_MS, log_entries_max=shape.choice((3, 10, 100_000)))
+    bounds = Bounds(
+        root_wait_ms=ROOT_WAIT_MS,
+        log_entries_max=shape.choice((3, 10, 100_000)),
+        # Snapshots of some turns, of many, and of one.
+        slice_max=(7, 1, 1_000)[seed % 3],
+    )
     world = Nodes(
         seed,
         primaries or shape.choice(PRIMARIES),

@@ -1,0 +1,130 @@
+"""What others are sent of the log here: entries, a turn's worth at a time, or a snapshot and what follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from openclust.broker.changes import Change
+from openclust.cluster.log import Entry, Log
+from openclust.cluster.messages import Append
+from openclust.cluster.snapshot import Making
+from openclust.cluster.status import Position
+
+if TYPE_CHECKING:
+    from openclust.cluster.membership import Membership
+
+AHEAD_BYTES_MAX = 1_048_576
+"""With so much to be sent to a peer, the rest of a snapshot or of a long log waits: heartbeats go the same way."""
+
+
+class _Feed(msgspec.Struct):
+    """One that is brought up to date. While it is sent a snapshot, and until it holds that, `sent` is None."""
+
+    epoch: int
+    sent: Position | None
+    is_once: bool
+    making: Making | None = None
+    part: int = 0
+    offered: Position = Position()
+
+
+class Feeding:
+    """Call `flush` once a turn, and `made` for every entry that the log gets. Another turn follows while it `is_busy`.
+
+    All who need a snapshot at the same time share one.
+    """
+
+    def __init__(
+        self, membership: Membership, log: Log, state: Callable[[], Iterator[Change]], *, slice_max: int
+    ) -> None:
+        self.is_busy = False
+        self._cluster = membership
+        self._log = log
+        self._state = state
+        self._slice_max = slice_max
+        self._feeds: dict[str, _Feed] = {}
+        self._making: Making | None = None
+
+    def begin(self, name: str, epoch: int, after: Position, *, is_once: bool = False) -> bool:
+        """Send it what comes after that, for ever or as far as the log goes now; whether it needs a snapshot."""
+        feed = self._feeds[name] = _Feed(epoch, after, is_once)
+        # One whose log is empty may have any definitions.
+        if after != Position() and self._log.tail(after, 0) is not None:
+            return False
+        self._offer(feed)
+        return True
+
+    def _offer(self, feed: _Feed) -> None:
+        making = self._making
+        if making is None or (making.is_made and self._log.tail(making.position, 0) is None):
+            making = self._making = Making(self._state(), self._slice_max)
+        feed.making, feed.part, feed.sent = making, 0, None
+
+    def held(self, name: str, position: Position) -> None:
+        """It says that it holds the log up to there: what follows a snapshot is sent when that is in use."""
+        feed = self._feeds.get(name)
+        if feed is not None and feed.sent is None and feed.making is None and position >= feed.offered:
+            feed.sent = position
+
+    def end(self, name: str) -> None:
+        """It is not in reach."""
+        self._feeds.pop(name, None)
+
+    def end_all(self) -> None:
+        """What is here is no log of this epoch any more, or about to become another."""
+        self._feeds.clear()
+        self._making = None
+
+    def made(self, entry: Entry) -> None:
+        if self._making is not None and entry.kind == "change":
+            self._making.changed(entry.body)
+
+    def flush(self) -> None:
+        if not self._feeds:
+            self._making = None
+        making = self._making
+        if making is not None and not making.is_made:
+            making.advance(self._log.last)
+        self.is_busy = making is not None and not making.is_made
+        for name, feed in list(self._feeds.items()):
+            self.is_busy |= self._send_parts(name, feed) if feed.making is not None else self._send_log(name, feed)
+        if not any(feed.making is self._making for feed in self._feeds.values()):
+            # Whoever comes next has one made anew: it would be as large as the state.
+            self._making = None
+
+    def _send_log(self, name: str, feed: _Feed) -> bool:
+        """Whether there is more to be sent at once."""
+        if feed.sent is not None and feed.sent != self._log.last:
+            entries = self._log.tail(feed.sent, self._slice_max)
+            if not entries:
+                self._offer(feed)
+                return True
+            if entries[-1].position != self._log.last and not self._has_room(name):
+                return False
+            self._cluster.send(name, Append(epoch=feed.epoch, after=feed.sent, entries=entries))
+            feed.sent = entries[-1].position
+        if feed.is_once and feed.sent == self._log.last:
+            del self._feeds[name]
+        return feed.sent is not None and feed.sent != self._log.last
+
+    def _send_parts(self, name: str, feed: _Feed) -> bool:
+        """Whether there is more to be sent at once."""
+        making = feed.making
+        assert making is not None, "it needs a snapshot"
+        if feed.part == len(making.parts) or not self._has_room(name):
+            return False
+        self._cluster.send(name, making.message(feed.part, feed.epoch, self._cluster.founding.uuid))
+        feed.part += 1
+        if not making.is_made or feed.part < len(making.parts):
+            return feed.part < len(making.parts)
+        feed.making, feed.offered = None, making.position
+        if feed.is_once:
+            del self._feeds[name]
+        return False
+
+    def _has_room(self, name: str) -> bool:
+        outbox = self._cluster.outboxes.get(name)
+        return outbox is not None and outbox.size + outbox.waiting_bytes < AHEAD_BYTES_MAX

@@ -1,0 +1,112 @@
+"""The root's followers: who holds how much of the log, and which changes wait until enough of them hold them."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from openclust.broker.changes import Change
+from openclust.broker.cluster_port import Done
+from openclust.cluster.log import Log
+from openclust.cluster.status import Position
+
+if TYPE_CHECKING:
+    from openclust.cluster.membership import Membership
+
+PATIENCE_BEATS = 3
+"""For so many heartbeats a change waits for a follower that is in touch but does not answer."""
+
+
+class Waiting(msgspec.Struct):
+    """`change` is None where another broker asked for it: it will ask the next root by itself."""
+
+    change: Change | None
+    position: Position
+    done: Done
+    result: Any
+    since_ms: int
+
+
+class _Follower(msgspec.Struct):
+    """Up to where it says that it holds the log.
+
+    One that is late gets a snapshot, or has let a change wait in vain: nobody waits for it before it has caught up.
+    """
+
+    held: Position
+    is_late: bool = False
+
+
+class Followers:
+    """Call `settle` whenever something may have come true."""
+
+    def __init__(self, membership: Membership, log: Log) -> None:
+        self._cluster = membership
+        self._log = log
+        self._followers: dict[str, _Follower] = {}
+        self._waiting: deque[Waiting] = deque()
+
+    @property
+    def waiting(self) -> int:
+        """How many changes are not known to stay."""
+        return len(self._waiting)
+
+    def add(self, name: str, held: Position, *, is_late: bool) -> None:
+        self._followers[name] = _Follower(held, is_late)
+
+    def remove(self, name: str) -> None:
+        self._followers.pop(name, None)
+
+    def end_all(self) -> None:
+        self._followers.clear()
+
+    def held(self, name: str, position: Position) -> None:
+        follower = self._followers.get(name)
+        if follower is not None:
+            follower.held = max(follower.held, position)
+            if follower.held == self._log.last:
+                follower.is_late = False
+
+    def lag(self, name: str) -> int | None:
+        """How many entries a follower is behind; None where it is none."""
+        follower = self._followers.get(name)
+        return None if follower is None else self._log.last.sequence - follower.held.sequence
+
+    def committed(self) -> Position:
+        """Up to where at least half of the defined primaries hold the log."""
+        needed = 1 if self._cluster.commits_alone else (len(self._cluster.primaries) + 1) // 2
+        held = [self._log.last]
+        held += [each.held for name, each in self._followers.items() if name in self._cluster.primaries]
+        return sorted(held, reverse=True)[needed - 1] if len(held) >= needed else Position()
+
+    def wait(self, waiting: Waiting) -> None:
+        """Who asked for the change is told by `settle`."""
+        self._waiting.append(waiting)
+
+    def give_up(self) -> deque[Waiting]:
+        """The changes that wait: this broker can tell nobody whether they stay."""
+        waiting, self._waiting = self._waiting, deque()
+        return waiting
+
+    def settle(self) -> None:
+        """Tell who waited for what is committed by now."""
+        if not self._waiting:
+            return
+        committed = self.committed()
+        while self._waiting:
+            first = self._waiting[0]
+            if first.position > committed or self._is_awaited(first):
+                return
+            self._waiting.popleft()
+            first.done(first.result)
+
+    def _is_awaited(self, change: Waiting) -> bool:
+        """Whether a follower that usually answers in time may still do so."""
+        lacking = [each for each in self._followers.values() if each.held < change.position and not each.is_late]
+        if self._cluster.broker.now_ms - change.since_ms < PATIENCE_BEATS * self._cluster.heartbeat_ms:
+            return bool(lacking)
+        for follower in lacking:
+            follower.is_late = True
+        return False
