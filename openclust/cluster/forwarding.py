@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from openclust.cluster.outbox import Outbox
 
 OVERHEAD_BYTES = 500
+TRIES_MAX = 10
+"""A message that was under way when so many links to a root broke is perhaps what breaks them."""
 
 
 class _Letter(msgspec.Struct, gc=False):
@@ -43,6 +45,7 @@ class _Letter(msgspec.Struct, gc=False):
     message: Message
     verdict: Verdict | None
     since_ms: int
+    tries: int = 0
 
     @property
     def cost(self) -> int:
@@ -106,6 +109,7 @@ class Forwarding:
         else:
             lane = self._confirmed_lane(outbox, reach | Reach.CONFIRM, letter.vhost)
             number = self._last[lane] = self._last[lane] + 1
+            letter.tries += 1
             self._sent[lane][number] = letter
             self._sent_bytes += letter.cost
         outbox.relay(frames(lane, outbox.frame_max, letter.message))
@@ -184,6 +188,10 @@ class Forwarding:
         for letter in again:
             if self._cluster.is_root:
                 self._publish_here(letter)
+            elif letter.tries >= TRIES_MAX and letter.verdict is not None:
+                self.refused += 1
+                self._broker.note("error", f"a message was refused: {TRIES_MAX} links to a root ended with it under way")
+                letter.verdict(True, False)
             elif outbox is not None:
                 self._send(outbox, letter, Reach.SHARED)
             else:
@@ -218,6 +226,8 @@ class Forwarding:
         self._held[connection] = None
         if not self._cluster.root:
             connection.tell_blocked(True, "the cluster has no root")
+        elif self._cluster.root in self._cluster.pressed:
+            connection.tell_blocked(True, f"the root {self._cluster.root} is low on memory")
 
     def flush(self) -> None:
         """Let publishers go on, if they may."""

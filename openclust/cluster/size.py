@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from openclust.broker.broker import Broker
 
 MEASURE_AGAIN_MS = 1_000
-"""Definitions that are too many are measured again so long after the last time, if anything has changed."""
+"""Definitions that are too many are measured again so long after the last time, if anything has changed; few at once."""
 MEASURE_GROWTH = 100
 """Or when they may have grown by one part in so many."""
 
@@ -33,6 +33,8 @@ class Size:
         self._slice_max = slice_max
         self._sum = 0
         self._is_known = False
+        # So few, when they were measured last, that it took no longer than a slice.
+        self._are_few = False
         self._measured = 0
         self._measured_ms = 0
         self._measuring: Iterator[Change] | None = None
@@ -67,7 +69,7 @@ class Size:
 
     def _may_be_less(self) -> bool:
         grown = self._sum - self._measured
-        if grown * MEASURE_GROWTH >= self.bytes_max:
+        if grown * MEASURE_GROWTH >= self.bytes_max or (grown > 0 and self._are_few):
             return True
         return grown > 0 and self._broker.now_ms - self._measured_ms >= MEASURE_AGAIN_MS
 
@@ -75,6 +77,7 @@ class Size:
         self._measuring = self._state()
         self._found = 0
         self._before = self._sum
+        self._are_few = True
         self.measure_on()
 
     def measure_on(self) -> None:
@@ -84,3 +87,5 @@ class Size:
         self._found += sum(sizes)
         if len(sizes) < self._slice_max:
             self.known(self._found + self._sum - self._before)
+        else:
+            self._are_few = False

@@ -6,6 +6,7 @@ import pytest
 
 from openclust.broker.changes import DeclareQueue, DeleteVhost, PutPermission, PutVhost
 from openclust.cluster.bounds import Bounds
+from openclust.cluster.forwarding import TRIES_MAX
 from openclust.cluster.messages import Pressure, Settled
 from openclust.wire.methods import (
     BasicAck,
@@ -409,10 +410,10 @@ def test_who_publishes_to_a_root_short_of_memory_waits(cluster: Joined) -> None:
     cluster.settle()
     client.publish("work", b"1")
     client.publish("work", b"2")
-    assert bodies(cluster) == [b"1"]
+    assert bodies(cluster) == [b"1"] and blocked(client) == ["blocked"]
     cluster["p1"].send("s1", Pressure(False))
     cluster.tick(HEARTBEAT_MS)
-    assert bodies(cluster) == [b"1", b"2"]
+    assert bodies(cluster) == [b"1", b"2"] and blocked(client) == ["unblocked"]
 
 
 def test_a_connection_that_ends_while_it_waits_is_forgotten(cluster: Joined) -> None:
@@ -429,3 +430,14 @@ def test_deleting_a_queue_from_afar_forgets_its_messages(cluster: Joined) -> Non
     client = cluster.client("s1")
     client.publish("work", b"x")
     assert client.call(QueueDelete(queue="work"), QueueDeleteOk).message_count == 1
+
+
+def test_a_message_that_links_break_under_again_and_again_is_refused_in_the_end(cluster: Joined) -> None:
+    client = confirming(cluster, "p2")
+    cluster.hold("p1", "p2")
+    client.publish("work", b"poison")
+    for _ in range(TRIES_MAX - 1):
+        cluster.redial("p2", "p1")
+        assert verdicts(client) == []
+    cluster.redial("p2", "p1")
+    assert verdicts(client) == [("nack", 1)]
