@@ -83,7 +83,7 @@ def _put_policies(draw: st.DrawFn) -> PutPolicy:
     return PutPolicy(vhost=vhost, policy=policy, operator=draw(_flags))
 
 
-_changes: st.SearchStrategy[Change] = st.one_of(
+changes: st.SearchStrategy[Change] = st.one_of(
     _made(PutVhost, vhost=_vhosts),
     _made(DeclareExchange, vhost=_vhosts, name=_new_exchanges, auto_delete=_flags,
           type=st.sampled_from(("direct", "topic", "headers")), arguments=_arguments),
@@ -102,7 +102,7 @@ _changes: st.SearchStrategy[Change] = st.one_of(
         _made(DeleteUser, name=_users),
     ),
 )  # fmt: skip
-_histories = st.lists(_changes, max_size=40)
+histories = st.lists(changes, max_size=40)
 
 
 def broker_after(history: list[Change]) -> Broker:
@@ -122,7 +122,7 @@ def as_set(changes: list[Change]) -> set[bytes]:
 
 
 @PROPERTY_TEST
-@given(_histories, _histories)
+@given(histories, histories)
 def test_another_broker_comes_to_the_same_state(here: list[Change], there: list[Change]) -> None:
     one, other = broker_after(here), broker_after(there)
     wanted = shared_state(one)
@@ -138,7 +138,7 @@ def test_another_broker_comes_to_the_same_state(here: list[Change], there: list[
 
 
 @PROPERTY_TEST
-@given(_histories)
+@given(histories)
 def test_the_state_builds_itself_on_a_new_broker_through_bytes(history: list[Change]) -> None:
     wanted = shared_state(broker_after(history))
     other = new_broker()
@@ -148,7 +148,7 @@ def test_the_state_builds_itself_on_a_new_broker_through_bytes(history: list[Cha
 
 
 @PROPERTY_TEST
-@given(_histories, st.randoms(use_true_random=False))
+@given(histories, st.randoms(use_true_random=False))
 def test_each_change_comes_after_those_it_needs(history: list[Change], random: Any) -> None:
     broker = broker_after(history)
     wanted = shared_state(broker)
