@@ -290,7 +290,15 @@ def _elect(election: Election, *, is_tick: bool) -> tuple[Election, list[Effect]
 def _is_overtaken(election: Election) -> bool:
     """Whether somebody cannot vote for this candidate in its epoch any more, but could in a later one."""
     votes = (vote_of(election, name) for name in electorate(election))
-    return any(vote and vote.epoch >= election.stands_in and vote.root != election.name for vote in votes)
+    return _is_outlived(election) or any(
+        vote and vote.epoch >= election.stands_in and vote.root != election.name for vote in votes
+    )
+
+
+def _is_outlived(election: Election) -> bool:
+    """Whether a log that this candidate has, or would fetch, is of a later epoch: its entries cannot follow."""
+    peers = [election.peers[name] for name in electorate(election) if name in election.peers]
+    return max([election.position, *(each.status.position for each in peers)]).epoch > election.stands_in
 
 
 def _is_elected(election: Election) -> bool:
@@ -300,4 +308,4 @@ def _is_elected(election: Election) -> bool:
     if 2 * len(there) <= len(election.terms.primaries) or any(is_starting(election, name) for name in there):
         # One that starts may tell of a vote from its former life: it does not know yet what its log holds.
         return False
-    return all(vote_of(election, name) == wanted for name in there)
+    return not _is_outlived(election) and all(vote_of(election, name) == wanted for name in there)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -142,11 +141,11 @@ def test_the_root_is_answered_at_once_and_nobody_else_is() -> None:
 
 
 def test_a_candidate_asks_its_voters_for_what_they_hold() -> None:
-    vote = Reign(1, "a")
-    election = hear(tick(ready(), 2_000), 2_000, said("b"), said("c"))
+    vote = Reign(4, "a")
+    election = tick(hear(tick(ready(), 2_000), 2_000, said("b", position=Position(3, 9)), said("c")), 2_000)
     election = hear(election, 2_000, said("b", 2, vote=vote, position=Position(3, 9)))
     _, effects = step(election, events.StatusHeard(2_000, said("c", 2, vote=vote)))
-    assert events.TakeOver(1, {"b": Position(3, 9), "c": Position()}) in effects
+    assert events.TakeOver(4, {"b": Position(3, 9), "c": Position()}) in effects
 
 
 def test_nobody_is_elected_while_a_voter_starts() -> None:
@@ -289,11 +288,25 @@ TestAnything.settings = settings(max_examples=60, stateful_step_count=40, deadli
 
 def test_a_candidate_stands_in_a_later_epoch_than_that_of_its_log() -> None:
     """All who voted in it may have lost their disks: entries of a new reign must not come before those of an older."""
-    election, _ = step(tick(ready(), 2_000), events.Appended(2_000, Position(7, 3)))
-    election = hear(election, 2_000, said("b", stamp_ms=20_000), said("c", stamp_ms=20_000))
+    election, _ = step(ready(), events.Appended(0, Position(7, 3)))
+    election = hear(tick(election, 2_000), 2_000, said("b", stamp_ms=20_000))
     assert election.stands_in == 8
 
 
-def test_a_candidate_stands_in_a_later_epoch_than_that_of_its_voters_logs() -> None:
+@pytest.mark.parametrize("whose", ["its own", "a voter's"])
+def test_a_candidate_stands_anew_when_a_log_of_a_later_epoch_comes_up(whose: str) -> None:
+    election = hear(tick(ready(), 2_000), 2_000, said("b", stamp_ms=20_000))
+    assert election.stands_in == 1
+    position = Position(7, 3)
+    if whose == "its own":
+        election, _ = step(election, events.Appended(2_000, position))
+        position = Position()
+    vote = Reign(1, "a")
+    election = hear(election, 2_010, said("b", 2, stamp_ms=20_000, vote=vote, position=position, heard=election.number))
+    assert election.role is Role.ELECTOR, "that vote is for an epoch that is over"
+    assert tick(election, 2_100).stands_in == 8
+
+
+def test_who_holds_entries_of_an_epoch_has_seen_it() -> None:
     assert said("b").epoch == 0
-    assert msgspec.structs.replace(said("b"), position=Position(9, 1)).epoch == 9
+    assert said("b", position=Position(9, 1)).epoch == 9
