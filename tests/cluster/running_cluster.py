@@ -82,9 +82,12 @@ class Primary:
 
     def ask(self) -> dict[str, Any] | None:
         """How it sees the cluster; None where it does not answer."""
-        if not self.is_running or not self.question():
-            return None
-        return self.answer()
+        began = time.monotonic()
+        seen = self.answer() if self.is_running and self.question() else None
+        if seen is None and self.is_running and time.monotonic() - began < ASK_WAIT_S / 2:
+            # The server ends connections that were idle for long: on a new one it answers.
+            seen = self.answer() if self.question() else None
+        return seen
 
     def question(self) -> bool:
         """Ask, and leave the answer for `answer`: a process that is stopped finds the question when it goes on."""
