@@ -94,7 +94,8 @@ def test_messages_that_come_back_are_noticed(monkeypatch: pytest.MonkeyPatch) ->
 def test_meta_bindings_that_are_not_withdrawn_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     count = Told.count
     monkeypatch.setattr(Told, "count", lambda told, item, by: count(told, item, by) if by > 0 else None)
-    assert "otherwise than bound" in first_failure(primaries=3)
+    failure = first_failure(primaries=3)
+    assert "otherwise than bound" in failure or "too much" in failure, failure[:300]
 
 
 def test_questions_that_are_not_asked_again_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
