@@ -190,7 +190,9 @@ class Forwarding:
                 self._publish_here(letter)
             elif letter.tries >= TRIES_MAX and letter.verdict is not None:
                 self.refused += 1
-                self._broker.note("error", f"a message was refused: {TRIES_MAX} links to a root ended with it under way")
+                self._broker.note(
+                    "error", f"a message was refused: {TRIES_MAX} links to a root ended with it under way"
+                )
                 letter.verdict(True, False)
             elif outbox is not None:
                 self._send(outbox, letter, Reach.SHARED)

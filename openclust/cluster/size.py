@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from openclust.broker.broker import Broker
 
 MEASURE_AGAIN_MS = 1_000
-"""Definitions that are too many are measured again so long after the last time, if anything has changed; few at once."""
+"""Definitions that are too many are measured again so long after the last time, if anything changed; few at once."""
 MEASURE_GROWTH = 100
 """Or when they may have grown by one part in so many."""
 

@@ -19,6 +19,7 @@ from openclust.cluster.bounds import Bounds
 from openclust.cluster.events import Ready, StepDown
 from openclust.cluster.hello import Hello, digest, introduce
 from openclust.cluster.membership import Membership
+from openclust.cluster.status import Reign
 from openclust.cluster.view import Terms, begin
 from openclust.wire.handshake import State
 from tests.support.client import EVERYTHING, START_MS, Client, turn
@@ -87,6 +88,8 @@ class Joined:
         self.primaries = primaries
         self.members: dict[str, Member] = {}
         self.cuts: set[frozenset[str]] = set()
+        # What is on the disks.
+        self.votes: dict[str, Reign] = {}
         self.held: dict[tuple[str, str], bytes] = {}
         self._bounds = bounds
         self._limits = limits
@@ -123,7 +126,7 @@ class Joined:
         if is_primary:
             # As if it had been started a millisecond after the last one: who is named first is most senior.
             terms = Terms(primaries=tuple(sorted(self.primaries)), heartbeat_ms=HEARTBEAT_MS, start_grace_ms=500)
-            election = begin(terms, name, self.now_ms + next(self._stamps), self.now_ms)
+            election = begin(terms, name, self.now_ms + next(self._stamps), self.now_ms, self.votes.get(name))
             hello = Hello(
                 cluster_key="k",
                 name=name,
@@ -131,7 +134,12 @@ class Joined:
                 heartbeat_ms=HEARTBEAT_MS,
                 peer=f"{name}:5673",
             )
-        membership = Membership(broker, hello, SECRET, election, bounds=self._bounds)
+
+        def save(vote: Reign) -> bool:
+            self.votes[name] = vote
+            return True
+
+        membership = Membership(broker, hello, SECRET, election, bounds=self._bounds, save_vote=save)
         if is_primary:
             membership.want_primaries({each: f"{each}:5673" for each in self.primaries})
         broker.cluster = membership
@@ -147,7 +155,7 @@ class Joined:
             membership.tell(Ready(self.now_ms))
 
     def start(self, name: str) -> None:
-        """A broker that was killed comes back with nothing, or a new secondary comes."""
+        """A broker that was killed comes back with nothing but its vote, or a new secondary comes."""
         self._make(name, is_primary=name in self.primaries)
         self._begin(name)
         self.settle()
