@@ -5,7 +5,7 @@ A client is moved by closing its connection with 320 and a text that says where 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ import msgspec
 
 from openclust.broker.placement import Reason, moved
 from openclust.cluster.placing import Placing, address
-from openclust.cluster.rebalance import Rebalance, leaving, movable
+from openclust.cluster.rebalance import Rebalance, astray, leaving, movable
 from openclust.cluster.redirect import Redirect
 from openclust.cluster.roster import BrokerInfo, Roster
 from openclust.wire.errors import CONNECTION_FORCED
@@ -36,6 +36,7 @@ class Moving:
 
     def __init__(self, broker: Broker, name: str, placing: Placing) -> None:
         self._broker = broker
+        self._name = name
         self._placing = placing
         self._settings: Redirect = placing.settings
         self._rebalance = Rebalance(name, placing.settings)
@@ -44,13 +45,27 @@ class Moving:
         """Move as many as may go now, the youngest first: who came last has the least to lose."""
         self._placing.heard(roster, now_ms)
         surplus = self._rebalance.surplus(roster, own, now_ms)
-        youngest = reversed(self._broker.connections)
+        youngest = list(reversed(self._broker.connections))
         if is_draining:
             return Moved(self._empty(leaving(youngest)), "draining")
+        strayed = self._follow_root(roster, youngest)
+        if strayed:
+            return Moved(strayed, "rebalancing")
         targets = self._placing.plan(surplus, own)
         if self._settings.rebalance_dry_run:
             return Moved(len(targets), "rebalancing", is_dry=True)
         return Moved(self._spread(movable(youngest, self._settings), targets), "rebalancing")
+
+    def _follow_root(self, roster: Roster, youngest: Iterable[Connection]) -> int:
+        """Who has asked for the root goes with it; how many went now."""
+        root = roster.find(roster.root)
+        settings = self._settings
+        if root is None or root.name == self._name or not settings.rebalance or settings.rebalance_dry_run:
+            return 0
+        going = list(islice(astray(youngest, settings), settings.rebalance_per_s))
+        for connection in going:
+            _move(connection, root, "rebalancing")
+        return len(going)
 
     def _empty(self, candidates: Iterator[Connection]) -> int:
         number = 0

@@ -94,10 +94,23 @@ class Rebalance:
 def movable(connections: Iterable[Connection], settings: Redirect) -> Iterator[Connection]:
     """The clients that can follow when they are moved, of `connections` as they come."""
     for each in islice(connections, SCANNED_MAX):
-        # A client that cannot be redirected would come back to here and be accepted.
-        follows = each.can("connection.redirect") or settings.fallback == "close"
-        if follows and _is_free(each) and each.client_properties.get(PROXIED) is not True:
+        # A client that cannot be redirected would come back and be accepted, one that wants the root be sent back here.
+        if _follows(each, settings) and not wants_root(each):
             yield each
+
+
+def astray(connections: Iterable[Connection], settings: Redirect) -> Iterator[Connection]:
+    """The clients, of a broker that is not root, that have asked for the root: it has moved since."""
+    return (each for each in islice(connections, SCANNED_MAX) if wants_root(each) and _follows(each, settings))
+
+
+def wants_root(connection: Connection) -> bool:
+    return connection.client_properties.get("connect_to") == "root"
+
+
+def _follows(connection: Connection, settings: Redirect) -> bool:
+    follows = connection.can("connection.redirect") or settings.fallback == "close"
+    return follows and _is_free(connection) and connection.client_properties.get(PROXIED) is not True
 
 
 def leaving(connections: Iterable[Connection]) -> Iterator[Connection]:

@@ -19,7 +19,8 @@ FOLLOWS = ("connection.redirect",)
 class House:
     """Broker a and its clients; b has none."""
 
-    def __init__(self, others: int = 0, draining: bool = False, **settings: object) -> None:
+    def __init__(self, others: int = 0, draining: bool = False, root: str = "b", **settings: object) -> None:
+        self.root = root
         self.broker: Broker = new_broker()
         self.broker.put_user(User(name="watcher", type="console", permissions={"/": EVERYTHING}))
         self.clients: list[Client] = []
@@ -36,7 +37,7 @@ class House:
 
     def round(self) -> Moved:
         at = Roster(
-            root="b",
+            root=self.root,
             brokers=(
                 BrokerInfo(name="a", client="a:1", connections=len(self.clients), is_draining=self.draining),
                 BrokerInfo(name="b", client="b:1", tls="b:2", connections=self.others),
@@ -173,3 +174,17 @@ def test_where_nobody_else_is_nobody_is_sent_away() -> None:
     alone = Roster(root="a", brokers=(BrokerInfo(name="a", client="a:1", is_draining=True),))
     moving = Moving(house.broker, "a", Placing("a", "key", Redirect()))
     assert moving.round(alone, 3, START_MS, is_draining=True).count == 0
+
+
+def test_who_asked_for_the_root_goes_with_it() -> None:
+    house = House()
+    house.come(2, properties={"connect_to": "root"})
+    assert house.round() == Moved(2, "rebalancing")
+    assert house.moved() == [0, 1] and "moved to b:1" in str(house.clients[0].closed)
+
+
+def test_who_asked_for_the_root_and_has_it_is_never_surplus() -> None:
+    house = House(root="a", rebalance_threshold=0.0)
+    house.come(20, properties={"connect_to": "root"})
+    house.settle()
+    assert house.round().count == 0 and house.moved() == []
