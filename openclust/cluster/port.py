@@ -82,6 +82,9 @@ class Port:
         return self.placing.virtual_host(connection, name)
 
     def place(self, connection: Connection) -> Placement | None:
+        if len(self.roster.brokers) < 2:
+            # There is nowhere else.
+            return None
         self.placing.heard(self.roster, self.broker.now_ms)
         return self.placing.place(connection, self.client_count(), is_draining=self.is_draining)
 
