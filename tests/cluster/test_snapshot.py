@@ -182,6 +182,15 @@ def test_what_is_deleted_after_it_was_taken_takes_with_it_what_hung_on_it(
     assert digest(shared_state(one)) == digest(shared_state(other))
 
 
+def test_a_permission_of_a_user_who_was_deleted_before_users_were_listed_is_no_mistake() -> None:
+    other = new_broker()
+    start = shared_state(other)
+    later = [PutPermission(vhost="/", user="gone", permission=Permission()), DeleteUser(name="gone")]
+    assert reconcile(other, [*start, *later]) == 0
+    assert not [each for each in other.effects if getattr(each, "level", "") == "error"]
+    assert digest(shared_state(other)) == digest(start)
+
+
 def test_a_snapshot_is_the_state_where_it_ends_and_not_where_it_began() -> None:
     broker = new_broker()
     state = [*shared_state(broker), *queues(5)]

@@ -340,7 +340,6 @@ UNFIT: list[Change] = [
     Bind(vhost="/", source="amq.headers", destination="amq.topic", to_exchange=True, arguments={"x-match": 1}),
     PutPolicy(vhost="/", policy=Policy(vhost="/", name="p", pattern="(", definition={"max-length": 1})),
     PutPolicy(vhost="v", policy=Policy(vhost="nowhere", name="p", pattern=".", definition={"max-length": 1})),
-    PutPermission(vhost="/", user="nobody", permission=Permission()),
     Unbind(vhost="/", source="amq.direct", destination="q", arguments={"a": 2**70}),
 ]
 
