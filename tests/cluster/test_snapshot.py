@@ -21,6 +21,7 @@ from openclust.broker.changes import (
     DeleteQueue,
     DeleteUser,
     DeleteVhost,
+    PutPermission,
     PutUser,
     PutVhost,
     Unbind,
