@@ -48,7 +48,8 @@ class Asking:
         self._wait_ms = wait_ms
         self._number = 0
         self._pending: dict[int, _Pending] = {}
-        self._early: list[tuple[Position, Done, Answer]] = []
+        # Answers, by number, that speak of what is not here yet.
+        self._early: dict[int, Answer] = {}
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -66,6 +67,7 @@ class Asking:
     def forget(self, number: int) -> None:
         """Nobody waits for the answer any more; `done` is not called."""
         self._pending.pop(number, None)
+        self._early.pop(number, None)
 
     def _send(self, number: int, question: Question) -> None:
         cluster = self._cluster
@@ -79,38 +81,42 @@ class Asking:
         self.decide(self._cluster.name, question, lambda answer: self.answered(self._cluster.name, answer), number)
 
     def root_changed(self) -> None:
-        """There is another root, or another link to it: what is not answered yet is asked again."""
+        """There is another root, or another link to it: what is not answered yet is asked again.
+
+        So is what was answered of a log that is not here: it may never come now.
+        """
+        self._early.clear()
         for number, pending in list(self._pending.items()):
             self._send(number, pending.question)
 
     def answered(self, peer: str, answer: Answer) -> None:
         if peer != self._cluster.root:
             return
-        pending = self._pending.pop(answer.number, None)
+        pending = self._pending.get(answer.number)
         if pending is None:
             if answer.fetched is not None:
                 # It was asked twice, by a new link; nobody waits for the second message.
                 self._cluster.distant.unexpected(peer, answer.fetched)
             return
+        if answer.failure is None and answer.position > self._cluster.replica.position:
+            # What the answer speaks of is not here yet.
+            self._early[answer.number] = answer
+            return
+        del self._pending[answer.number]
         failure = answer.failure
         if failure is not None:
             error = ConnectionError if failure.closes_connection else ChannelError
             pending.done(error(failure.code, failure.text))
-        elif answer.position > self._cluster.replica.position:
-            # What the answer speaks of is not here yet.
-            self._early.append((answer.position, pending.done, answer))
         else:
             pending.done(answer)
 
     def log_is_at(self, position: Position) -> None:
-        if not self._early:
-            return
-        early, self._early = self._early, []
-        for wanted, done, answer in early:
-            if wanted <= position:
-                done(answer)
-            else:
-                self._early.append((wanted, done, answer))
+        for number, answer in list(self._early.items()):
+            if answer.position <= position:
+                del self._early[number]
+                pending = self._pending.pop(number, None)
+                if pending is not None:
+                    pending.done(answer)
 
     def tick(self) -> None:
         """Give up what has waited too long."""
@@ -121,6 +127,7 @@ class Asking:
             if pending.since_ms > oldest_ms:
                 return
             del self._pending[number]
+            self._early.pop(number, None)
             pending.done(ChannelError(RESOURCE_ERROR, no_root(self._cluster, self._wait_ms)))
 
     # -- the root

@@ -172,11 +172,24 @@ def test_an_answer_waits_until_what_it_speaks_of_is_here(cluster: Joined) -> Non
     here = cluster["p3"].replica.position
     ahead = Position(here.epoch, here.sequence + 1)
     asked.answered("p1", Answer(number=1, position=ahead))
-    assert not answers and len(asked) == 0
     asked.log_is_at(here)
-    assert not answers
+    assert not answers and len(asked) == 1
     asked.log_is_at(ahead)
-    assert len(answers) == 1
+    assert len(answers) == 1 and len(asked) == 0
+
+
+def test_an_answer_that_speaks_of_what_never_came_is_asked_for_again(cluster: Joined) -> None:
+    answers: list[Any] = []
+    asked = cluster["p3"].asking
+    cluster.hold("p3", "p1")
+    asked.ask(declare("work"), answers.append)
+    here = cluster["p3"].replica.position
+    asked.answered("p1", Answer(number=1, position=Position(here.epoch, here.sequence + 1)))
+    cluster.kill("p1")
+    cluster.await_root()
+    cluster.settle()
+    assert len(answers) == 1 and isinstance(answers[0], Answer) and len(asked) == 0
+    assert "work" in cluster.broker("p3").vhosts["/"].queues
 
 
 def test_who_is_no_root_answers_nothing(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
