@@ -24,5 +24,7 @@ class ControlQueue:
         self._connection = connection
 
     def publish(self, message: Message) -> bool:
+        # What brokers say to each other is not counted among what applications publish.
+        self._connection.broker.published -= 1
         self._connection.broker.cluster.control(self._connection, message.body)
         return True

@@ -182,3 +182,8 @@ def test_only_the_root_tells_who_is_there(cluster: Joined) -> None:
     before = cluster["p3"].roster
     say(cluster, "p2", "p3", RosterTold(roster=Roster(root="p2")))
     assert cluster["p3"].roster == before
+
+
+def test_what_brokers_say_to_each_other_counts_as_no_publish(cluster: Joined) -> None:
+    cluster.tick(1_000)
+    assert [cluster.broker(name).published for name in cluster.members] == [0] * len(cluster.members)
