@@ -22,6 +22,7 @@ from openclust.broker.login import checked
 from openclust.node import Node
 from openclust.shell.config import Config
 from openclust.shell.definitions_file import import_at_start, import_in_cluster
+from openclust.shell.event_loop import new_event_loop
 from openclust.shell.listener import Listener, listening_sockets
 from openclust.shell.log import fields, log_note
 from openclust.shell.logins import Logins
@@ -34,6 +35,7 @@ from openclust.shell.proxy import Proxies
 from openclust.shell.stream import GONE, Stream, TlsStream, Transport
 from openclust.shell.timer_wheel import TimerWheel
 from openclust.shell.tls_context import login_name, server_context
+from openclust.shell.writing import Writing
 from openclust.wire.errors import CONNECTION_FORCED
 from openclust.wire.frames import HEARTBEAT
 from openclust.wire.handshake import State
@@ -81,6 +83,7 @@ class Server:
         self.proxies = Proxies(self)
         self._tls_server: asyncio.Server | None = None
         self._turn_planned = False
+        self._writing = Writing(loop, self._written)
         self._deadline: asyncio.TimerHandle | None = None
         self._deadline_ms = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -116,14 +119,16 @@ class Server:
         self.member.send()
         for effect in effects:
             self._perform(effect)
-        for connection in node.connections():
-            connection.transport.flush()  # type: ignore[attr-defined]
-        for connection in node.finish():
+        self._writing.add(node.connections())
+        self._plan_deadline()
+
+    def _written(self) -> None:
+        """All outboxes are with their sockets."""
+        for connection in self.node.finish():
             # Who never got in is told why, and has a moment to read it.
             self.wheel.add(connection, CLOSE_OK_WAIT_MS if connection.was_open else REFUSED_WAIT_MS)
-        if node.is_busy:
+        if self.node.is_busy:
             self.turn_soon()
-        self._plan_deadline()
 
     def _plan_deadline(self) -> None:
         due_ms = self.node.expires_ms
@@ -359,7 +364,8 @@ class Server:
 def serve(config: Config, services: Sequence[Service] = ()) -> int:
     """Run a broker until SIGTERM or Ctrl-C; the exit code. OSError where it cannot listen."""
     log.info("open files: at most %d", raise_open_files_limit())
-    return asyncio.run(_serve(config, services))
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(_serve(config, services))
 
 
 async def _serve(config: Config, services: Sequence[Service]) -> int:

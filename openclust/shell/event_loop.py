@@ -1,0 +1,39 @@
+"""The event loop of a broker: asyncio's own, but it hears a bounded number of sockets between two looks at its timers.
+
+With ten thousand clients that all say something at once, asyncio would hear them all first, and a root that is not
+heard for two heartbeats is none any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+
+EVENTS_AT_ONCE = 256
+
+Ready = list[tuple[selectors.SelectorKey, int]]
+
+
+class BoundedSelector(selectors.DefaultSelector):
+    """What is ready and was not told is told the next time, if it is still watched for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._held: Ready = []
+
+    def select(self, timeout: float | None = None) -> Ready:
+        if not self._held:
+            ready = super().select(timeout)
+            self._held = ready[EVENTS_AT_ONCE:]
+            return ready[:EVENTS_AT_ONCE] if self._held else ready
+        some, self._held = self._held[:EVENTS_AT_ONCE], self._held[EVENTS_AT_ONCE:]
+        return [found for key, events in some if (found := self._still(key, events)) is not None]
+
+    def _still(self, key: selectors.SelectorKey, events: int) -> tuple[selectors.SelectorKey, int] | None:
+        """It may have gone since it was ready, or be watched for something else."""
+        known = self.get_map().get(key.fd)
+        return (known, known.events & events) if known is not None and known.events & events else None
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    return asyncio.SelectorEventLoop(BoundedSelector())
