@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 
-EVENTS_AT_ONCE = 256
+EVENTS_AT_ONCE = 64
 
 Ready = list[tuple[selectors.SelectorKey, int]]
 
