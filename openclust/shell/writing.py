@@ -10,8 +10,8 @@ from typing import cast
 from openclust.broker.connection import Connection
 from openclust.shell.stream import Transport
 
-WRITES_AT_ONCE = 128
-"""Outboxes written before the loop looks at sockets and timers again: a millisecond of them. A status takes some rounds."""
+WRITES_AT_ONCE = 64
+"""Outboxes written before the loop looks at sockets and timers again: a status takes some rounds to leave."""
 
 
 class Writing:
