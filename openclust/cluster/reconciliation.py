@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 from openclust.broker.changes import Change, DeclareExchange, PutPolicy, PutUser, perform
@@ -18,17 +18,6 @@ if TYPE_CHECKING:
 
 NOTES_MAX = 10
 """How many failures of one reconciliation are noted one by one; the rest is only counted."""
-
-
-def reconcile(broker: Broker, wanted: Iterable[Change]) -> int:
-    """Make the shared state of `broker` what `wanted` builds, with the fewest changes; how many those were."""
-    state = Wanted()
-    for change in wanted:
-        state.add(change)
-    work = Reconciliation(broker, state, Hidden(broker))
-    for _ in work.steps():
-        pass
-    return work.made
 
 
 class Reconciliation:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from hashlib import blake2b
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from openclust.broker.change_codec import encode_canonical, encode_change
 from openclust.broker.changes import Bind, Change, DeclareExchange, DeclareQueue, PutPolicy, PutUser, PutVhost
 from openclust.broker.exchange import Binding, Exchange
 from openclust.broker.queue import Queue
@@ -20,61 +18,40 @@ if TYPE_CHECKING:
     from openclust.broker.vhost import VirtualHost
 
 
-def shared_state(broker: Broker) -> list[Change]:
-    """The shared state of `broker`, each change after those it needs. Private queues and their bindings are no part."""
-    return list(_state(broker, is_in_order=True))
-
-
 def state_in_passing(broker: Broker) -> Iterator[Change]:
-    """The same one by one, while the broker goes on: what changes meanwhile may be there as before or as after."""
-    return _state(broker, is_in_order=False)
+    """The shared state of `broker`, each change after those it needs. Private queues and their bindings are no part.
 
-
-def _state(broker: Broker, *, is_in_order: bool) -> Iterator[Change]:
-    order = sorted if is_in_order else list
-    for name in order(broker.vhosts):
+    It may be taken while the broker goes on: what changes meanwhile may be there as before or as after.
+    """
+    for name in list(broker.vhosts):
         yield PutVhost(vhost=name)
-    for name in order(broker.users):
+    for name in list(broker.users):
         if name in broker.users:
             yield PutUser(user=copy_user(broker.users[name]))
     for operator in (False, True):
         for policy in broker.policies.list(operator=operator):
             yield PutPolicy(vhost=policy.vhost, policy=policy, operator=operator)
-    for name in order(broker.vhosts):
+    for name in list(broker.vhosts):
         vhost = broker.vhosts.get(name)
         if vhost is not None:
-            yield from _state_of(vhost, is_in_order=is_in_order)
+            yield from _state_of(vhost)
 
 
-def _state_of(vhost: VirtualHost, *, is_in_order: bool) -> Iterator[Change]:
-    order = sorted if is_in_order else list
-    for name in order(vhost.exchanges):
+def _state_of(vhost: VirtualHost) -> Iterator[Change]:
+    for name in list(vhost.exchanges):
         exchange = vhost.exchanges.get(name)
         if exchange is not None and is_declared(exchange):
             yield _exchange_change(vhost, exchange)
-    for name in order(vhost.queues):
+    for name in list(vhost.queues):
         queue = vhost.queues.get(name)
         if queue is not None and queue.owner is None:
             yield _queue_change(vhost, queue)
-    for name in order(vhost.exchanges):
+    for name in list(vhost.exchanges):
         exchange = vhost.exchanges.get(name)
         found = [] if exchange is None else list(exchange.bindings.items())
-        if is_in_order:
-            found.sort(key=lambda item: key_of(item[1], item[0][2]))
         for (_, _, packed), binding in found:
             if is_shared(binding):
                 yield binding_change(vhost, key_of(binding, packed), binding)
-
-
-def digest(changes: Iterable[Change]) -> str:
-    """A short fingerprint: equal for equal states, in whatever order their changes and arguments come."""
-    each = sorted(blake2b(encode_canonical(change), digest_size=16).digest() for change in changes)
-    return blake2b(b"".join(each), digest_size=8).hexdigest()
-
-
-def state_bytes(changes: Iterable[Change]) -> int:
-    """How large the state is when it is sent or stored."""
-    return sum(len(encode_change(change)) for change in changes)
 
 
 def copy_user(user: User) -> User:

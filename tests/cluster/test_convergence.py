@@ -7,7 +7,6 @@ import random
 import pytest
 
 from openclust.cluster.interest import OTHERS, Item
-from openclust.cluster.state import digest, shared_state
 from openclust.wire.methods import (
     ExchangeDeclare,
     ExchangeDelete,
@@ -19,6 +18,7 @@ from openclust.wire.methods import (
 )
 from tests.cluster.joined import HEARTBEAT_MS, Application, Joined
 from tests.cluster.test_interest import agree
+from tests.support.shared_state import digest, shared_state
 
 PRIMARIES = ("p1", "p2", "p3")
 SECONDARIES = ("s1", "s2")

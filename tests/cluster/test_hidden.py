@@ -14,12 +14,12 @@ from openclust.broker.changes import (
     PutVhost,
 )
 from openclust.cluster.messages import Get, Inspect, Purge
-from openclust.cluster.state import digest, shared_state
 from openclust.wire.methods import QueueDeclare, QueueDelete, QueueDeleteOk, QueueUnbind, QueueUnbindOk
 from tests.cluster.joined import Application, Joined
 from tests.cluster.test_asking import ask
 from tests.cluster.test_interest import define
 from tests.support.client import EVERYTHING
+from tests.support.shared_state import digest, shared_state
 
 
 @pytest.fixture

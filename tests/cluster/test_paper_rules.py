@@ -17,7 +17,6 @@ from openclust.cluster.hello import difference
 from openclust.cluster.messages import RosterTold
 from openclust.cluster.redirect import Redirect
 from openclust.cluster.roster import Roster
-from openclust.cluster.state import digest, shared_state
 from openclust.wire.methods import (
     BasicDeliver,
     ConnectionOpen,
@@ -34,6 +33,7 @@ from tests.cluster.joined import Joined
 from tests.cluster.test_interest import held, subscribe
 from tests.cluster.test_relay import copies, fresh_copies
 from tests.support.client import Client
+from tests.support.shared_state import digest, shared_state
 
 PRIMARIES = ("p1", "p2", "p3")
 SECONDARIES = ("s1", "s2")

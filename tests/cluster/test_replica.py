@@ -8,12 +8,12 @@ from openclust.broker.changes import Change, DeclareExchange, DeclareQueue
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.log import Entry
 from openclust.cluster.messages import Append, Enlist, Fetch, Message, Snapshot
-from openclust.cluster.state import digest, shared_state
 from openclust.cluster.status import Position
 from openclust.cluster.view import Role
 from openclust.wire.errors import ChannelError
 from openclust.wire.methods import QueueDeclare, QueueDeclareOk, QueueDelete, QueueDeleteOk
 from tests.cluster.joined import HEARTBEAT_MS, Application, Joined
+from tests.support.shared_state import digest, shared_state
 
 Sent = list[tuple[str, Message]]
 

@@ -28,9 +28,7 @@ from openclust.broker.changes import (
 )
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.messages import Append, Fetch, Held, Snapshot
-from openclust.cluster.reconciliation import reconcile
 from openclust.cluster.snapshot import Making
-from openclust.cluster.state import digest, shared_state
 from openclust.cluster.status import Position
 from openclust.cluster.view import Role
 from tests.cluster.joined import HEARTBEAT_MS, Joined
@@ -38,6 +36,7 @@ from tests.cluster.test_replica import Sent, fingerprints, has, positions, said,
 from tests.cluster.test_state import changes, histories, private_queue
 from tests.support.client import new_broker
 from tests.support.invariants import check
+from tests.support.shared_state import digest, reconcile, shared_state
 from tests.support.wire import PROPERTY_TEST
 
 AWAY = "s1"

@@ -31,13 +31,13 @@ from openclust.broker.changes import (
     perform,
 )
 from openclust.broker.policy import Policy
-from openclust.cluster.reconciliation import NOTES_MAX, reconcile
-from openclust.cluster.state import digest, shared_state, state_bytes
+from openclust.cluster.reconciliation import NOTES_MAX
 from openclust.wire.errors import AmqpError
 from openclust.wire.methods import BasicConsume
 from openclust.wire.table import Table, Timestamp, Value
 from tests.support.client import Client, new_broker, turn
 from tests.support.invariants import check
+from tests.support.shared_state import digest, reconcile, shared_state
 from tests.support.wire import PROPERTY_TEST
 
 # A world so small that random changes meet each other.
@@ -361,8 +361,3 @@ def test_many_failures_are_counted_rather_than_noted_each() -> None:
     assert reconcile(other, wanted) == 0
     assert len(errors(other)) == NOTES_MAX + 1
     assert errors(other)[-1].fields["count"] == 1_000 - NOTES_MAX
-
-
-def test_the_size_of_a_state_is_that_of_its_bytes() -> None:
-    changes = shared_state(new_broker())
-    assert state_bytes(changes) == sum(len(encode_change(change)) for change in changes) > 0

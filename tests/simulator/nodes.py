@@ -19,8 +19,6 @@ from openclust.cluster.bounds import Bounds
 from openclust.cluster.events import Ready, StepDown
 from openclust.cluster.hello import Hello, digest, introduce
 from openclust.cluster.membership import Membership
-from openclust.cluster.state import digest as state_digest
-from openclust.cluster.state import shared_state
 from openclust.cluster.status import Position, Reign
 from openclust.cluster.view import Terms, begin
 from openclust.node import Node
@@ -47,6 +45,8 @@ from tests.simulator.invariants import Violation
 from tests.simulator.ledger import Ledger
 from tests.simulator.network import SILENCE_US, Pair
 from tests.simulator.world import World
+from tests.support.shared_state import digest as state_digest
+from tests.support.shared_state import shared_state
 
 CLUSTER_KEY = "simulated"
 SECRET = "secret"

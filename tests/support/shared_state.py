@@ -1,0 +1,35 @@
+"""What brokers share, for tests to compare: all at once, where the cluster itself takes it in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+from openclust.broker.broker import Broker
+from openclust.broker.change_codec import encode_canonical
+from openclust.broker.changes import Change
+from openclust.cluster.hidden import Hidden
+from openclust.cluster.reconciliation import Reconciliation
+from openclust.cluster.state import state_in_passing
+from openclust.cluster.wanted import Wanted
+
+
+def shared_state(broker: Broker) -> list[Change]:
+    return list(state_in_passing(broker))
+
+
+def digest(changes: Iterable[Change]) -> str:
+    """A short fingerprint: equal for equal states, in whatever order their changes and arguments come."""
+    each = sorted(blake2b(encode_canonical(change), digest_size=16).digest() for change in changes)
+    return blake2b(b"".join(each), digest_size=8).hexdigest()
+
+
+def reconcile(broker: Broker, wanted: Iterable[Change]) -> int:
+    """Make the shared state of `broker` what `wanted` builds, with the fewest changes; how many those were."""
+    state = Wanted()
+    for change in wanted:
+        state.add(change)
+    work = Reconciliation(broker, state, Hidden(broker))
+    for _ in work.steps():
+        pass
+    return work.made
