@@ -122,10 +122,16 @@ def too_large(size: int, limit: int) -> ChannelError:
     )
 
 
-def _resolve(channel: Channel, arguments: bytes) -> Route:
-    """The route of a publish method, from now on in the cache of its user and virtual host."""
+def decode_publish(arguments: bytes) -> BasicPublish:
+    """A publish method, from what follows its number."""
     method = decode_method(PUBLISH_PREFIX + arguments)
     assert isinstance(method, BasicPublish), "the prefix is basic.publish's"
+    return method
+
+
+def _resolve(channel: Channel, arguments: bytes) -> Route:
+    """The route of a publish method, from now on in the cache of its user and virtual host."""
+    method = decode_publish(arguments)
     if method.immediate:
         raise ConnectionError(NOT_IMPLEMENTED, "immediate=true")
     connection = channel.connection

@@ -9,11 +9,10 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from openclust.broker.message import Message, delivery_suffix
+from openclust.broker.publishing import decode_publish
 from openclust.cluster.messages import Lane, heard, said
 from openclust.cluster.outbox import HANDOVER_LANE
 from openclust.cluster.relay import Reach, RelayLane, frames
-from openclust.wire.codec import decode_method
-from openclust.wire.methods import BasicPublish
 
 if TYPE_CHECKING:
     from openclust.broker.backlog import Entry
@@ -35,7 +34,6 @@ class Handover:
         self._underway_bytes = 0
         self._count = 0
         self._run = 0
-        self.handed_over = 0
 
     def begin(self) -> None:
         """Begin with what is here; what was underway to another root is here again."""
@@ -98,7 +96,6 @@ class Handover:
                 entry = self._underway.pop(number, None)
                 if entry is not None:
                     self._underway_bytes -= entry.message.cost
-                    self.handed_over += 1
                     queue.forget(entry)
         self._go_on()
 
@@ -113,8 +110,7 @@ class HandoverLane(RelayLane):
         vhost = self.broker.vhosts.get(heard(self.lane.vhost))
         queue = vhost.queues.get(heard(self.lane.queue)) if vhost is not None else None
         if queue is not None and queue.owner is None and self._cluster.is_root:
-            method = decode_method(b"\0\x3c\0\x28" + arguments)
-            assert isinstance(method, BasicPublish), "the prefix is basic.publish's"
+            method = decode_publish(arguments)
             exchange, key = method.exchange, method.routing_key
             message = Message(exchange, key, header, body, delivery_suffix(exchange, key))
             queue.adopt(message, redelivered=method.mandatory)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from openclust.broker.channel import Channel
 from openclust.broker.fanout import fan_out
 from openclust.broker.message import Message
-from openclust.broker.publishing import PUBLISH_PREFIX, Whole, copy_keys, without_blind_copies
+from openclust.broker.publishing import PUBLISH_PREFIX, Whole, copy_keys, decode_publish, without_blind_copies
 from openclust.broker.queue import Queue
 from openclust.broker.remote import RemoteBroker
 from openclust.broker.reply import REPLY_PREFIX, ReplyQueue
@@ -23,10 +23,8 @@ from openclust.broker.routing import Route, find_queues
 from openclust.cluster.interest import OTHERS
 from openclust.cluster.messages import Lane, Settled, heard, said
 from openclust.cluster.outbox import HANDOVER_LANE
-from openclust.wire.codec import decode_method
 from openclust.wire.errors import RESOURCE_ERROR, AmqpError, ChannelError
 from openclust.wire.frames import ENVELOPE, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, FRAME_OVERHEAD, content_frames
-from openclust.wire.methods import BasicPublish
 from openclust.wire.properties import HEADERS, decode_properties
 
 if TYPE_CHECKING:
@@ -238,8 +236,7 @@ class RelayLane(Channel):
         verdicts.append((self.count, self.count, accepted))
 
     def _resolve(self, arguments: bytes, header: bytes, body: bytes) -> tuple[Route, bytes]:
-        method = decode_method(PUBLISH_PREFIX + arguments)
-        assert isinstance(method, BasicPublish), "the prefix is basic.publish's"
+        method = decode_publish(arguments)
         key = method.routing_key
         if not method.exchange and key.startswith(REPLY_PREFIX):
             return self._reply_route(key), header

@@ -41,6 +41,11 @@ def cluster_snapshot(member: Member, now_ms: int) -> dict[str, Any]:
             "repaired": interests.repaired,
         },
         "waiting_for_root": {"messages": membership.forwarding.waiting, "requests": len(membership.asking)},
+        "counted": {
+            "misdirected": membership.misdirected,
+            "refused_for_want_of_a_root": membership.forwarding.refused,
+            "definitions_not_made_here": membership.replica.diverged,
+        },
         "is_draining": membership.is_draining,
         "rates": member.rates.shown(),
     }
