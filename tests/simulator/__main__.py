@@ -13,6 +13,7 @@ from functools import partial
 
 from tests.simulator import election_run, run
 from tests.simulator.failover import measure
+from tests.simulator.invariants import Failure
 
 PROGRESS_S = 5.0
 SEEDS_A_TASK = 20
@@ -68,7 +69,7 @@ def _one(args: argparse.Namespace) -> Callable[[int], Result]:
 def _result(run_seed: Callable[..., run.Outcome | election_run.Outcome], seed: int) -> Result:
     try:
         outcome = run_seed(seed)
-    except (run.Failure, election_run.Failure) as failure:
+    except Failure as failure:
         return 0, 0, 0, str(failure)
     return outcome.steps, outcome.reigns, outcome.peace_ms, ""
 

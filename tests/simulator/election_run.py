@@ -10,7 +10,7 @@ import msgspec
 from tests.simulator.chaos import Chaos
 from tests.simulator.disk import Disk
 from tests.simulator.elections import Elections
-from tests.simulator.invariants import Violation
+from tests.simulator.invariants import Failure, Violation
 
 STEPS = 1_000
 PRIMARIES = (1, 2, 3, 3, 3, 4, 5, 5, 7)
@@ -25,10 +25,6 @@ class Outcome(msgspec.Struct, frozen=True):
     steps: int
     reigns: int
     peace_ms: int
-
-
-class Failure(AssertionError):
-    """A violation, and how to see it again."""
 
 
 def peace_ms_max(world: Elections) -> int:

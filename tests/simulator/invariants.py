@@ -26,6 +26,10 @@ class Violation(AssertionError):
     """Something happened that must never happen."""
 
 
+class Failure(AssertionError):
+    """A violation, and how to see it again."""
+
+
 class Invariants:
     """Watches steps and effects of elections, and fills `roots`."""
 

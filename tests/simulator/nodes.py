@@ -95,7 +95,7 @@ class Nodes(World):
         self.bounds = bounds
         self.ledger = Ledger()
         self.on_start: Callable[[Host], None] = lambda host: None
-        self.states: dict[Position, tuple[str, str, list[Change]]] = {}
+        self.states: dict[Position, tuple[str, list[Change]]] = {}
 
     # -- lives
 
@@ -492,9 +492,8 @@ class Nodes(World):
             # A private queue may hide a shared one of its name, until it goes.
             return
         changes = shared_state(core)
-        state = state_digest(changes)
-        known, name, before = self.states.setdefault(position, (state, host.name, changes))
-        if known != state:
+        name, before = self.states.setdefault(position, (host.name, changes))
+        if changes != before and state_digest(changes) != state_digest(before):
             less = [str(each) for each in before if each not in changes]
             more = [str(each) for each in changes if each not in before]
             text = f"{host.name} has other definitions at {position} than {name} had:"

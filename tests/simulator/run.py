@@ -10,7 +10,7 @@ import msgspec
 from openclust.cluster.bounds import Bounds
 from tests.simulator.chaos import Chaos
 from tests.simulator.disk import Disk
-from tests.simulator.invariants import Violation
+from tests.simulator.invariants import Failure, Violation
 from tests.simulator.nodes import Nodes
 from tests.simulator.peace import clean_up, look_at_all, settle
 from tests.simulator.probes import probe_private, probe_shared
@@ -33,10 +33,6 @@ class Outcome(msgspec.Struct, frozen=True):
     reigns: int
     peace_ms: int
     messages: int
-
-
-class Failure(AssertionError):
-    """A violation, and how to see it again."""
 
 
 def run(

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from openclust.cluster import election
 from openclust.cluster.view import Terms
 from tests.simulator.disk import ForgetfulDisk
-from tests.simulator.election_run import Failure
 from tests.simulator.election_run import run_elections as run
 from tests.simulator.failover import failover_ms
+from tests.simulator.sweeping import first_failure as first_failure_of
+from tests.simulator.sweeping import sweep_new_seeds
 
 SEEDS = 100
 NEW_SEEDS_S = 5.0
 BROKEN_SEEDS_MAX = 150
+
+first_failure = partial(first_failure_of, seeds=BROKEN_SEEDS_MAX)
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 20))
@@ -27,11 +28,7 @@ def test_whatever_happens_no_two_are_root_and_afterwards_one_is(first: int) -> N
 
 
 def test_seeds_that_nobody_has_seen_hold_as_well() -> None:
-    seed = random.SystemRandom().randrange(1_000_000, 1_000_000_000)
-    until_s = time.monotonic() + NEW_SEEDS_S
-    while time.monotonic() < until_s:
-        run(seed)  # A failure names its seed.
-        seed += 1
+    sweep_new_seeds(run, NEW_SEEDS_S)
 
 
 def test_a_seed_is_a_run() -> None:
@@ -39,15 +36,6 @@ def test_a_seed_is_a_run() -> None:
     again: list[str] = []
     assert run(4, tell=once.append) == run(4, tell=again.append)
     assert once == again and len(once) > 1_000
-
-
-def first_failure(run_seed: Callable[[int], object]) -> str:
-    for seed in range(BROKEN_SEEDS_MAX):
-        try:
-            run_seed(seed)
-        except Failure as failure:
-            return str(failure)
-    return ""
 
 
 def test_a_failure_says_how_to_see_it_again() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import random
-import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,8 +15,9 @@ from openclust.cluster.membership import Membership
 from openclust.cluster.relay import Relay
 from openclust.cluster.replica import Replica
 from openclust.cluster.view import Terms
+from tests.simulator import sweeping
 from tests.simulator.disk import ForgetfulDisk
-from tests.simulator.run import Failure, run
+from tests.simulator.run import run
 
 SEEDS = 40
 NEW_SEEDS_S = 40.0
@@ -31,11 +31,7 @@ def test_whatever_happens_all_that_is_promised_holds(first: int) -> None:
 
 
 def test_seeds_that_nobody_has_seen_hold_as_well() -> None:
-    seed = random.SystemRandom().randrange(1_000_000, 1_000_000_000)
-    until_s = time.monotonic() + NEW_SEEDS_S
-    while time.monotonic() < until_s:
-        run(seed)  # A failure names its seed.
-        seed += 1
+    sweeping.sweep_new_seeds(run, NEW_SEEDS_S)
 
 
 def test_a_seed_is_a_run() -> None:
@@ -49,12 +45,7 @@ def test_a_seed_is_a_run() -> None:
 
 
 def first_failure(**options: Any) -> str:
-    for seed in range(BROKEN_SEEDS_MAX):
-        try:
-            run(seed, **options)
-        except Failure as failure:
-            return str(failure)
-    return ""
+    return sweeping.first_failure(partial(run, **options), BROKEN_SEEDS_MAX)
 
 
 def test_a_failure_says_how_to_see_it_again() -> None:
