@@ -79,7 +79,7 @@ Write: TypeAlias = Keep | Cut | Checkpoint | Spool | Restart
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """A row as it is found. With `is_told`, a checkpoint after it has told what it did: it is there for the log only."""
+    """A row as it is found. With `is_told`, a checkpoint after it has told what it did: it is there for the log."""
 
     row: Keep
     is_told: bool
