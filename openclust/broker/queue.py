@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclust.broker.backlog import Backlog, Entry, FifoBacklog, LastValueBacklog, PriorityBacklog
+from openclust.broker.backlog import Backlog, Entry, FifoBacklog
 from openclust.broker.consumer import Consumer
 from openclust.broker.dedup import DedupWindow
+from openclust.broker.last_value_backlog import LastValueBacklog
 from openclust.broker.leaving import bury, expire, make_room, refuse
 from openclust.broker.message import Message
+from openclust.broker.priority_backlog import PriorityBacklog
 from openclust.broker.queue_args import DEDUP_HEADER_DEFAULT, NO_ARGS, QueueArgs
 from openclust.broker.turns import Turns
 from openclust.wire.table import Table

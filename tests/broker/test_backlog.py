@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclust.broker.backlog import Backlog, Entry, FifoBacklog, LastValueBacklog, PriorityBacklog
+from openclust.broker.backlog import Backlog, Entry, FifoBacklog
+from openclust.broker.last_value_backlog import LastValueBacklog
+from openclust.broker.priority_backlog import PriorityBacklog
 
 
 def entry(seq: int, *, expires_ms: int = 0, priority: int = 0) -> Entry:
