@@ -11,7 +11,7 @@ from openclust.bench.broker_process import BrokerProcess, find_listener
 from openclust.bench.connection import Connection
 from openclust.bench.errors import BenchError
 from openclust.bench.generator import Generator
-from openclust.bench.messages import Progressed
+from openclust.bench.messages import Order, Progressed
 from openclust.bench.url import BrokerUrl
 from openclust.bench.work import Figures, Work
 
@@ -19,7 +19,8 @@ from openclust.bench.work import Figures, Work
 class Contender(msgspec.Struct, frozen=True, kw_only=True):
     """A broker in a comparison. Without a process id nothing is said about its CPU and memory.
 
-    In a cluster its subscribers may be at other brokers, and their processes count too.
+    In a cluster its subscribers may be at other brokers, and its queue be declared at yet another; their processes
+    count too.
     """
 
     name: str
@@ -27,6 +28,8 @@ class Contender(msgspec.Struct, frozen=True, kw_only=True):
     product: str = ""
     pids: tuple[int, ...] = ()
     subscribers_at: tuple[BrokerUrl, ...] = ()
+    declared_at: BrokerUrl | None = None
+    queue_arguments: dict[str, str] = {}
 
 
 class Watcher(Protocol):
@@ -39,17 +42,36 @@ class Watcher(Protocol):
     def finished_round(self) -> None: ...
 
 
-def introduce(name: str | None, url: BrokerUrl, pid: int | None) -> Contender:
-    """Log in once, so that what is wrong with a URL is said before anything is measured; ask the broker who it is."""
+def introduce(name: str | None, url: BrokerUrl, pid: int | None, others: Sequence[BrokerUrl] = ()) -> Contender:
+    """Log in once, so that what is wrong with a URL is said before anything is measured; ask the broker who it is.
+
+    `others` are the other brokers of its cluster. Unless all processes are known nothing is said about CPU and memory.
+    """
+    for other in others:
+        Connection(other).close()
     connection = Connection(url)
     connection.close()
     product = f"{connection.product} {connection.version}".strip()
-    pid = pid if pid is not None else find_listener(url.host, url.port)
+    pids = [pid if pid is not None else find_listener(url.host, url.port)]
+    pids += [find_listener(other.host, other.port) for other in others]
+    known = tuple(found for found in pids if found is not None)
     return Contender(
         name=name or connection.product.lower() or "broker",
         url=url,
         product=product,
-        pids=() if pid is None else (pid,),
+        pids=known if len(known) == len(pids) else (),
+    )
+
+
+def order_for(contender: Contender, work: Work) -> Order:
+    """What its load generator is told."""
+    return Order(
+        url=contender.url,
+        work=work,
+        broker_pids=contender.pids,
+        subscribers_at=contender.subscribers_at,
+        declared_at=contender.declared_at,
+        queue_arguments=contender.queue_arguments,
     )
 
 
@@ -63,9 +85,7 @@ def run_rounds(
         for contender in contenders:
             watcher.doing(f"{contender.name}: attaching")
             with _naming(contender):
-                generators.append(
-                    Generator(contender.url, work, contender.pids, watcher.told, contender.subscribers_at)
-                )
+                generators.append(Generator(order_for(contender, work), watcher.told))
         for number in range(rounds):
             for contender, generator, found in zip(contenders, generators, figures, strict=True):
                 with _naming(contender):

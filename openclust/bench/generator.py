@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 
 from openclust.bench.errors import BenchError
 from openclust.bench.messages import Answer, Command, Done, Failed, Order, Progressed, Ready, RunRound
-from openclust.bench.url import BrokerUrl
-from openclust.bench.work import Figures, Work
+from openclust.bench.work import Figures
 
 Told = Callable[[Progressed], None]
 # Detaching ten thousand subscribers from a slow broker takes a while.
@@ -21,21 +20,13 @@ CLOSE_SECONDS = 90.0
 class Generator:
     """One process at one broker. Close it in any case: what it declared goes with it."""
 
-    def __init__(
-        self,
-        url: BrokerUrl,
-        work: Work,
-        broker_pids: Sequence[int],
-        told: Told,
-        subscribers_at: Sequence[BrokerUrl] = (),
-    ) -> None:
-        self._address = url.address
+    def __init__(self, order: Order, told: Told) -> None:
+        self._address = order.url.address
         self._told = told
         self._process = subprocess.Popen(
             [sys.executable, "-m", "openclust.bench.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         try:
-            order = Order(url=url, work=work, broker_pids=tuple(broker_pids), subscribers_at=tuple(subscribers_at))
             ready = self._ask(order)
         except BaseException:
             self.close()

@@ -11,13 +11,16 @@ from openclust.bench.work import Figures, Work
 class Order(msgspec.Struct, frozen=True, kw_only=True, tag="order"):
     """Comes first: connect to this broker and get ready for this work. Answered by `Ready`.
 
-    Subscribers go evenly to other brokers of its cluster where these are given.
+    Subscribers go evenly to other brokers of its cluster where these are given. Queues that are nobody's own are
+    declared at `declared_at` first, with these arguments.
     """
 
     url: BrokerUrl
     work: Work
     broker_pids: tuple[int, ...] = ()
     subscribers_at: tuple[BrokerUrl, ...] = ()
+    declared_at: BrokerUrl | None = None
+    queue_arguments: dict[str, str] = {}
 
 
 class RunRound(msgspec.Struct, frozen=True, kw_only=True, tag="run"):

@@ -6,6 +6,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 
 from openclust.bench import frames
@@ -13,12 +14,12 @@ from openclust.bench.acknowledger import Acknowledger
 from openclust.bench.broker_process import BrokerProcess
 from openclust.bench.connection import Connection
 from openclust.bench.errors import BenchError
+from openclust.bench.messages import Order
 from openclust.bench.publisher import Publisher
 from openclust.bench.spread import share, wait_until_known
 from openclust.bench.subscribers import Subscription, attach, declaration, detach, raise_open_files
 from openclust.bench.traffic import Traffic
-from openclust.bench.url import BrokerUrl
-from openclust.bench.work import BY_QUEUE_NAME, LEFT_BEHIND, Figures, Work
+from openclust.bench.work import BY_QUEUE_NAME, LEFT_BEHIND, Figures
 
 Tell = Callable[[str, int], None]
 
@@ -26,28 +27,20 @@ Tell = Callable[[str, int], None]
 class Session:
     """Close it in any case: it deletes what it declared."""
 
-    def __init__(
-        self,
-        url: BrokerUrl,
-        work: Work,
-        broker_pids: Sequence[int],
-        stop_fd: int | None,
-        tell: Tell,
-        *,
-        subscribers_at: Sequence[BrokerUrl] = (),
-    ) -> None:
-        self.work = work
-        self._broker = BrokerProcess(*broker_pids) if broker_pids else None
+    def __init__(self, order: Order, stop_fd: int | None, tell: Tell) -> None:
+        self.work = work = order.work
+        self._order = order
+        self._broker = BrokerProcess(*order.broker_pids) if order.broker_pids else None
         self._stop_fd, self._tell = stop_fd, tell
         name = f"bench.{secrets.token_hex(4)}"
         self.queues = [f"{name}.{number}" for number in range(work.subscribers)]
         self.exchange = "" if work.pattern in BY_QUEUE_NAME else name
         self._sockets: list[socket.socket] = []
         self._traffic: Traffic | None = None
-        self.connection = Connection(url)
+        self.connection = Connection(order.url)
         self._elsewhere: list[Connection] = []
         try:
-            for place in subscribers_at:
+            for place in order.subscribers_at:
                 self._elsewhere.append(Connection(place))
             if work.pattern != "connections":
                 self._attach()
@@ -95,10 +88,12 @@ class Session:
                 prefetch=work.prefetch if work.acknowledged else None,
                 durable=work.pattern == "durable",
                 exclusive=work.pattern not in LEFT_BEHIND,
+                arguments=self._order.queue_arguments,
             )
             for number, queue in enumerate(self.queues)
         ]
         raise_open_files(len(wanted))
+        self._declare_first(wanted)
         for place, part in share(wanted, self._elsewhere or [self.connection]):
             tell = partial(self._tell_attached, len(self._sockets))
             self._sockets += attach(place, [[each] for each in part], work.attach_window, tell)
@@ -111,6 +106,13 @@ class Session:
         self._traffic = Traffic(work, publisher, self._sockets, acknowledger, self._stop_fd)
         if work.pattern != "connections":
             self._traffic.calibrate()
+
+    def _declare_first(self, wanted: Sequence[Subscription]) -> None:
+        """Where their home is to be: most brokers keep a queue where it was declared."""
+        if self._order.declared_at is not None:
+            with closing(Connection(self._order.declared_at)) as connection:
+                for each in wanted:
+                    connection.call(declaration(each), frames.QUEUE_DECLARE_OK)
 
     def _tell_attached(self, before: int, number: int) -> None:
         self._tell("attached", before + number)

@@ -6,7 +6,8 @@ import resource
 import select
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from openclust.bench import frames
@@ -18,6 +19,7 @@ from openclust.bench.frames import FrameReader
 SPARE_FILES = 48
 ANSWER_SECONDS = 60.0
 DETACH_SECONDS = 60.0
+EXPIRES_MS = 600_000
 
 
 class Subscription(NamedTuple):
@@ -30,6 +32,7 @@ class Subscription(NamedTuple):
     durable: bool = False
     exclusive: bool = True
     tag: str = "bench"
+    arguments: Mapping[str, str] = MappingProxyType({})
 
 
 def raise_open_files(connections: int) -> None:
@@ -58,7 +61,9 @@ def login(like: Connection) -> bytes:
 
 def declaration(wanted: Subscription) -> bytes:
     """Of the queue, on channel 1. One that outlives its connections goes by itself, if nobody deletes it."""
-    arguments: dict[str, object] = {} if wanted.exclusive else {"x-expires": 600_000}
+    arguments: dict[str, object] = {**wanted.arguments}
+    if not wanted.exclusive:
+        arguments["x-expires"] = EXPIRES_MS
     return frames.queue_declare(
         1, wanted.queue, durable=wanted.durable, exclusive=wanted.exclusive, arguments=arguments
     )

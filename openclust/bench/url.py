@@ -49,9 +49,9 @@ def parse_url(text: str) -> BrokerUrl:
     )
 
 
-def parse_named_url(text: str) -> tuple[str, BrokerUrl]:
-    """Read NAME=URL as `--compare` takes it."""
+def parse_named_urls(text: str) -> tuple[str, list[BrokerUrl]]:
+    """Read NAME=URL, or NAME=URL,URL... of the brokers of one cluster, as `--compare` takes it."""
     match = re.fullmatch(r"([\w.-]+)=(.+)", text)
     if match is None:
         raise BenchError(f"--compare {text!r}: write NAME=URL, for example rabbitmq=amqp://127.0.0.1:5673/")
-    return match[1], parse_url(match[2])
+    return match[1], [parse_url(url) for url in re.split(r",(?=amqps?://)", match[2])]

@@ -34,9 +34,7 @@ def main() -> None:
 def _serve() -> None:
     order = _read()
     assert isinstance(order, Order)
-    session = Session(
-        order.url, order.work, order.broker_pids, sys.stdin.fileno(), _Teller(), subscribers_at=order.subscribers_at
-    )
+    session = Session(order, sys.stdin.fileno(), _Teller())
     try:
         _answer(Ready(product=session.connection.product, version=session.connection.version))
         # Nothing in a round makes cycles; a collection over thousands of sockets would look like latency.

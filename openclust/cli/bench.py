@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from openclust.bench.comparison import Contender, introduce, run_rounds
+from openclust.bench.disk import described, folder_on_disk
 from openclust.bench.errors import BenchError
 from openclust.bench.local_broker import LocalBroker
 from openclust.bench.plot import check_plot, plot_summaries, plot_table
@@ -19,7 +20,7 @@ from openclust.bench.progress import Quiet, progress
 from openclust.bench.report import show_summaries, show_table, summaries_data, table_data
 from openclust.bench.summary import Summary, summarize
 from openclust.bench.table import ROWS, Result, in_running_order, select_rows
-from openclust.bench.url import parse_named_url, parse_url
+from openclust.bench.url import parse_named_urls, parse_url
 from openclust.bench.work import Pattern, Work
 from openclust.cli.bench_cluster import cluster
 
@@ -59,7 +60,24 @@ def _broker_options(command: Command) -> Command:
         (
             click.option("--url", metavar="URL", help=f"The broker to measure.  [default: {DEFAULT_URL}]"),
             click.option("--start", "starting", is_flag=True, help="Measure an openclust started for this run."),
-            click.option("--compare", multiple=True, metavar="NAME=URL", help="Another broker; may be repeated."),
+            click.option(
+                "--compare",
+                multiple=True,
+                metavar="NAME=URL",
+                help="Another broker; may be repeated. URL,URL... are one cluster: all count, the first is used.",
+            ),
+            click.option(
+                "--compare-checkout",
+                type=click.Path(file_okay=False, exists=True, path_type=Path),
+                metavar="DIR",
+                help="Another openclust, started for this run from the source tree in DIR.",
+            ),
+            click.option(
+                "--data-in",
+                type=click.Path(file_okay=False, exists=True, path_type=Path),
+                metavar="DIR",
+                help="What is started gets a data directory in here.  [default: for `durable`, somewhere on a disk]",
+            ),
             click.option("--pid", type=int, help="The first broker's process  [default: who listens on its port]"),
             click.option("--rounds", type=click.IntRange(1, 1000), help="Rounds at each broker."),
             click.option("--json", "as_json", is_flag=True, help="Print JSON."),
@@ -237,13 +255,15 @@ def _measure(pattern: Pattern, options: dict[str, Any], rounds: int = 3) -> None
         fields = {name: value for name, value in options.items() if name in Work.__struct_fields__}
         work = Work(pattern=pattern, **fields)
         with ExitStack() as stack:
-            contenders = _contenders(options, stack)
+            contenders = _contenders(options, stack, pattern)
             watcher = stack.enter_context(progress(rounds * len(contenders)))
             summaries = _run(work, contenders, rounds, watcher)
         if options["as_json"]:
             _print_json(summaries_data(work, summaries))
         else:
             show_summaries(work, summaries, _console())
+            if (options["starting"] or options["compare_checkout"]) and (folder := _data_folder(options, pattern)):
+                click.echo(described(folder))
         if options["plot"]:
             plot_summaries(work, summaries, options["plot"])
 
@@ -252,24 +272,33 @@ def _run(work: Work, contenders: list[Contender], rounds: int, watcher: Quiet) -
     return [summarize(contender, figures) for contender, figures in run_rounds(work, contenders, rounds, watcher)]
 
 
-def _contenders(options: dict[str, Any], stack: ExitStack) -> list[Contender]:
+def _contenders(options: dict[str, Any], stack: ExitStack, pattern: Pattern | None = None) -> list[Contender]:
     """Log in at all of them before anything is measured; start our own first if that is asked for."""
     if options["plot"]:
         check_plot(options["plot"])
     if options["starting"] and (options["url"] or options["pid"]):
         raise click.UsageError("--start brings its own broker: leave --url and --pid away")
-    others = [parse_named_url(text) for text in options["compare"]]
+    others = [parse_named_urls(text) for text in options["compare"]]
+    data_in = _data_folder(options, pattern)
     if options["starting"]:
-        local = stack.enter_context(LocalBroker())
+        local = stack.enter_context(LocalBroker(data_in))
         found = [introduce("openclust", local.url, local.pid)]
     else:
         found = [introduce(None, parse_url(options["url"] or DEFAULT_URL), options["pid"])]
-    found += [introduce(name, url, None) for name, url in others]
+    if options["compare_checkout"]:
+        other = stack.enter_context(LocalBroker(data_in, options["compare_checkout"]))
+        found.append(introduce(options["compare_checkout"].resolve().name, other.url, other.pid))
+    found += [introduce(name, urls[0], None, urls[1:]) for name, urls in others]
     names = [contender.name for contender in found]
     return [
         contender if names.count(contender.name) == 1 else msgspec.structs.replace(contender, name=f"{name}-{number}")
         for number, (name, contender) in enumerate(zip(names, found, strict=True), start=1)
     ]
+
+
+def _data_folder(options: dict[str, Any], pattern: Pattern | None) -> Path | None:
+    """Where started brokers keep their data; none where nothing is to be kept, unless it is asked for."""
+    return folder_on_disk(options["data_in"]) if options["data_in"] or pattern == "durable" else None
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from openclust.bench.connection import Connection
 from openclust.bench.errors import BenchError
 from openclust.bench.generator import Generator
 from openclust.bench.local_broker import LocalBroker
-from openclust.bench.messages import Progressed
+from openclust.bench.messages import Order, Progressed
 from openclust.bench.session import Session
 from openclust.bench.url import BrokerUrl
 from openclust.bench.work import Pattern, Work
@@ -90,7 +90,7 @@ def test_brokers_are_compared_and_the_table_has_their_ratios(broker: LocalBroker
 
 @pytest.mark.parametrize("pattern", ["fanout", "durable"])
 def test_nothing_stays_behind(broker: LocalBroker, pattern: Pattern) -> None:
-    session = Session(broker.url, Work(pattern=pattern, count=10), (), None, lambda *_: None)
+    session = Session(Order(url=broker.url, work=Work(pattern=pattern, count=10)), None, lambda *_: None)
     session.run(None)
     session.close()
     connection = Connection(broker.url)
@@ -116,7 +116,7 @@ def test_a_broker_that_dies_in_a_round_is_one_line() -> None:
                 os.kill(broker.pid, signal.SIGKILL)
 
         work = Work(pattern="fanout", subscribers=5, seconds=30.0)
-        generator = Generator(broker.url, work, (broker.pid,), kill_in_the_middle)
+        generator = Generator(Order(url=broker.url, work=work, broker_pids=(broker.pid,)), kill_in_the_middle)
         try:
             with pytest.raises(BenchError, match="connection"):
                 generator.run()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from openclust.bench.errors import BenchError
-from openclust.bench.url import BrokerUrl, parse_named_url, parse_url
+from openclust.bench.url import BrokerUrl, parse_named_urls, parse_url
 
 
 def test_a_bare_url_is_guest_at_the_default_port_and_virtual_host() -> None:
@@ -43,10 +43,15 @@ def test_tls_is_refused_and_not_tried_as_plain_tcp() -> None:
 
 
 def test_a_named_url_may_have_equals_signs_in_its_password() -> None:
-    assert parse_named_url("rabbit-1=amqp://u:a=b@h/") == ("rabbit-1", BrokerUrl("h", user="u", password="a=b"))
+    assert parse_named_urls("rabbit-1=amqp://u:a=b@h/") == ("rabbit-1", [BrokerUrl("h", user="u", password="a=b")])
+
+
+def test_the_brokers_of_one_cluster_stand_behind_one_name() -> None:
+    found = parse_named_urls("rabbit=amqp://a:1/,amqp://u:a,b@b:2/,amqp://c/")
+    assert found == ("rabbit", [BrokerUrl("a", 1), BrokerUrl("b", 2, user="u", password="a,b"), BrokerUrl("c")])
 
 
 @pytest.mark.parametrize("text", ["amqp://h/", "=amqp://h/", "two words=amqp://h/", "name="])
 def test_a_comparison_without_a_name_says_how_to_write_it(text: str) -> None:
     with pytest.raises(BenchError, match="NAME=URL"):
-        parse_named_url(text)
+        parse_named_urls(text)
