@@ -30,9 +30,9 @@ class CutNetwork:
 
     _number = itertools.count(1)
 
-    def __init__(self, hosts: Iterable[str]) -> None:
+    def __init__(self, hosts: Iterable[str], prefix: str = "openclust") -> None:
         self.addresses = {host: f"{SUBNET}.{number}" for number, host in enumerate(hosts, 1)}
-        self._prefix = f"openclust-{os.getpid()}-{next(self._number)}"
+        self._prefix = f"{prefix}-{os.getpid()}-{next(self._number)}"
         self._hub = f"{self._prefix}-hub"
 
     def namespace(self, host: str) -> str:
