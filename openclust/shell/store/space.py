@@ -1,0 +1,84 @@
+"""The store's files: the write-ahead log is moved into the main one before it is long, and what is free is given back.
+
+All of it happens between two transactions, after what they did was told: only those that come next can wait for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+
+from openclust.shell.store.failure import reason_of
+from openclust.shell.store.schema import PAGE_BYTES
+
+log = logging.getLogger("openclust.store")
+
+WAL_BYTES = 8_388_608
+COMMIT_BYTES = 2 * PAGE_BYTES
+"""What a transaction adds to the log beyond its bodies, roughly."""
+
+FREE_BYTES = 67_108_864
+SHRINK_PAGES = 512
+
+
+class Space:
+    """Call `used` after each transaction, in the thread that has the connection."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, path: str, *, wal_bytes: int = WAL_BYTES, free_bytes: int = FREE_BYTES
+    ) -> None:
+        self._connection = connection
+        self._data_dir = os.path.dirname(path)
+        self._wal_bytes = wal_bytes
+        self._in_wal = _size(path + "-wal")
+        self._free_bytes = free_bytes
+        self._may_shrink = True
+        self._is_well = True
+
+    def used(self, size: int, *, has_freed: bool = False) -> None:
+        """A transaction of this size is done. With `has_freed` it took much away."""
+        self._in_wal += size + COMMIT_BYTES
+        self._may_shrink |= has_freed
+        if self._in_wal < self._wal_bytes:
+            return
+        try:
+            self._move()
+        except sqlite3.Error as error:
+            # Nothing is lost: it stays in the log, which grows, and the next transaction tries again.
+            if self._is_well:
+                self._is_well = False
+                reason = reason_of(error, self._data_dir)
+                log.error("%s: cannot move the write-ahead log into the store: %s", self._data_dir, reason)
+        else:
+            self._is_well = True
+
+    def shrink(self) -> bool:
+        """Give back some of what is free, where it is much. Whether it is worth calling again."""
+        if not self._may_shrink:
+            return False
+        try:
+            free, pages = self._connection.execute(
+                "SELECT freelist_count, page_count FROM pragma_freelist_count, pragma_page_count"
+            ).fetchone()
+            self._may_shrink = free * PAGE_BYTES > self._free_bytes and free * 2 > pages
+            if self._may_shrink:
+                # It steps through a row a page, and a script does so without the interpreter's lock.
+                self._connection.executescript(f"PRAGMA incremental_vacuum({SHRINK_PAGES});")
+                self.used(SHRINK_PAGES * PAGE_BYTES)
+        except sqlite3.Error:
+            self._may_shrink = False  # it is no harm, and tried again with the next log that is moved
+        return self._may_shrink
+
+    def _move(self) -> None:
+        """A reader in the way (another program on the file) leaves a part in the log: it goes with the next."""
+        _, frames, moved = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        self._in_wal = (frames - moved) * PAGE_BYTES
+        self._may_shrink = True
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,251 @@
+"""The store on disk: one SQLite file in the data directory, written by one thread, read by the event loop's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import sqlite3
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import NoReturn
+
+from openclust.broker.storage import Contents, Write
+from openclust.shell.config import ConfigError
+from openclust.shell.store.checksum import checksum
+from openclust.shell.store.contents import read_contents
+from openclust.shell.store.failure import is_damage, reason_of
+from openclust.shell.store.lock import DirectoryLock
+from openclust.shell.store.schema import FORMAT, STORE_FILE, TABLES, connect, connect_writer, is_empty, read_meta
+from openclust.shell.store.size import OVERHEAD_BYTES, size_of
+from openclust.shell.store.space import WAL_BYTES, Space
+from openclust.shell.store.store import Done, Failed
+from openclust.shell.store.tables import Meta, Tables, Written
+from openclust.shell.store.writer import Group, Writer
+
+log = logging.getLogger("openclust.store")
+
+RETRY_MS = 200
+WAY_OUT = (
+    "in a cluster move the directory away and start the broker without it, the others bring it up to date; a broker of "
+    "one needs a copy of the directory (openclust store verify tells all that is damaged)"
+)
+
+
+def monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+def open_store(
+    data_dir: str,
+    *,
+    cluster_key: str,
+    name: str = "",
+    retry_ms: int = RETRY_MS,
+    wal_bytes: int = WAL_BYTES,
+    now_ms: Callable[[], int] = monotonic_ms,
+) -> SqliteStore:
+    """Open the store of a directory, or make both. ConfigError where it cannot be, or is not ours."""
+    try:
+        os.makedirs(data_dir, mode=0o700, exist_ok=True)
+        lock = DirectoryLock(data_dir)
+    except OSError as error:
+        raise ConfigError(f"{data_dir}: cannot be the data directory: {error.strerror}") from None
+    try:
+        return SqliteStore(data_dir, lock, cluster_key, name, retry_ms=retry_ms, wal_bytes=wal_bytes, now_ms=now_ms)
+    except sqlite3.Error as error:
+        lock.release()
+        raise refusal(data_dir, error) from None
+    except BaseException:
+        lock.release()
+        raise
+
+
+def refusal(data_dir: str, error: sqlite3.Error) -> ConfigError:
+    """What to tell people of a file that SQLite refuses."""
+    path = os.path.join(data_dir, STORE_FILE)
+    if is_damage(error):
+        return ConfigError(f"{path}: damaged: {error}; {WAY_OUT}")
+    return ConfigError(f"{path}: cannot be opened: {reason_of(error, data_dir)}")
+
+
+class SqliteStore:
+    """A `Store`. Made by `open_store`, which has the lock of the directory."""
+
+    def __init__(
+        self,
+        data_dir: str,
+        lock: DirectoryLock,
+        cluster_key: str,
+        name: str,
+        *,
+        retry_ms: int,
+        wal_bytes: int,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._lock = lock
+        self._now_ms = now_ms
+        self.path = os.path.join(data_dir, STORE_FILE)
+        connection = _opened(self.path)
+        try:
+            self.uuid = _introduced(connection, data_dir, cluster_key, name)
+            self._reader = connect(self.path, is_read_only=True)
+            tables = Tables(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        space = Space(connection, self.path, wal_bytes=wal_bytes)
+        self._writer = Writer(tables, space, data_dir, retry_ms=retry_ms, told=self._written, failing=self._failed)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._done: Done | None = None
+        self._tell_failed: Failed | None = None
+        self.failing = ""
+        self.waiting_bytes = 0
+        self._given = 0
+        self._waiting: deque[tuple[int, int, int]] = deque()  # of each group: the count up to it, its size, since when
+
+    # -- reading
+
+    def contents(self) -> Contents:
+        """All that was kept. Once, before the first write; ConfigError where it is damaged."""
+        try:
+            return read_contents(self._reader, self._damaged)
+        except sqlite3.Error as error:
+            raise refusal(os.path.dirname(self.path), error) from None
+
+    def page(self, number: int) -> bytes:
+        """The body of a page; OSError where it cannot be read."""
+        return self._read("SELECT crc, body FROM bodies WHERE number=?", number, "body", "page")
+
+    def spooled(self, part: int) -> bytes:
+        """A part of the snapshot on its way; OSError where it cannot be read."""
+        return self._read("SELECT crc, body FROM spool WHERE part=?", part, "spool", "part of the snapshot")
+
+    # -- writing
+
+    def start(self, loop: asyncio.AbstractEventLoop, done: Done, failed: Failed) -> None:
+        """From now on writes are performed. Both callbacks come in `loop`; `failed` once each time it begins."""
+        self._loop, self._done, self._tell_failed = loop, done, failed
+        self._writer.start()
+
+    def write(self, writes: list[Write]) -> None:
+        """Perform these in their order, all or none of them. Never waits; the list is the store's from now on."""
+        if writes:
+            self._put(writes, len(writes), size_of(writes))  # type: ignore[arg-type]
+
+    def save_uuid(self, uuid: str) -> None:
+        """Keep the cluster's own name, behind the writes that wait. It counts as none."""
+        if uuid != self.uuid:
+            self.uuid = uuid
+            self._put([Meta("uuid", uuid)], 0, OVERHEAD_BYTES)
+
+    def oldest_waits_ms(self) -> int:
+        """Since when the oldest write that is not done waits; 0 where none does."""
+        return self._now_ms() - self._waiting[0][2] if self._waiting else 0
+
+    def close(self, wait_s: float = 10.0) -> bool:
+        """Finish what waits, in this time. Whether all was done. No callback comes any more."""
+        self._loop = None
+        is_done = self._writer.close(wait_s)
+        if is_done or not self._writer.is_running:
+            self._reader.close()
+            self._connection.close()  # the last one: it moves the log into the file, and removes it
+            self._lock.release()
+        return is_done
+
+    def _put(self, writes: list[Written], count: int, size: int) -> None:
+        self._given += count
+        self._waiting.append((self._given, size, self._now_ms()))
+        self.waiting_bytes += size
+        self._writer.put(Group(writes, count, size))
+
+    # -- what the thread tells
+
+    def _written(self, count: int) -> None:
+        self._call(self._on_written, count)
+
+    def _failed(self, text: str) -> None:
+        log.error("%s", text)
+        self._call(self._on_failed, text)
+
+    def _call(self, function: Callable[..., None], argument: object) -> None:
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(function, argument)
+
+    def _on_written(self, count: int) -> None:
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= count:
+            self.waiting_bytes -= waiting.popleft()[1]
+        if self.failing:
+            self.failing = ""
+            log.info("%s: can be written again", os.path.dirname(self.path))
+        if self._loop is not None and self._done is not None:
+            self._done(count)
+
+    def _on_failed(self, text: str) -> None:
+        self.failing = text
+        if self._loop is not None and self._tell_failed is not None:
+            self._tell_failed(text)
+
+    # -- damage
+
+    def _damaged(self, text: str) -> NoReturn:
+        raise ConfigError(f"{self.path}: damaged: {text}; {WAY_OUT}")
+
+    def _read(self, query: str, number: int, kind: str, what: str) -> bytes:
+        try:
+            rows = self._reader.execute(query, (number,)).fetchall()
+        except sqlite3.Error as error:
+            raise OSError(errno.EIO, f"{what} {number}: {error}", self.path) from None
+        if not rows:
+            raise OSError(errno.ENOENT, f"{what} {number} is missing", self.path)
+        crc, body = rows[0]
+        if checksum(kind, 0, number, body) != crc:
+            raise OSError(errno.EIO, f"{what} {number}: its checksum is wrong", self.path)
+        return bytes(body)
+
+
+def _opened(path: str) -> sqlite3.Connection:
+    """The connection that writes, to a file that is made where there is none."""
+    log_file = path + "-wal"
+    size = os.stat(path).st_size if os.path.exists(path) else 0
+    if not size and os.path.exists(log_file) and os.stat(log_file).st_size:
+        # SQLite would throw the log away, and begin anew.
+        raise ConfigError(f"{path}: damaged: it is gone, but {os.path.basename(log_file)} is there; {WAY_OUT}")
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be opened: {error.strerror}") from None
+    return connect_writer(path)
+
+
+def _introduced(connection: sqlite3.Connection, data_dir: str, cluster_key: str, name: str) -> str:
+    """Make an empty file a store of this cluster, and refuse one of another. What it has as the cluster's uuid."""
+    path = os.path.join(data_dir, STORE_FILE)
+    if is_empty(connection):
+        connection.executescript(TABLES)
+        Tables(connection).perform([Meta("format", str(FORMAT)), Meta("cluster_key", cluster_key)])
+    try:
+        meta = read_meta(connection)
+    except sqlite3.OperationalError:
+        raise ConfigError(f"{path}: is not a store of openclust; take another directory") from None
+    if meta.get("format") != str(FORMAT):
+        raise ConfigError(
+            f"{path}: has format {meta.get('format')}, and this openclust knows {FORMAT}; start the version that wrote "
+            "it, or take another directory"
+        )
+    if meta.get("cluster_key") != cluster_key:
+        raise ConfigError(
+            f"{data_dir}: is the store of cluster {meta.get('cluster_key')!r}, not of {cluster_key!r}; take another "
+            "directory, or start with the cluster key it was made with"
+        )
+    if name and meta.get("name") != name:
+        Tables(connection).perform([Meta("name", name)])
+    with contextlib.suppress(sqlite3.OperationalError):  # a full disk: it is no harm
+        connection.execute("DELETE FROM spool")  # of a snapshot that was on its way: it comes anew
+    return meta.get("uuid", "")

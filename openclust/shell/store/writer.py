@@ -1,0 +1,122 @@
+"""The thread that writes: it takes all that waits, puts it on disk in one go, and tells the event loop."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+
+from openclust.broker.storage import Keep
+from openclust.shell.log import one_line
+from openclust.shell.store.failure import reason_of
+from openclust.shell.store.space import Space
+from openclust.shell.store.tables import Tables, Written
+
+log = logging.getLogger("openclust.store")
+
+GROUP_BYTES_MAX = 16_777_216
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Writes of one turn, which come together or not at all. `count` of them the broker knows of."""
+
+    writes: list[Written]
+    count: int
+    size: int
+
+
+Told: TypeAlias = Callable[[int], None]
+Failing: TypeAlias = Callable[[str], None]
+
+
+class Writer:
+    """`put` never waits. `told` and `failing` are called in the thread, once a transaction and once a failure."""
+
+    def __init__(
+        self, tables: Tables, space: Space, data_dir: str, *, retry_ms: int, told: Told, failing: Failing
+    ) -> None:
+        self._tables = tables
+        self._space = space
+        self._data_dir = data_dir
+        self._retry_s = retry_ms / 1000
+        self._told = told
+        self._failing = failing
+        self._queue: queue.SimpleQueue[Group | None] = queue.SimpleQueue()
+        self._ends = False
+        self._gives_up = threading.Event()
+        self._done = 0
+        self._is_well = True
+        self._thread = threading.Thread(target=self._run, name="openclust-store", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
+    def put(self, group: Group) -> None:
+        self._queue.put(group)
+
+    def close(self, wait_s: float) -> bool:
+        """Whether all that waited was done in this time. A disk that hangs keeps the thread, but not the process."""
+        if not self._thread.is_alive():
+            return self._queue.empty()
+        self._queue.put(None)
+        self._thread.join(wait_s)
+        self._gives_up.set()  # a write that fails is tried no more
+        self._thread.join(self._retry_s + 1)
+        return self._is_well and not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while groups := self._take():
+            writes = groups[0].writes if len(groups) == 1 else [write for group in groups for write in group.writes]
+            if not self._write(writes):
+                return
+            self._done += sum([group.count for group in groups])
+            self._told(self._done)
+            has_freed = any(type(write) is not Keep for write in writes)
+            self._space.used(sum([group.size for group in groups]), has_freed=has_freed)
+            while self._queue.empty() and self._space.shrink():
+                pass
+
+    def _take(self) -> list[Group]:
+        """All that waits, at least one unless it is the end. No more than so many bytes: a transaction has a bound."""
+        groups: list[Group] = []
+        size = 0
+        try:
+            while not self._ends and size < GROUP_BYTES_MAX:
+                group = self._queue.get(block=not groups)
+                if group is None:
+                    self._ends = True
+                else:
+                    groups.append(group)
+                    size += group.size
+        except queue.Empty:
+            pass
+        return groups
+
+    def _write(self, writes: list[Written]) -> bool:
+        """The same ones until they are on disk: nothing may be left out, or come before another."""
+        while True:
+            try:
+                self._tables.perform(writes)
+            except Exception as error:  # our own mistakes too: a broker whose writes end unseen would confirm nothing
+                if self._is_well:
+                    self._is_well = False
+                    self._failing(f"{self._data_dir}: cannot write: {self._reason(error)}")
+                if self._gives_up.wait(self._retry_s):
+                    return False
+            else:
+                self._is_well = True
+                return True
+
+    def _reason(self, error: Exception) -> str:
+        if isinstance(error, sqlite3.Error | OSError):
+            return reason_of(error, self._data_dir)
+        return f"this is a mistake in openclust, please report it: {one_line(error)}"
