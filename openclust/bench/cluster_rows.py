@@ -9,82 +9,27 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from openclust.bench.cluster_row import ClusterRow
+from openclust.bench.cluster_wanted import Cluster, MakeCluster, Wanted, url
 from openclust.bench.comparison import Contender, run_rounds
 from openclust.bench.errors import BenchError
 from openclust.bench.gathering import gather
 from openclust.bench.joining import join_with_bindings
 from openclust.bench.local_broker import LocalBroker
 from openclust.bench.progress import Quiet
+from openclust.bench.rejoin_row import rejoin
+from openclust.bench.replicated_rows import replicated, replicated_backups
 from openclust.bench.statistics import ratio
 from openclust.bench.summary import summarize
-from openclust.bench.url import BrokerUrl
 from openclust.bench.work import Work
 
 STOP_SECONDS = 60.0
 QUEUES_OF_JOINER = 1_000
 CPU_RATIO_OF_FANOUT, CPU_RATIO_OF_SHARED = 1.3, 4.0
-
-
-class Cluster(Protocol):
-    """Brokers of this machine, by their names; nothing runs before `start`."""
-
-    @property
-    def names(self) -> list[str]: ...
-
-    @property
-    def primaries(self) -> list[str]: ...
-
-    def start(self, *names: str) -> None:
-        """These, or all."""
-
-    def address(self, name: str) -> tuple[str, int]:
-        """Where clients reach it."""
-
-    def pids(self) -> tuple[int, ...]:
-        """Of all that were started."""
-
-    def wait_until_answering(self, name: str) -> None: ...
-
-    def wait_until_serving(self) -> str:
-        """The root, once every broker that was started knows it and all the others."""
-
-    def root(self, name: str) -> str | None:
-        """Who is root, as this broker knows."""
-
-    def epoch(self, name: str) -> int: ...
-
-    def held(self, name: str) -> int:
-        """How many meta-bindings of others it holds."""
-
-
-MakeCluster = Callable[[int, int], AbstractContextManager[Cluster]]
-"""Called with the numbers of primaries and secondaries."""
-
-
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """The options."""
-
-    rounds: int
-    seconds: float
-    warm_up: float
-    size: int
-    subscribers: int
-    window: int
-    bindings: int
-    crowd: int
-    per_connection: int
-    messages: int
-
-
-def url(brokers: Cluster, name: str) -> BrokerUrl:
-    host, port = brokers.address(name)
-    return BrokerUrl(host=host, port=port)
 
 
 def _start(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
@@ -250,22 +195,26 @@ def _crowd(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
     )
 
 
-ROWS: dict[str, Callable[[Wanted, MakeCluster, Quiet], ClusterRow]] = {
+ROWS: dict[str, Callable[[Wanted, MakeCluster, Quiet], ClusterRow | list[ClusterRow]]] = {
     "start": _start,
     "fanout": _fanout,
     "fanout-secondary": _fanout_from_secondary,
     "shared": _shared,
     "bindings": _bindings,
     "crowd": _crowd,
+    "replicated": replicated,
+    "replicated-backups": replicated_backups,
+    "rejoin": rejoin,
 }
 
 
-def measure(key: str, wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
-    """One of `ROWS`; what goes wrong is said in it."""
+def measure(key: str, wanted: Wanted, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
+    """One of `ROWS`, which may come to several lines; what goes wrong is said in it."""
     watcher.doing(key)
     try:
-        return ROWS[key](wanted, make, watcher)
+        found = ROWS[key](wanted, make, watcher)
+        return found if isinstance(found, list) else [found]
     except BenchError as error:
-        return ClusterRow(key=key, title=key, unit="", failed=str(error))
+        return [ClusterRow(key=key, title=key, unit="", failed=str(error))]
     finally:
         watcher.finished_round()

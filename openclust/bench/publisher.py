@@ -26,6 +26,7 @@ class Publisher:
         self.blocked = ""
         self.confirms = Confirms() if work.acknowledged else None
         self.confirm_latencies_ns: list[int] = []
+        self.confirmed_at_ns: list[int] = []
         self._rate = work.rate
         self._socket = connection.socket
         self._reader = FrameReader()
@@ -56,7 +57,7 @@ class Publisher:
         """Start a round: from now on `receive` whenever the epoll object names this connection."""
         self._epoll, self._stream = epoll, stream
         self._first, self._first_place = self.published, self._place(self.published)
-        self.confirm_latencies_ns = []
+        self.confirm_latencies_ns, self.confirmed_at_ns = [], []
         self._socket.setblocking(False)
         self._begun_ns = time.perf_counter_ns()
         epoll.register(self._socket, select.EPOLLIN)
@@ -120,6 +121,7 @@ class Publisher:
             now = time.perf_counter_ns()
             while self._stamped_tags and self._stamped_tags[0][0] <= self.confirms.below:
                 self.confirm_latencies_ns.append(now - self._stamped_tags.popleft()[1])
+                self.confirmed_at_ns.append(now)
         return 0
 
     def _send(self, view: memoryview) -> None:

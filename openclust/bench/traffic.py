@@ -70,6 +70,7 @@ class Traffic:
                 generator_cpu_s=own_cpu,
                 latencies_ns=stream.latencies_ns,
                 confirm_latencies_ns=self._publisher.confirm_latencies_ns,
+                confirmed_at_ns=self._publisher.confirmed_at_ns,
                 broker_rss=broker.rss() if broker else None,
                 notes=[f"the broker blocked the publisher for a while: {blocked}"] if blocked else [],
             )

@@ -109,6 +109,8 @@ class Figures(msgspec.Struct, kw_only=True):
     generator_cpu_s: float = 0.0
     latencies_ns: list[int] = []
     confirm_latencies_ns: list[int] = []
+    confirmed_at_ns: list[int] = []
+    """When each of those came, by the machine's monotonic clock."""
     broker_rss: int | None = None
     attached: int = 0
     attach_s: float = 0.0

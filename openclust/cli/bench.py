@@ -23,6 +23,7 @@ from openclust.bench.table import ROWS, Result, in_running_order, select_rows
 from openclust.bench.url import parse_named_urls, parse_url
 from openclust.bench.work import Pattern, Work
 from openclust.cli.bench_cluster import cluster
+from openclust.cli.bench_stored import backlog, cold
 
 DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
 NO = 1
@@ -52,7 +53,8 @@ def bench() -> None:
     """
 
 
-bench.add_command(cluster)
+for _other in (cluster, cold, backlog):
+    bench.add_command(_other)
 
 
 def _broker_options(command: Command) -> Command:

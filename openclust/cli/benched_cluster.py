@@ -25,12 +25,13 @@ POLL_SECONDS = 0.02
 class BenchedCluster:
     """A context manager. Inside it, `start` the brokers that are wanted; outside, none is left, nor a file."""
 
-    def __init__(self, primaries: int, secondaries: int = 0) -> None:
-        self._primaries, self._secondaries = primaries, secondaries
+    def __init__(self, primaries: int, secondaries: int = 0, data_in: Path | None = None) -> None:
+        """Their data goes into a folder of its own in `data_in`, or among temporary files."""
+        self._primaries, self._secondaries, self._data_in = primaries, secondaries, data_in
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> BenchedCluster:
-        self._folder = tempfile.TemporaryDirectory(prefix="openclust-bench-")
+        self._folder = tempfile.TemporaryDirectory(prefix="openclust-bench-", dir=self._data_in)
         folder = Path(self._folder.name)
         self._plan = plan_cluster("bench", folder, self._primaries, self._secondaries, log_level="warning")
         self._plan.write()
@@ -58,7 +59,10 @@ class BenchedCluster:
         return [each.name for each in self._plan.primaries]
 
     def start(self, *names: str) -> None:
-        """These brokers, all without names. They need not be there yet when this returns."""
+        """These brokers, all without names. They need not be there yet when this returns.
+
+        One that was killed finds its data again.
+        """
         for name in names or self.names:
             with open(self._log(name), "wb") as log:
                 self._processes[name] = subprocess.Popen(
@@ -70,6 +74,11 @@ class BenchedCluster:
                     start_new_session=True,  # Ctrl-C is for the bench, which ends them when it has cleaned up
                 )
 
+    def kill(self, name: str) -> None:
+        """Without a warning; returns when it is gone."""
+        self._processes[name].kill()
+        self._processes[name].wait()
+
     def address(self, name: str) -> tuple[str, int]:
         """Where clients reach it."""
         return HOST, self._brokers[name].client_port
@@ -77,6 +86,9 @@ class BenchedCluster:
     def pids(self) -> tuple[int, ...]:
         """Of all that were started."""
         return tuple(process.pid for process in self._processes.values())
+
+    def pid(self, name: str) -> int:
+        return self._processes[name].pid
 
     def root(self, name: str) -> str | None:
         """Who is root, as this broker knows."""
@@ -86,6 +98,11 @@ class BenchedCluster:
     def epoch(self, name: str) -> int:
         view = self._view(name)
         return view.epoch if view is not None else 0
+
+    def position(self, name: str) -> tuple[int, int] | None:
+        """Epoch and number of the last entry of its log; None where it does not answer or has none."""
+        view = self._view(name)
+        return (view.position.epoch, view.position.sequence) if view is not None and view.position else None
 
     def held(self, name: str) -> int:
         """How many meta-bindings of others it holds."""
