@@ -3,6 +3,7 @@
 A turn ends what was begun, in this order, by whoever runs the node:
 
     effects = node.turn()
+    write node.membership.storing.writes to the store, and tell node.stored when they are on disk
     send each of node.outboxes() over its link
     perform the effects, in their order
     write each of node.connections()
@@ -76,8 +77,8 @@ class Node:
         """When a queue or a channel has something to do; 0 for never."""
         return self.broker.deadlines.next_ms()
 
-    def expire(self, now_ms: int, wall_clock_s: int) -> None:
-        self.broker.wall_clock_s = wall_clock_s
+    def expire(self, now_ms: int, wall_clock_ms: int) -> None:
+        self.broker.set_clock(now_ms, wall_clock_ms)
         self.broker.tick(now_ms)
 
     @property
@@ -110,6 +111,11 @@ class Node:
         found = list(dirty)
         dirty.clear()
         return found
+
+    def stored(self, done: int, now_ms: int) -> None:
+        """So many of all `writes` of the membership's storing are on disk."""
+        self.broker.now_ms = now_ms
+        self.membership.storing.stored(done)
 
     def connections(self) -> list[Connection]:
         """Those that have something to be written, each once."""

@@ -100,5 +100,5 @@ def test_digests_are_told_once_in_a_while() -> None:
 def test_time_moves_on_for_queues() -> None:
     it = node("p1")
     assert it.expires_ms == 0
-    it.expire(NOW_MS + 5, 1_700_000_000)
+    it.expire(NOW_MS + 5, 1_700_000_000_000)
     assert (it.broker.now_ms, it.broker.wall_clock_s) == (NOW_MS + 5, 1_700_000_000)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from openclust.broker.access import Permission, User
+from openclust.broker.backlog import Entry
 from openclust.broker.books import Books
 from openclust.broker.changes import Change
 from openclust.broker.channel import Channel
@@ -14,6 +15,7 @@ from openclust.broker.connection import Connection
 from openclust.broker.deadletter import redirect_dead
 from openclust.broker.deadlines import Deadlines
 from openclust.broker.effects import Effect, Note
+from openclust.broker.journal import Journal, Waiter
 from openclust.broker.limits import Limits
 from openclust.broker.message import Message
 from openclust.broker.policy import Policy, PolicyTable
@@ -46,6 +48,7 @@ class Broker:
         name: str = "",
         mechanisms: tuple[str, ...] = MECHANISMS,
         guest_from_loopback_only: bool = True,
+        journal: Journal | None = None,
     ) -> None:
         self.limits = limits
         self.cluster_name = cluster_name
@@ -53,8 +56,10 @@ class Broker:
         self.mechanisms = mechanisms
         self.guest_from_loopback_only = guest_from_loopback_only
         self.now_ms = 0
-        self.wall_clock_s = 0
+        # How far the wall clock is ahead of `now_ms`.
+        self.wall_offset_ms = 0
         self.books = Books(memory_high_bytes)
+        self.journal = journal or Journal()
         self.deadlines = Deadlines()
         self.policies = PolicyTable()
         self.cluster: ClusterPort = Standalone(self)
@@ -68,9 +73,9 @@ class Broker:
         self.queue_count = 0
         self.binding_count = 0
         # What one turn leaves to do, in the order in which it is done.
-        self.dead_letters: list[tuple[Queue, Message, str]] = []
+        self.dead_letters: list[tuple[Queue, Message, str, Entry | None]] = []
         self.cancelled: list[tuple[Channel, str]] = []
-        self.confirming: list[Channel] = []
+        self.confirming: list[Waiter] = []
         self.closing: list[Connection] = []
         self.effects: list[Effect] = []
         self.dirty: list[Connection] = []
@@ -103,12 +108,15 @@ class Broker:
             letters = self.dead_letters[:left]
             del self.dead_letters[:left]
             left -= len(letters)
-            for queue, message, reason in letters:
+            for queue, message, reason, entry in letters:
                 redirect_dead(self, queue, message, reason)
+                if entry is not None and entry.recorded:
+                    self.journal.left(queue, entry)
+        self.confirming += self.journal.take_waiters()
         if self.confirming:
-            channels, self.confirming = self.confirming, []
-            for channel in channels:
-                channel.send_confirms()
+            waiters, self.confirming = self.confirming, []
+            for waiter in waiters:
+                waiter.send_confirms()
         if self.books.alarm_changed():
             self._tell_alarm()
 
@@ -119,6 +127,15 @@ class Broker:
         for connection in waiters:
             if connection.hold == "turn":
                 connection.release()
+
+    def set_clock(self, now_ms: int, wall_clock_ms: int) -> None:
+        """The same moment by both clocks."""
+        self.now_ms = now_ms
+        self.wall_offset_ms = wall_clock_ms - now_ms
+
+    @property
+    def wall_clock_s(self) -> int:
+        return (self.now_ms + self.wall_offset_ms) // 1_000
 
     def tick(self, now_ms: int) -> None:
         """Time has passed."""
@@ -271,10 +288,11 @@ class Broker:
 
     def take_charge(self) -> None:
         """Shared queues are active here from now on: who uses one has its whole time of expiry to say so."""
+        self.journal.take_charge()
         for vhost in self.vhosts.values():
             for queue in vhost.queues.values():
                 if queue.owner is None:
-                    queue.touch()
+                    queue.take_charge()
         self.topology_changed()
 
     def topology_changed(self) -> None:

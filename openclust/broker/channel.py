@@ -307,9 +307,13 @@ class Channel:
         self.connection.send(method_frame(self.number, method))
 
     def send_confirms(self) -> None:
-        if self.confirms is not None and self.state == OPEN:
-            for method in self.confirms.take():
-                self.send(method)
+        confirms = self.confirms
+        if confirms is None or self.state != OPEN:
+            return
+        for method in confirms.take(self.broker.journal):
+            self.send(method)
+        if confirms.gates is not None and confirms.gates:
+            self.broker.journal.waiters[self] = None
 
     # -- the end
 

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from openclust.broker.channel import OPEN, Channel, handles
 from openclust.broker.fanout import fan_out
+from openclust.broker.gates import Ticket
 from openclust.broker.later import answer
 from openclust.broker.message import Message
 from openclust.broker.publishing import Publication, perform_message, return_message
 from openclust.broker.transaction import Transaction
-from openclust.wire.errors import PRECONDITION_FAILED, ChannelError
+from openclust.wire.errors import PRECONDITION_FAILED, RESOURCE_ERROR, ChannelError
 from openclust.wire.methods import TxCommit, TxCommitOk, TxRollback, TxRollbackOk, TxSelect, TxSelectOk
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def tx_commit(channel: Channel, method: TxCommit) -> None:
             if not back:
                 item.queue.reject(item.entry)
                 channel.credit(item)
-        forwarded.all_sent()
+        journal = channel.broker.journal
+        Ticket(journal, journal.open_places, forwarded.kept).send_confirms()
 
     answer(channel, method, start, lambda _: channel.send(TxCommitOk()))
 
@@ -71,6 +73,14 @@ class Forwarded:
 
         self._open += 1
         self._channel.broker.cluster.forward(self._channel, self._channel.connection.vhost, message, verdict)
+
+    def kept(self, is_kept: bool) -> None:
+        """Whether what was done here stays."""
+        if is_kept:
+            self.all_sent()
+        else:
+            text = "the root of the cluster has changed: whether the transaction stays is not known"
+            self._done(ChannelError(RESOURCE_ERROR, text))
 
     def all_sent(self) -> None:
         self._open -= 1

@@ -4,24 +4,42 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeAlias
 
+from openclust.broker.gates import Gates
 from openclust.wire.methods import BasicAck, BasicNack
+
+if TYPE_CHECKING:
+    from openclust.broker.journal import Journal
+
+
+Runs: TypeAlias = list[tuple[int, bool]]
+"""Where each run of equal verdicts ends, and the verdict."""
 
 
 class Confirms:
     """Publishes are numbered from 1. `settle` says what became of the next one; `take` gives what to tell.
 
-    Where that is not known yet, `defer` gives the next one's number, and `resolve` says it later, in any order.
+    Where that is not known yet, `defer` gives the next one's number, and `resolve` says it later, in any order. Behind
+    a gate (`settle_behind`) nothing is told before it opens, of what comes later neither.
     """
 
-    __slots__ = ("_deferred", "_runs", "_settled", "_taken")
+    __slots__ = ("_deferred", "_runs", "_settled", "_taken", "gates")
 
     def __init__(self) -> None:
         self._settled = 0
         self._taken = 0
         # Of the numbers after `_taken`: where each run of equal verdicts ends. A deferred number in it is none of it.
-        self._runs: list[tuple[int, bool]] = []
+        self._runs: Runs = []
         self._deferred: _Deferred | None = None
+        self.gates: Gates | None = None
+
+    def settle_behind(self, accepted: bool, batch: int, places: int) -> None:
+        """As `settle`, but it may not be told before that batch of the journal has come to these places."""
+        self.settle(accepted)
+        if self.gates is None:
+            self.gates = Gates()
+        self.gates.add(self._settled, batch, places)
 
     def settle(self, accepted: bool) -> bool:
         """Whether there was nothing to tell before."""
@@ -61,9 +79,19 @@ class Confirms:
         if self._deferred is not None:
             self._deferred.late = dict.fromkeys(self._deferred.late, False)
 
-    def take(self) -> Iterator[BasicAck | BasicNack]:
+    def take(self, journal: Journal) -> Iterator[BasicAck | BasicNack]:
         """The confirms not yet told, one a run of equal verdicts. Behind an unresolved publish they come one by one."""
         runs, self._runs = self._runs, []
+        if self.gates is not None and self.gates:
+            upto, lost = self.gates.look(journal)
+            runs = _refused(runs, lost, self._taken)
+            if upto is not None:
+                runs, self._runs = _split(runs, upto, self._taken)
+                if self._deferred is not None and self._deferred.matters():
+                    self._runs = _joined(runs, self._runs)
+                    for number, _, accepted in self._deferred.take_older(self._taken):
+                        yield _told(number, False, accepted)
+                    return
         if self._deferred is not None and self._deferred.matters():
             yield from self._take_around(self._deferred, runs)
             return
@@ -75,7 +103,7 @@ class Confirms:
             else:
                 yield BasicNack(delivery_tag=upto, multiple=multiple, requeue=False)
 
-    def _take_around(self, deferred: _Deferred, runs: list[tuple[int, bool]]) -> Iterator[BasicAck | BasicNack]:
+    def _take_around(self, deferred: _Deferred, runs: Runs) -> Iterator[BasicAck | BasicNack]:
         spans = [*deferred.take_older(self._taken), *deferred.take_among(runs, self._taken)]
         self._taken = self._settled
         first_unresolved = deferred.first_unresolved()
@@ -92,6 +120,33 @@ class Confirms:
                 last = spans[at][1]
                 at += 1
             yield _told(last, last > first, accepted)
+
+
+def _split(runs: Runs, upto: int, taken: int) -> tuple[Runs, Runs]:
+    """The runs up to a number, and those after it. What was taken is none of them."""
+    first: Runs = []
+    for at, (last, accepted) in enumerate(runs):
+        if last > upto:
+            if upto > (first[-1][0] if first else taken):
+                first.append((upto, accepted))
+            return first, runs[at:]
+        first.append((last, accepted))
+    return first, []
+
+
+def _joined(first: Runs, then: Runs) -> Runs:
+    if first and then and first[-1][1] is then[0][1]:
+        first = first[:-1]
+    return [*first, *then]
+
+
+def _refused(runs: Runs, lost: list[tuple[int, int]], taken: int) -> Runs:
+    """The runs, with these ranges refused."""
+    for first, last in lost:
+        before, rest = _split(runs, first - 1, taken)
+        _, after = _split(rest, last, first - 1)
+        runs = _joined(_joined(before, [(last, False)]), after)
+    return runs
 
 
 class _Deferred:
@@ -125,7 +180,7 @@ class _Deferred:
         older = sorted(number for number in self.late if number <= taken)
         return [(number, number, self.late.pop(number)) for number in older]
 
-    def take_among(self, runs: list[tuple[int, bool]], taken: int) -> Iterator[tuple[int, int, bool]]:
+    def take_among(self, runs: Runs, taken: int) -> Iterator[tuple[int, int, bool]]:
         """The runs after `taken`, cut where publishes were deferred; with the late verdicts among them."""
         fresh, self._fresh = deque(self._fresh), []
         first = taken + 1

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from openclust.broker.message import Message
+
+HEADER_DEFAULT = "x-deduplication-header"
 
 
 class DedupWindow:
@@ -11,10 +17,11 @@ class DedupWindow:
     A key counts from when it was first seen: a publisher that repeats itself does not keep its key alive for ever.
     """
 
-    __slots__ = ("_order", "_seen", "_size", "_ttl_ms")
+    __slots__ = ("_header", "_order", "_seen", "_size", "_ttl_ms")
 
-    def __init__(self, size: int, ttl_ms: int = 0) -> None:
+    def __init__(self, size: int, ttl_ms: int = 0, header: str | None = None) -> None:
         assert size > 0 and ttl_ms >= 0
+        self._header = header
         self._size = size
         self._ttl_ms = ttl_ms
         # When each key was first seen, and the order in which they leave.
@@ -26,6 +33,25 @@ class DedupWindow:
 
     def __contains__(self, key: str) -> bool:
         return self._seen is not None and key in self._seen
+
+    def key(self, message: Message) -> str | None:
+        """By what a message is known to be the same as another; None where it does not say."""
+        properties = message.properties
+        key = (properties.headers or {}).get(self._header or HEADER_DEFAULT)
+        if key is None and self._header is None:
+            key = properties.message_id
+        return None if key is None else str(key)
+
+    def repeats(self, message: Message, now_ms: int) -> bool:
+        """Whether a message was here before; from now on it was."""
+        key = self.key(message)
+        return key is not None and self.seen(key, now_ms)
+
+    def forget_message(self, message: Message) -> None:
+        """It was turned away after all: its publisher may try again."""
+        key = self.key(message)
+        if key is not None:
+            self.forget(key)
 
     def seen(self, key: str, now_ms: int) -> bool:
         """Record `key`; True if it was in the window already, and the message is a repetition."""

@@ -26,6 +26,23 @@ def expire(queue: Queue) -> None:
             bury(queue, entry, EXPIRED)
 
 
+def expiry(queue: Queue, message: Message) -> int:
+    """When a message that comes now expires: the earlier of its own time to live and the queue's, 0 for never."""
+    own = message.properties.expiration if message.header[12] & 0x01 else None
+    ttl = queue.settings.message_ttl_ms
+    if own is not None and (ttl is None or int(own) < ttl):
+        ttl = int(own)
+    return 0 if ttl is None else max(1, queue.vhost.broker.now_ms + ttl)
+
+
+def is_full(queue: Queue, message: Message) -> bool:
+    """Whether one more message would pass a length limit."""
+    settings = queue.settings
+    return (settings.max_length is not None and len(queue.backlog) >= settings.max_length) or (
+        settings.max_length_bytes is not None and queue.ready_bytes + len(message.body) > settings.max_length_bytes
+    )
+
+
 def make_room(queue: Queue) -> None:
     """Drop heads until the queue is within its limits."""
     settings = queue.settings
@@ -46,12 +63,15 @@ def make_room(queue: Queue) -> None:
 def refuse(queue: Queue, message: Message) -> None:
     """Turn a message away from a full queue; with reject-publish-dlx it becomes a dead letter."""
     if queue.settings.overflow == "reject-publish-dlx" and queue.settings.dead_letter_exchange is not None:
-        queue.vhost.broker.dead_letters.append((queue, message, MAX_LENGTH))
+        queue.vhost.broker.dead_letters.append((queue, message, MAX_LENGTH, None))
 
 
 def bury(queue: Queue, entry: Entry, reason: str) -> None:
     """A message leaves for good: as a dead letter where the queue has an exchange for these."""
+    if queue.settings.dead_letter_exchange is None:
+        queue.release(entry)
+        return
     broker = queue.vhost.broker
     broker.books.release(entry.message)
-    if queue.settings.dead_letter_exchange is not None:
-        broker.dead_letters.append((queue, entry.message, reason))
+    # It leaves here in the same batch as it comes there.
+    broker.dead_letters.append((queue, entry.message, reason, entry))

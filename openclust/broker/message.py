@@ -23,6 +23,14 @@ class Message(msgspec.Struct, gc=False):
     suffix: bytes
     holders: int = 0
     decoded: Properties | None = None
+    persistent: bool | None = None
+
+    @property
+    def is_persistent(self) -> bool:
+        """Whether its publisher wants it to outlive its broker."""
+        if self.persistent is None:
+            self.persistent = _is_persistent(self.header)
+        return self.persistent
 
     @property
     def properties(self) -> Properties:
@@ -35,6 +43,20 @@ class Message(msgspec.Struct, gc=False):
     def cost(self) -> int:
         """The bytes that the memory accounts charge for it."""
         return len(self.body) + len(self.header) + OVERHEAD_BYTES
+
+
+def _is_persistent(header: bytes) -> bool:
+    """Whether the delivery mode in a content header is 2: what stands before it is passed over, not decoded."""
+    flags = header[12]
+    if not flags & 0x10:
+        return False
+    at = 14
+    for flag in (0x80, 0x40):
+        if flags & flag:
+            at += 1 + header[at]
+    if flags & 0x20:
+        at += 4 + int.from_bytes(header[at : at + 4], "big")
+    return header[at] == 2
 
 
 def delivery_suffix(exchange: str, routing_key: str) -> bytes:

@@ -75,6 +75,9 @@ class PriorityBacklog:
         if not fifo:
             self._drop_level(level)
 
+    def find(self, seq: int) -> Entry | None:
+        return next((found for fifo in self._in_order() if (found := fifo.find(seq)) is not None), None)
+
     def pop_expired(self, now_ms: int, limit: int = 1_000) -> list[Entry]:
         expired: list[Entry] = []
         for fifo in self._in_order():

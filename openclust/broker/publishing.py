@@ -87,6 +87,8 @@ def publish(channel: Channel, arguments: bytes, header: bytes, body: bytes) -> N
             return
         if (flags or len(header) != PREAMBLE.size) and header[12:] not in channel.broker.sound:
             _check_header(channel.broker, header)
+        if route.is_recorded:
+            channel.broker.journal.places = 0
         accepted = fan_out(route, header, body, channel.broker.dirty)
     except ChannelError as error:
         channel.fail(error, *BasicPublish.ID)
@@ -94,11 +96,22 @@ def publish(channel: Channel, arguments: bytes, header: bytes, body: bytes) -> N
     broker = channel.broker
     broker.published += 1
     broker.turn_bytes += (len(body) + 200) * len(route.queues)
-    if channel.confirms is not None and channel.confirms.settle(accepted):
-        broker.confirming.append(channel)
+    if channel.confirms is not None:
+        confirm(channel, route, accepted)
 
 
 Channel.publish = publish
+
+
+def confirm(channel: Channel, route: Route, accepted: bool) -> None:
+    """A publish is done: it may be confirmed, once all is kept that must be."""
+    confirms, broker = channel.confirms, channel.broker
+    assert confirms is not None, "the channel confirms"
+    if route.is_recorded and broker.journal.places:
+        confirms.settle_behind(accepted, broker.journal.number, broker.journal.places)
+        broker.journal.waiters[channel] = None
+    elif confirms.settle(accepted):
+        broker.confirming.append(channel)
 
 
 def _is_simple(channel: Channel, body: bytes) -> bool:
@@ -225,14 +238,16 @@ def perform_message(channel: Channel, route: Route, header: bytes, body: bytes, 
     broker = channel.broker
     if not route.queues and not route.forward and route.mandatory:
         return_message(channel, route, header, body)
+    if route.is_recorded:
+        broker.journal.places = 0
     accepted = not route.queues or fan_out(route, header, body, broker.dirty, properties)
     broker.published += 1
     broker.turn_bytes += (len(body) + 200) * len(route.queues)
     if route.forward:
         _forward(channel, route, header, body, accepted)
         return
-    if channel.confirms is not None and channel.confirms.settle(accepted):
-        broker.confirming.append(channel)
+    if channel.confirms is not None:
+        confirm(channel, route, accepted)
 
 
 def _forward(channel: Channel, route: Route, header: bytes, body: bytes, accepted: bool) -> None:

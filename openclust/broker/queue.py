@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from openclust.broker.backlog import Backlog, Entry, FifoBacklog
 from openclust.broker.consumer import Consumer
 from openclust.broker.dedup import DedupWindow
+from openclust.broker.journal import NOTHING
+from openclust.broker.keeping import keep_as
 from openclust.broker.last_value_backlog import LastValueBacklog
-from openclust.broker.leaving import bury, expire, make_room, refuse
+from openclust.broker.leaving import bury, expire, expiry, is_full, make_room, refuse
 from openclust.broker.message import Message
 from openclust.broker.priority_backlog import PriorityBacklog
-from openclust.broker.queue_args import DEDUP_HEADER_DEFAULT, NO_ARGS, QueueArgs
+from openclust.broker.queue_args import NO_ARGS, QueueArgs
 from openclust.broker.turns import Turns
 from openclust.wire.table import Table
 
@@ -47,7 +49,9 @@ class Queue:
         "next_seq",
         "owner",
         "plain",
+        "reached",
         "ready_bytes",
+        "records",
         "settings",
         "turns",
         "unacked",
@@ -81,6 +85,9 @@ class Queue:
         self.dedup: DedupWindow | None = None
         self.direct: Consumer | None = None
         self.next_seq = 0
+        # The highest place of a recorded message that was delivered: up to there, any may have been.
+        self.reached = 0
+        self.records = NOTHING
         self.ready_bytes = 0
         self.unacked = 0
         self.unused_since_ms = vhost.broker.now_ms
@@ -91,18 +98,25 @@ class Queue:
 
     def publish(self, message: Message) -> bool:
         """Take a message; whether it was accepted. A duplicate counts as accepted, and goes no further."""
-        if self.dedup is not None and self._is_duplicate(message):
+        if self.dedup is not None and self.dedup.repeats(message, self.vhost.broker.now_ms):
             return True
         if not self.backlog and self.settings.last_value_key is None:
             consumer = self.turns.next()
             if consumer is not None:
                 self.unacked += 1
                 self.vhost.broker.books.hold(message)
-                consumer.deliver(self._entry(message))
+                entry = self._entry(message)
+                if self.records:
+                    journal = self.vhost.broker.journal
+                    journal.entered(self, entry, self.records)
+                    self.reached = entry.seq
+                    if not consumer.no_ack:
+                        journal.reached(self, self.records)
+                consumer.deliver(entry)
                 return True
-        if self.limited and self.settings.overflow not in (None, "drop-head") and self.is_full(message):
+        if self.limited and self.settings.overflow not in (None, "drop-head") and is_full(self, message):
             if self.dedup is not None:
-                self._forget_duplicate(message)
+                self.dedup.forget_message(message)
             refuse(self, message)
             return False
         self._push(message)
@@ -122,7 +136,7 @@ class Queue:
         entry = Entry(message, seq)
         if not self.plain or message.header[12] & 0x01:
             # A queue with settings of this kind, or a message with an expiration.
-            entry.expires_ms = self._expiry(message)
+            entry.expires_ms = expiry(self, message)
             if self.settings.max_priority is not None:
                 entry.priority = min(message.properties.priority or 0, self.settings.max_priority)
         return entry
@@ -130,17 +144,10 @@ class Queue:
     def _push(self, message: Message, deliveries: int = 0) -> None:
         entry = self._entry(message)
         entry.deliveries = deliveries
-        key = None
-        if self.settings.last_value_key is not None:
-            value = (message.properties.headers or {}).get(self.settings.last_value_key)
-            key = None if value is None else str(value)
-        self.vhost.broker.books.hold(message)
-        self.ready_bytes += len(message.body)
-        replaced = self.backlog.push(entry, key)
+        if self.records:
+            self.vhost.broker.journal.entered(self, entry, self.records)
+        self.take_in(entry)
         self.direct = None
-        if replaced is not None:
-            self.ready_bytes -= len(replaced.message.body)
-            self.vhost.broker.books.release(replaced.message)
         if self.limited:
             make_room(self)
         if 0 < entry.expires_ms <= self.vhost.broker.now_ms:
@@ -148,38 +155,26 @@ class Queue:
         if entry.expires_ms:
             self.schedule()
 
-    def _is_duplicate(self, message: Message) -> bool:
-        assert self.dedup is not None, "only asked where there is a window"
-        key = self._dedup_key(message)
-        return key is not None and self.dedup.seen(key, self.vhost.broker.now_ms)
+    def take_in(self, entry: Entry) -> Entry | None:
+        """Give it its place; what had it before is gone, and comes back."""
+        message = entry.message
+        key = None
+        if self.settings.last_value_key is not None:
+            value = (message.properties.headers or {}).get(self.settings.last_value_key)
+            key = None if value is None else str(value)
+        self.vhost.broker.books.hold(message)
+        self.ready_bytes += len(message.body)
+        replaced = self.backlog.push(entry, key)
+        if replaced is not None:
+            self.ready_bytes -= len(replaced.message.body)
+            self.release(replaced)
+        return replaced
 
-    def _forget_duplicate(self, message: Message) -> None:
-        """A message was turned away after all: its publisher may try again."""
-        key = self._dedup_key(message)
-        if key is not None and self.dedup is not None:
-            self.dedup.forget(key)
-
-    def _dedup_key(self, message: Message) -> str | None:
-        properties = message.properties
-        key = (properties.headers or {}).get(self.settings.dedup_header or DEDUP_HEADER_DEFAULT)
-        if key is None and self.settings.dedup_header is None:
-            key = properties.message_id
-        return None if key is None else str(key)
-
-    def _expiry(self, message: Message) -> int:
-        """When a message pushed now expires: the earlier of its own time to live and the queue's, 0 for never."""
-        own = message.properties.expiration if message.header[12] & 0x01 else None
-        ttl = self.settings.message_ttl_ms
-        if own is not None and (ttl is None or int(own) < ttl):
-            ttl = int(own)
-        return 0 if ttl is None else max(1, self.vhost.broker.now_ms + ttl)
-
-    def is_full(self, message: Message) -> bool:
-        """Whether one more message would pass a length limit."""
-        settings = self.settings
-        return (settings.max_length is not None and len(self.backlog) >= settings.max_length) or (
-            settings.max_length_bytes is not None and self.ready_bytes + len(message.body) > settings.max_length_bytes
-        )
+    def release(self, entry: Entry) -> None:
+        """A message is here no more: for the accounts, and for what is kept of it."""
+        self.vhost.broker.books.release(entry.message)
+        if entry.recorded:
+            self.vhost.broker.journal.left(self, entry)
 
     # -- delivering
 
@@ -206,6 +201,15 @@ class Queue:
         assert entry is not None, "the caller saw a head"
         self.ready_bytes -= len(entry.message.body)
         self.unacked += 1
+        if entry.recorded:
+            journal = self.vhost.broker.journal
+            if entry.seq <= self.reached:
+                # By another root, or in another life, it may have been delivered before.
+                if not entry.deliveries and abs(entry.recorded) < journal.since:
+                    entry.deliveries = 1
+            else:
+                self.reached = entry.seq
+                journal.reached(self, self.records)
         return entry
 
     def get(self) -> Entry | None:
@@ -222,28 +226,40 @@ class Queue:
         """A message is delivered for good: acknowledged, or sent where none will be."""
         self.unacked -= 1
         self.backlog.settle(entry)
-        self.vhost.broker.books.release(entry.message)
+        self.release(entry)
 
     def put_back(self, entry: Entry) -> None:
         """A delivery comes back: to its old place, or away if it was delivered too often. Then call `dispatch`."""
         self.unacked -= 1
         if not self.is_alive:
-            self.vhost.broker.books.release(entry.message)
+            self.release(entry)
             return
         entry.deliveries += 1
+        journal = self.vhost.broker.journal
+        if not journal.is_in_charge and self.owner is None:
+            # Another broker decides what becomes of it.
+            self._put_in_place(entry)
+            return
+        if entry.recorded:
+            journal.returned(self, entry)
         limit = self.settings.delivery_limit
         if limit is not None and entry.deliveries > limit:
             self.backlog.settle(entry)
             bury(self, entry, "delivery_limit")
             return
         self.direct = None
-        if self.backlog.put_back(entry):
-            self.ready_bytes += len(entry.message.body)
+        if self._put_in_place(entry):
             if self.limited:
                 make_room(self)
             self.schedule()
-        else:
-            self.vhost.broker.books.release(entry.message)
+
+    def _put_in_place(self, entry: Entry) -> bool:
+        """Whether it is in its old place; another may have superseded it."""
+        if self.backlog.put_back(entry):
+            self.ready_bytes += len(entry.message.body)
+            return True
+        self.release(entry)
+        return False
 
     def reject(self, entry: Entry) -> None:
         """A consumer refuses a delivery for good."""
@@ -313,12 +329,22 @@ class Queue:
             self.schedule()
 
     def on_deadline(self, now_ms: int) -> None:
+        if not self.vhost.broker.journal.is_in_charge and self.owner is None:
+            return
         expire(self)
         expires_ms = self.settings.expires_ms
         if expires_ms is not None and not self.turns.all and self.unused_since_ms + expires_ms <= now_ms:
             self.vhost.queue_unused(self)
             return
         self.schedule()
+
+    def take_charge(self) -> None:
+        """It is active here from now on: it may expire, must keep its limits, and may deliver."""
+        self.touch()
+        if self.limited:
+            make_room(self)
+        self.schedule()
+        self.dispatch()
 
     # -- settings and contents
 
@@ -329,12 +355,14 @@ class Queue:
         self.plain = (
             settings.message_ttl_ms is None and settings.max_priority is None and settings.last_value_key is None
         )
-        window = (settings.dedup, settings.dedup_size, settings.dedup_ttl_ms)
-        if (before.dedup, before.dedup_size, before.dedup_ttl_ms) != window:
+        if before.window != settings.window:
             self.dedup = settings.dedup_window(self.vhost.broker.limits.dedup_window_max)
         if before.consumer_timeout_ms != settings.consumer_timeout_ms:
             for consumer in self.turns:
                 consumer.follow_timeout(settings.consumer_timeout_ms)
+        keep_as(self, self.vhost.broker.journal.level(self))
+        if not self.vhost.broker.journal.is_in_charge and self.owner is None:
+            return
         if self.limited:
             make_room(self)
         self.schedule()
@@ -344,7 +372,7 @@ class Queue:
         """Drop all that waits; how many that were."""
         entries = self.backlog.clear()
         for entry in entries:
-            self.vhost.broker.books.release(entry.message)
+            self.release(entry)
         self.ready_bytes = 0
         self.touch()
         self.refresh_direct()

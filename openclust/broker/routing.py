@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from openclust.broker.exchange import Exchange
+from openclust.broker.journal import NOTHING
 from openclust.broker.message import delivery_suffix
 from openclust.wire.table import Table
 
@@ -24,14 +25,15 @@ class Route:
 
     `watch` are the property flags for which a message of this route needs a closer look, 0xFFFF where only
     the message itself tells its queues. With `forward` the root gets it too, for queues that are active there. A plain
-    route is one for the hot path: it has queues, and all of them are here. `whole_header` is what other brokers must
-    get where consumers may not see all of it.
+    route is one for the hot path: it has queues, and all of them are here. Of a recorded one, the journal may want to
+    know. `whole_header` is what other brokers must get where consumers may not see all of it.
     """
 
     __slots__ = (
         "exchange",
         "forward",
         "is_plain",
+        "is_recorded",
         "mandatory",
         "queues",
         "routing_key",
@@ -58,6 +60,7 @@ class Route:
         self.forward = forward
         self.whole_header = b""
         self.is_plain = bool(self.queues) and not forward
+        self.is_recorded = any(getattr(queue, "records", NOTHING) for queue in self.queues)
         self.suffix = delivery_suffix(exchange, routing_key)
 
 

@@ -104,6 +104,9 @@ class Feeding:
                 return True
             if entries[-1].position != self._log.last and not self._has_room(name):
                 return False
+            if name not in self._cluster.primaries:
+                # Messages are not for it; the count goes on.
+                entries = [Entry(each.position, "work", b"") if each.kind == "work" else each for each in entries]
             self._cluster.send(name, Append(epoch=feed.epoch, after=feed.sent, entries=entries))
             feed.sent = entries[-1].position
         if feed.is_once and feed.sent == self._log.last:

@@ -30,12 +30,13 @@ class Waiting(msgspec.Struct):
 
 
 class _Follower(msgspec.Struct):
-    """Up to where it says that it holds the log.
+    """Up to where it says that it holds the log, and has it on disk.
 
     One that is late gets a snapshot, or has let a change wait in vain: nobody waits for it before it has caught up.
     """
 
     held: Position
+    on_disk: Position
     is_late: bool = False
 
 
@@ -53,8 +54,8 @@ class Followers:
         """How many changes are not known to stay."""
         return len(self._waiting)
 
-    def add(self, name: str, held: Position, *, is_late: bool) -> None:
-        self._followers[name] = _Follower(held, is_late)
+    def add(self, name: str, held: Position, on_disk: Position, *, is_late: bool) -> None:
+        self._followers[name] = _Follower(held, on_disk, is_late)
 
     def remove(self, name: str) -> None:
         self._followers.pop(name, None)
@@ -62,10 +63,11 @@ class Followers:
     def end_all(self) -> None:
         self._followers.clear()
 
-    def held(self, name: str, position: Position) -> None:
+    def held(self, name: str, position: Position, on_disk: Position) -> None:
         follower = self._followers.get(name)
         if follower is not None:
             follower.held = max(follower.held, position)
+            follower.on_disk = max(follower.on_disk, on_disk)
             if follower.held == self._log.last:
                 follower.is_late = False
 
@@ -74,11 +76,14 @@ class Followers:
         follower = self._followers.get(name)
         return None if follower is None else self._log.last.sequence - follower.held.sequence
 
-    def committed(self) -> Position:
-        """Up to where at least half of the defined primaries hold the log."""
-        needed = 1 if self._cluster.commits_alone else (len(self._cluster.primaries) + 1) // 2
-        held = [self._log.last]
-        held += [each.held for name, each in self._followers.items() if name in self._cluster.primaries]
+    def committed(self, *, on_disk: bool = False) -> Position:
+        """Up to where at least half of the defined primaries hold the log, or have it on disk."""
+        cluster = self._cluster
+        needed = 1 if cluster.commits_alone else (len(cluster.primaries) + 1) // 2
+        held = [cluster.storing.on_disk if on_disk else self._log.last]
+        for name, each in self._followers.items():
+            if name in cluster.primaries:
+                held.append(each.on_disk if on_disk else each.held)
         return sorted(held, reverse=True)[needed - 1] if len(held) >= needed else Position()
 
     def wait(self, waiting: Waiting) -> None:
@@ -94,7 +99,7 @@ class Followers:
         """Tell who waited for what is committed by now."""
         if not self._waiting:
             return
-        committed = self.committed()
+        committed = self.committed(on_disk=True)
         while self._waiting:
             first = self._waiting[0]
             if first.position > committed or self._is_awaited(first):

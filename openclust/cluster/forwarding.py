@@ -14,6 +14,7 @@ import msgspec
 
 from openclust.broker.channel import OPEN
 from openclust.broker.fanout import fan_out
+from openclust.broker.gates import Ticket
 from openclust.broker.publishing import copy_keys, without_blind_copies
 from openclust.broker.routing import Route, find_queues
 from openclust.cluster.asking import no_root
@@ -152,9 +153,12 @@ class Forwarding:
                 each for each in self._cluster.relay.reach(vhost, targets)[0] if getattr(each, "owner", 0) is None
             ]
         route = Route(message.exchange, message.routing_key, queues)
+        journal = self._broker.journal
+        journal.places = 0
         accepted = fan_out(route, header, message.body, self._broker.dirty)
-        if letter.verdict is not None:
-            letter.verdict(bool(queues), accepted)
+        verdict = letter.verdict
+        if verdict is not None:
+            Ticket(journal, journal.places, lambda kept: verdict(bool(queues), accepted and kept)).send_confirms()
 
     # -- without a root
 

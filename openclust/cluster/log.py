@@ -11,7 +11,7 @@ BYTES_MAX = 67_108_864
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """One thing that happened. `kind` says what `body` is: a reign's "opening", or a "change" in its bytes."""
+    """One thing that happened. `kind` says what `body` is: a reign's "opening", a "change", or "work", in bytes."""
 
     position: Position
     kind: str
@@ -70,6 +70,16 @@ class Log:
                 return None
         end = None if at_most is None else index + at_most
         return [entry for entry in self._entries[index:end] if entry is not None]
+
+    def cut(self, after: Position) -> bool:
+        """Drop all entries behind that one; False where it is not here."""
+        if self.tail(after, 0) is None:
+            return False
+        size = self._first + after.sequence - self.base.sequence
+        self._bytes -= sum(len(entry.body) for entry in self._entries[size:] if entry is not None)
+        del self._entries[size:]
+        self.last = after
+        return True
 
     def restart(self, at: Position) -> None:
         """Forget all: a snapshot taken at `at` has taken its place, and the next entry follows that."""

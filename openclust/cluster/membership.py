@@ -33,6 +33,7 @@ from openclust.cluster.relay import Relay
 from openclust.cluster.replica import Replica
 from openclust.cluster.roster import Roster
 from openclust.cluster.status import Reign, Status
+from openclust.cluster.storing import Storing
 from openclust.cluster.view import Election, is_online, serves
 from openclust.cluster.watch import Watch
 
@@ -46,8 +47,7 @@ class Membership(Port):
     """`election` is None for a secondary. `save_vote` says whether a vote is on disk now; nothing is told before.
 
     The shell calls `link_up` and `link_down` for its links to `peers`, `connection_lost` for any connection,
-    `begin_turn` before the broker settles and `end_turn` after, and `tick` every heartbeat. Then it sends what is in
-    `dirty`.
+    `begin_turn` before the broker settles, `end_turn` after, and `tick` every heartbeat. Then it sends what is `dirty`.
     """
 
     def __init__(
@@ -88,6 +88,9 @@ class Membership(Port):
         self.placing = Placing(hello.name, hello.cluster_key, redirect or Redirect())
         self.admission = Admission(secret, lambda: self.hello, lambda: self.primaries)
         self.control_room = Control(self)
+        broker.journal.mode = "alone" if self.is_alone else "shared"
+        broker.journal.is_in_charge = self.is_alone
+        self.storing = Storing(self)
         self.founding = Founding(self)
         self.replica = Replica(self, bounds)
         self.asking = Asking(self, wait_ms=bounds.root_wait_ms)
@@ -251,6 +254,7 @@ class Membership(Port):
                         channel.confirms.refuse_untold()
 
     def end_turn(self) -> None:
+        self.storing.flush()
         self.replica.flush()
         self.interests.flush()
         self.distant.flush()

@@ -51,9 +51,10 @@ class RosterTold(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Enlist(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A follower to its root: my log ends here, feed me from there."""
+    """A follower to its root: my log ends here, and so far it is on disk; feed me from there."""
 
     position: Position
+    on_disk: Position = Position()
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -79,10 +80,11 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A follower holds the log up to here."""
+    """A follower holds the log up to here, and has it on disk up to there."""
 
     epoch: int
     position: Position
+    on_disk: Position = Position()
 
 
 class Founded(msgspec.Struct, frozen=True, kw_only=True, tag=True):

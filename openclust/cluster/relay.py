@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from openclust.broker.channel import Channel
 from openclust.broker.fanout import fan_out
+from openclust.broker.gates import Gates
 from openclust.broker.message import Message
 from openclust.broker.publishing import PUBLISH_PREFIX, Whole, copy_keys, decode_publish, without_blind_copies
 from openclust.broker.queue import Queue
@@ -184,6 +185,7 @@ class RelayLane(Channel):
     __slots__ = (
         "_cluster",
         "_confirms",
+        "_gates",
         "_is_shared",
         "_sender",
         "_unroutable",
@@ -208,6 +210,7 @@ class RelayLane(Channel):
         self.count = 0
         self._verdicts: list[tuple[int, int, bool]] = []
         self._unroutable: list[int] = []
+        self._gates = Gates()
 
     def publish(self, arguments: bytes, header: bytes, body: bytes) -> None:
         """A message from another broker, which has looked at it already."""
@@ -219,12 +222,16 @@ class RelayLane(Channel):
         if route is None or (header[12] << 8 | header[13]) & route.watch:
             route, header = self._resolve(arguments, header, body)
         broker = self.broker
+        if route.is_recorded:
+            broker.journal.places = 0
         accepted = fan_out(route, header, body, broker.dirty)
         broker.turn_bytes += (len(body) + 200) * len(route.queues)
         if self._confirms:
             if not route.is_plain:
                 self._unroutable.append(self.count)
             self._settle(accepted)
+            if route.is_recorded and broker.journal.places:
+                self._gates.add(self.count, broker.journal.number, broker.journal.places)
 
     def _settle(self, accepted: bool) -> None:
         verdicts = self._verdicts
@@ -307,6 +314,14 @@ class RelayLane(Channel):
         """Tell what became of what came, if this broker may still say so."""
         verdicts, self._verdicts = self._verdicts, []
         unroutable, self._unroutable = self._unroutable, []
+        if self._gates:
+            upto, _ = self._gates.look(self.broker.journal)
+            if upto is not None:
+                self.broker.journal.waiters[self] = None
+                self._verdicts = [(max(first, upto + 1), last, taken) for first, last, taken in verdicts if last > upto]
+                verdicts = [(first, min(last, upto), taken) for first, last, taken in verdicts if first <= upto]
+                self._unroutable = [number for number in unroutable if number > upto]
+                unroutable = [number for number in unroutable if number <= upto]
         if verdicts and self._cluster.is_root:
             lane = self.lane
             settled = Settled(lane=lane.number, run=lane.run, verdicts=verdicts, unroutable=unroutable)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from openclust.broker.change_codec import encode_change
 from openclust.broker.changes import Change, DeclareExchange, DeclareQueue, holds, unconditional
 from openclust.broker.cluster_port import Done
+from openclust.broker.journal import KEPT
+from openclust.broker.work import apply_work, decode_work
 from openclust.cluster.definitions import Definitions
 from openclust.cluster.events import Appended
 from openclust.cluster.feeding import Feeding
@@ -23,10 +25,12 @@ from openclust.cluster.messages import Append, Enlist, Fetch, Held, Snapshot
 from openclust.cluster.snapshot import Arriving
 from openclust.cluster.status import Position
 from openclust.cluster.takeover import TakeOver
+from openclust.cluster.undo import Undo
 from openclust.cluster.view import Role
 from openclust.wire.errors import PRECONDITION_FAILED, RESOURCE_ERROR, AmqpError, ChannelError
 
 if TYPE_CHECKING:
+    from openclust.broker.journal import Sealed
     from openclust.cluster.bounds import Bounds
     from openclust.cluster.membership import Membership
 
@@ -45,6 +49,7 @@ class Replica:
         self.definitions = Definitions(self._broker, bytes_max=bounds.state_bytes_max, slice_max=bounds.slice_max)
         self.hidden = self.definitions.hidden
         self.diverged = 0
+        self.undo = Undo()
         self._followers = Followers(membership, self.log)
         self._feeding = Feeding(membership, self.log, self.definitions.in_passing, slice_max=bounds.slice_max)
         self._take_over = TakeOver(membership, self.log)
@@ -143,18 +148,43 @@ class Replica:
             self._broker.define(each)
         self._followers.settle()
 
-    def _append(self, epoch: int, kind: str, body: bytes) -> None:
-        entry = Entry(Position(epoch, self.log.last.sequence + 1), kind, body)
-        self.log.append(entry)
-        self._feeding.made(entry)
-        self._tell_position()
+    def add_work(self, batch: Sealed) -> Position:
+        """As root: a batch of the journal, which was done here; where it is in the log."""
+        epoch, last = self._cluster.epoch, self.log.last
+        self.undo.did(Position(epoch, last.sequence + 1), batch.left, batch.entered)
+        self._append(epoch, "work", batch.shared)
+        return self.log.last
 
-    def _tell_position(self) -> None:
+    def _append(self, epoch: int, kind: str, body: bytes) -> None:
+        self._take(Entry(Position(epoch, self.log.last.sequence + 1), kind, body))
+        self.tell_position()
+
+    def _take(self, entry: Entry) -> None:
+        """The log goes on with it."""
+        self.log.append(entry)
+        self._cluster.storing.keep(entry)
+        self._feeding.made(entry)
+        if entry.kind != "work":
+            self.undo.cannot(entry.position)
+
+    def tell_position(self) -> None:
         self._cluster.log_grew(Appended(self._broker.now_ms, self.log.last))
 
-    def committed(self) -> Position:
-        """Up to where at least half of the defined primaries hold the log."""
-        return self._followers.committed()
+    def committed(self, *, on_disk: bool = False) -> Position:
+        """Up to where at least half of the defined primaries hold the log, or have it on disk."""
+        return self._followers.committed(on_disk=on_disk)
+
+    def is_on_disk(self) -> None:
+        """More of the log here is on disk."""
+        if self._cluster.is_root:
+            self._settle()
+        elif self._cluster.root and self._installing is None and not self._take_over.is_under_way:
+            self._tell_held(self._cluster.root, self._cluster.epoch)
+
+    def _settle(self) -> None:
+        self._followers.settle()
+        self._cluster.storing.moved()
+        self.undo.forget(self.committed())
 
     def lag(self, name: str) -> int | None:
         """How many entries a follower is behind; None where it is none."""
@@ -165,18 +195,18 @@ class Replica:
         if not self._cluster.is_root:
             return
         if self._feeding.begin(peer, self._cluster.epoch, message.position):
-            self._followers.add(peer, Position(), is_late=True)
+            self._followers.add(peer, Position(), Position(), is_late=True)
         else:
             # It holds all up to there: what it said of that may have been lost with its link.
-            self._followers.add(peer, message.position, is_late=False)
-            self._followers.settle()
+            self._followers.add(peer, message.position, message.on_disk, is_late=False)
+            self._settle()
         self._cluster.founding.tell(peer)
 
     def held(self, peer: str, message: Held) -> None:
         if self._cluster.is_root and message.epoch == self._cluster.epoch:
-            self._followers.held(peer, message.position)
+            self._followers.held(peer, message.position, message.on_disk)
             self._feeding.held(peer, message.position)
-            self._followers.settle()
+            self._settle()
 
     def peer_gone(self, name: str) -> None:
         """Its link is down, or it says no more: nobody waits for it."""
@@ -219,7 +249,8 @@ class Replica:
         self._take_over.forget()
         self._arriving.forget()
         self._enlisted_ms = self._broker.now_ms
-        self._cluster.send(self._cluster.root, Enlist(position=self.log.last))
+        on_disk = min(self._cluster.storing.on_disk, self.log.last)
+        self._cluster.send(self._cluster.root, Enlist(position=self.log.last, on_disk=on_disk))
 
     def _enlist_again(self) -> None:
         """What came does not fit; unless what was asked for is still on its way."""
@@ -248,9 +279,8 @@ class Replica:
                 self._broker.note("error", "a root's log has a gap: asked for all of it", peer=peer)
                 self._cluster.send(peer, Enlist(position=Position()))
                 break
-            self.log.append(entry)
-            self._feeding.made(entry)
-            self._apply(entry)
+            self._take(entry)
+            self.apply(entry)
         self._advanced(peer, message.epoch)
 
     def _follows(self, position: Position) -> bool:
@@ -272,9 +302,16 @@ class Replica:
             return self._take_over.expects(peer, epoch)
         return not self._cluster.is_root and peer == self._cluster.root and epoch == self._cluster.epoch
 
-    def _apply(self, entry: Entry) -> None:
+    def apply(self, entry: Entry) -> None:
+        """Do here what an entry says."""
         if entry.kind == "opening":
             self._cluster.founding.uuid = entry.body.decode()
+            return
+        if entry.kind == "work":
+            # Without a body it is for primaries only.
+            if entry.body:
+                applied = apply_work(self._broker, decode_work(entry.body), KEPT)
+                self.undo.did(entry.position, applied.left, applied.entered)
             return
         try:
             self.definitions.follow(entry)
@@ -287,13 +324,17 @@ class Replica:
                 self._cluster.send(self._cluster.root, Enlist(position=Position()))
 
     def _advanced(self, peer: str, epoch: int) -> None:
-        self._tell_position()
+        self.tell_position()
         self._enlisted_ms = -(2**62)
         if self._take_over.is_under_way:
             self._take_over.advanced()
         else:
-            self._cluster.send(peer, Held(epoch=epoch, position=self.log.last))
+            self._tell_held(peer, epoch)
             self._cluster.asking.log_is_at(self.log.last)
+
+    def _tell_held(self, peer: str, epoch: int) -> None:
+        on_disk = min(self._cluster.storing.on_disk, self.log.last)
+        self._cluster.send(peer, Held(epoch=epoch, position=self.log.last, on_disk=on_disk))
 
     # -- snapshots
 
@@ -321,11 +362,13 @@ class Replica:
             return
         (peer, last), self._installing = self._installing, None
         self.log.restart(last.position)
+        self.undo.cannot(last.position)
+        self._cluster.storing.log_is(last.position)
         self._cluster.founding.uuid = last.uuid or self._cluster.founding.uuid
         if self._is_fed_by(peer, last.epoch):
             self._advanced(peer, last.epoch)
         else:
-            self._tell_position()
+            self.tell_position()
         self._go_on()
 
     def _go_on(self) -> None:

@@ -18,8 +18,10 @@ import psutil
 from openclust.broker.broker import Broker
 from openclust.broker.connection import Connection
 from openclust.broker.effects import CheckLogin, CloseTransport, Effect, Note, Proxy, Resume, StartHeartbeats
+from openclust.broker.journal import Journal
 from openclust.broker.login import checked
 from openclust.node import Node
+from openclust.shell.clock import monotonic_ms, wall_ms
 from openclust.shell.config import Config
 from openclust.shell.definitions_file import import_at_start, import_in_cluster
 from openclust.shell.event_loop import new_event_loop
@@ -32,6 +34,7 @@ from openclust.shell.open_files import raise_open_files_limit
 from openclust.shell.peer_address import peer_at
 from openclust.shell.peer_listener import PeerListener
 from openclust.shell.proxy import Proxies
+from openclust.shell.storage import Storage, new_store
 from openclust.shell.stream import GONE, Stream, TlsStream, Transport
 from openclust.shell.timer_wheel import TimerWheel
 from openclust.shell.tls_context import login_name, server_context
@@ -71,13 +74,15 @@ class Server:
             name=config.name,
             mechanisms=config.auth.mechanisms,
             guest_from_loopback_only=config.auth.guest_from_loopback_only,
+            journal=Journal(has_disk=config.cluster.data_dir is not None),
         )
-        self.broker.now_ms = self.now_ms()
+        self.broker.set_clock(self.now_ms(), wall_ms())
         self.logins = Logins(config.auth.users_file)
         self.broker.replace_users(self.logins.users.values())
         self.wheel: TimerWheel[Connection] = TimerWheel(WHEEL_SLOTS, WHEEL_TICK_MS, self.broker.now_ms)
         self.listeners: list[Listener] = []
         self.peer_listener = PeerListener(self)
+        self.storage = Storage(self, new_store(config))
         self.member = Member(self)
         self.node = Node(self.broker, self.member.membership)
         self.proxies = Proxies(self)
@@ -90,10 +95,7 @@ class Server:
         self._refused = 0
         self.stopping = asyncio.Event()
 
-    @staticmethod
-    def now_ms() -> int:
-        # Unlike the monotonic clock it goes on while the machine is suspended: a lease must not outlast that.
-        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+    now_ms = staticmethod(monotonic_ms)
 
     # -- turns
 
@@ -116,6 +118,7 @@ class Server:
         self._turn_planned = False
         node = self.node
         effects = node.turn()
+        self.storage.take()
         self.member.send()
         for effect in effects:
             self._perform(effect)
@@ -144,7 +147,7 @@ class Server:
     def _on_deadline(self) -> None:
         self._deadline = None
         self._deadline_ms = 0
-        self.node.expire(self.now_ms(), int(time.time()))
+        self.node.expire(self.now_ms(), wall_ms())
         self.turn()
 
     def _perform(self, effect: Effect) -> None:
@@ -257,8 +260,7 @@ class Server:
     def tick(self) -> None:
         """The wheel goes round: handshakes that take too long, heartbeats, and farewells without an answer."""
         now_ms = self.now_ms()
-        self.broker.now_ms = now_ms
-        self.broker.wall_clock_s = int(time.time())
+        self.broker.set_clock(now_ms, wall_ms())
         for connection in self.wheel.advance(now_ms):
             self._due(connection, now_ms)
         self.refresh_users()
@@ -304,6 +306,7 @@ class Server:
         """Import definitions, then begin to listen. OSError where an address cannot be had."""
         config = self.config
         membership = self.member.membership
+        self.storage.begin()
         if config.definitions.file is not None and membership.is_alone:
             import_at_start(self.broker, config.definitions.file, config.auth.users_file)
         books = self.broker.books
@@ -358,6 +361,7 @@ class Server:
         for connection in list(self.broker.connections):
             self._transport(connection).abort()
         await self.proxies.stop()
+        self.storage.stop()
         self.logins.close()
 
 

@@ -9,13 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclust.broker.confirms import Confirms
+from openclust.broker.journal import Journal
 from openclust.wire.methods import BasicAck
 
 Told = tuple[int, bool, bool]
 
+JOURNAL = Journal()
+
 
 def _take(confirms: Confirms) -> list[Told]:
-    return [(each.delivery_tag, each.multiple, isinstance(each, BasicAck)) for each in confirms.take()]
+    return [(each.delivery_tag, each.multiple, isinstance(each, BasicAck)) for each in confirms.take(JOURNAL)]
 
 
 def test_one_publish_is_told_alone() -> None:

@@ -24,7 +24,7 @@ def _deaths(delivery: Delivery | None) -> list[Any]:
 
 
 def test_a_dead_letter_tells_how_it_died(alice: Client) -> None:
-    alice.broker.wall_clock_s = 1_700_000_000
+    alice.broker.set_clock(alice.broker.now_ms, 1_700_000_000_000)
     alice.queue("dead")
     alice.bind("dead", "amq.fanout")
     alice.queue("q", x_dead_letter_exchange="amq.fanout")

@@ -143,7 +143,7 @@ def test_the_state_builds_itself_on_a_new_broker_through_bytes(history: list[Cha
     wanted = shared_state(broker_after(history))
     other = new_broker()
     reconcile(other, [decode_change(encode_change(change)) for change in wanted])
-    assert shared_state(other) == wanted
+    assert digest(shared_state(other)) == digest(wanted)
     assert as_set(shared_state(other)) == as_set(wanted)
 
 
@@ -159,7 +159,7 @@ def test_each_change_comes_after_those_it_needs(history: list[Change], random: A
         other.delete_vhost("/")
     for change in wanted:
         perform(other, change)
-    assert shared_state(other) == wanted
+    assert digest(shared_state(other)) == digest(wanted)
     shuffled = list(wanted)
     random.shuffle(shuffled)
     assert digest(shuffled) == digest(wanted)

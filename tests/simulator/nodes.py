@@ -314,7 +314,7 @@ class Nodes(World):
         life = host.life
 
         def wake(now_ms: int) -> None:
-            host.running.expire(now_ms, now_ms // 1_000)
+            host.running.expire(now_ms, now_ms)
             host.running.look_at_lease(now_ms)
 
         self.at(due_us, lambda: self.give(host, life, wake))

@@ -61,7 +61,7 @@ def test_two_roots_at_a_time_are_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_changes_that_get_lost_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Replica, "_apply", lambda replica, entry: None)
+    monkeypatch.setattr(Replica, "apply", lambda replica, entry: None)
     assert "has other definitions" in first_failure(primaries=3)
 
 

@@ -1,0 +1,206 @@
+"""The journal: which messages entered and left the queues whose contents are kept.
+
+Queues note it here; `seal` makes one batch of it, as bytes. What is atomic lies in one batch: a transaction, a message
+and the queues it went to, a dead letter and the place it left. What leaves before its batch is sealed was never there.
+
+Who seals keeps the batches, and says where they have come to (`advance`): confirms wait for that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import msgspec
+
+from openclust.broker.work import Writing
+
+if TYPE_CHECKING:
+    from openclust.broker.backlog import Entry
+    from openclust.broker.queue import Queue
+
+NOTHING, OWN, SHARED = 0, 1, 2
+"""What is kept of a queue: nothing; its persistent messages, here; or all of them, in the cluster's log."""
+
+ON_OWN_DISK, IN_MEMORIES, ON_DISKS = 1, 2, 4
+"""Where a batch must be before what waits for it is told: bits. The last two are half of the primaries'."""
+
+KEPT = 1
+"""The batch of what was there before: of a store, a snapshot, another root. Batches of this broker count from 2."""
+
+
+class Waiter(Protocol):
+    """Somebody with something to tell."""
+
+    def send_confirms(self) -> None: ...
+
+
+class Sealed(msgspec.Struct, frozen=True):
+    """One batch: what is this broker's own, and what is the cluster's, each empty where there is nothing.
+
+    `entered` are the places that were taken by the cluster's part, and `left` the entries that left by it: to be
+    undone, where it does not stay.
+    """
+
+    number: int
+    own: bytes
+    shared: bytes
+    entered: list[tuple[Queue, int]]
+    left: list[tuple[Queue, Entry]]
+
+
+class Journal:
+    """`mode` says whether there is a log that others have. Without a disk nothing is this broker's own.
+
+    `number` is that of the open batch. `places` collects where what entered must be kept before it is confirmed: set
+    it to 0 before a publish, and look at it afterwards. `is_in_charge` is not so where shared queues only follow;
+    `since` is the first batch of the time in which it is.
+    """
+
+    __slots__ = (
+        "_lost",
+        "_moved",
+        "_own",
+        "_places",
+        "_shared",
+        "has_disk",
+        "is_in_charge",
+        "mode",
+        "number",
+        "places",
+        "since",
+        "waiters",
+    )
+
+    def __init__(self, mode: Literal["alone", "shared"] = "alone", *, has_disk: bool = False) -> None:
+        self.mode = mode
+        self.has_disk = has_disk
+        self.is_in_charge = True
+        self.number = self.since = KEPT + 1
+        self.places = 0
+        self.waiters: dict[Waiter, None] = {}
+        self._own = Writing()
+        self._shared = Writing()
+        # The last batch that has come to each place; and the last that will come there no more.
+        self._places = {ON_OWN_DISK: KEPT, IN_MEMORIES: KEPT, ON_DISKS: KEPT}
+        self._lost = 0
+        self._moved = False
+
+    def level(self, queue: Queue) -> int:
+        """What is kept of a queue."""
+        if queue.owner is not None:
+            return NOTHING
+        replicate = queue.settings.replicate or ("messages" if queue.durable else "configuration")
+        if self.mode == "shared" and replicate == "messages":
+            return SHARED
+        return OWN if self.has_disk and queue.durable else NOTHING
+
+    # -- what happens
+
+    def entered(self, queue: Queue, entry: Entry, level: int) -> None:
+        """A message has its place in a queue of which that much is kept."""
+        if level == SHARED:
+            self.places |= ON_DISKS if entry.message.is_persistent else IN_MEMORIES
+            entry.recorded = self.number
+            self._shared.entered.append((queue, entry))
+        elif entry.message.is_persistent:
+            self.places |= ON_OWN_DISK
+            entry.recorded = -self.number
+            self._own.entered.append((queue, entry))
+
+    def left(self, queue: Queue, entry: Entry) -> None:
+        """A recorded message has left its queue for good."""
+        recorded, entry.recorded = entry.recorded, 0
+        writing = self._shared if recorded > 0 else self._own
+        if recorded in (self.number, -self.number):
+            if queue.dedup is not None:
+                writing.seen.append((queue, entry))
+        else:
+            writing.left.append((queue, entry))
+
+    def returned(self, queue: Queue, entry: Entry) -> None:
+        """A recorded message is back in its place, delivered in vain once more."""
+        if entry.recorded not in (self.number, -self.number):
+            (self._shared if entry.recorded > 0 else self._own).returned.append((queue, entry))
+
+    def reached(self, queue: Queue, level: int) -> None:
+        """A message was delivered, and may be again."""
+        (self._shared if level == SHARED else self._own).reached[queue] = None
+
+    # -- who is in charge
+
+    def take_charge(self) -> None:
+        """Shared queues are active here from now on."""
+        self.is_in_charge = True
+        self.since = self.number
+
+    # -- batches
+
+    @property
+    def is_empty(self) -> bool:
+        return self._own.is_empty and self._shared.is_empty
+
+    @property
+    def open_places(self) -> int:
+        """Where all of the open batch must be before it is sure to stay."""
+        return (0 if self._own.is_empty else ON_OWN_DISK) | (0 if self._shared.is_empty else ON_DISKS)
+
+    @property
+    def open_bytes(self) -> int:
+        """What the open batch has to hold, roughly."""
+        return self._own.size + self._shared.size
+
+    def seal(self, wall_offset_ms: int) -> Sealed:
+        """End the open batch. Moments in it are the wall clock's: that is so much ahead of the broker's."""
+        own, shared = self._own, self._shared
+        number = self.number
+        entered = [(queue, entry.seq) for queue, entry in shared.entered if entry.recorded == number]
+        left = [(queue, entry) for queue, entry in shared.left if queue.is_alive]
+        sealed = Sealed(
+            number, own.encode(-number, wall_offset_ms), shared.encode(number, wall_offset_ms), entered, left
+        )
+        self._own, self._shared = Writing(), Writing()
+        self.number = number + 1
+        return sealed
+
+    def abandon(self) -> tuple[list[tuple[Queue, Entry]], list[tuple[Queue, Entry]]]:
+        """This broker is in charge no more: what has entered by the open batch, and what has left.
+
+        The first is nobody's now, the second is still where the log has it. What waits will never be told.
+        """
+        self.is_in_charge = False
+        shared, self._shared = self._shared, Writing()
+        entered = [(queue, entry) for queue, entry in shared.entered if entry.recorded == self.number]
+        for _, entry in entered:
+            entry.recorded = 0
+        self._lost = self.number
+        self._moved = True
+        self.number += 1
+        # What is this broker's own stays in the open batch, under its new number.
+        for _, entry in self._own.entered:
+            if entry.recorded == -self._lost:
+                entry.recorded = -self.number
+        return entered, shared.left
+
+    # -- where batches are
+
+    def advance(self, place: int, number: int) -> None:
+        """All batches up to this one are there."""
+        if number > self._places[place]:
+            self._places[place] = number
+            self._moved = True
+
+    def has(self, number: int, places: int) -> bool:
+        """Whether a batch is in all of these places."""
+        return not any(places & place and number > last for place, last in self._places.items())
+
+    def has_lost(self, number: int, places: int) -> bool:
+        """Whether a batch will never be there."""
+        return bool(places & (IN_MEMORIES | ON_DISKS)) and number <= self._lost
+
+    def take_waiters(self) -> list[Waiter]:
+        """Who may have something to tell by now."""
+        if not self._moved:
+            return []
+        self._moved = False
+        waiters, self.waiters = self.waiters, {}
+        return list(waiters)

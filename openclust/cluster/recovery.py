@@ -1,0 +1,44 @@
+"""A broker begins with what its store has kept: definitions, what queues held, and the end of the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openclust.broker.journal import KEPT
+from openclust.broker.storage import Contents
+from openclust.broker.work import apply_work, decode_work
+from openclust.cluster.log import Entry
+from openclust.cluster.status import Position
+from openclust.cluster.storing import OWN
+
+if TYPE_CHECKING:
+    from openclust.cluster.membership import Membership
+
+
+def recover(membership: Membership, contents: Contents) -> None:
+    """Call it before anything else happens to a new member. ValueError where a row is not what it should be."""
+    broker, replica = membership.broker, membership.replica
+    journal = broker.journal
+    is_in_charge, journal.is_in_charge = journal.is_in_charge, False
+    if contents.definitions:
+        replica.definitions.install([contents.definitions])
+        replica.definitions.install_on(to_the_end=True)
+    first = next((kept.row for kept in contents.rows if kept.row.kind != OWN), None)
+    base = Position(contents.epoch, contents.sequence)
+    if first is not None and first.sequence <= contents.sequence:
+        # Nobody is there whose log ends right before it, as far as can be known.
+        base = Position(first.epoch, first.sequence - 1)
+    replica.log.restart(base)
+    for kept in contents.rows:
+        row = kept.row
+        if row.kind == OWN:
+            if not kept.is_told:
+                apply_work(broker, decode_work(row.body), -KEPT)
+            continue
+        entry = Entry(Position(row.epoch, row.sequence), row.kind, row.body)
+        replica.log.append(entry)
+        if not kept.is_told:
+            replica.apply(entry)
+    membership.storing.on_disk = replica.log.last
+    journal.is_in_charge = is_in_charge
+    replica.tell_position()

@@ -1,0 +1,134 @@
+"""What of this broker goes to its store, and how far that has come: the journal's batches, and the log.
+
+The shell takes `writes` after each turn, in their order, and says how many of them are on disk (`stored`). A broker
+without a disk has all in memory, and goes on as if that were one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from openclust.broker.journal import IN_MEMORIES, ON_DISKS, ON_OWN_DISK
+from openclust.broker.storage import Keep, Write
+from openclust.cluster.status import Position
+
+if TYPE_CHECKING:
+    from openclust.broker.backlog import Entry as QueueEntry
+    from openclust.broker.queue import Queue
+    from openclust.cluster.log import Entry
+    from openclust.cluster.membership import Membership
+
+UNDERWAY_MAX = 2
+"""So many batches are under way to where they must be. What happens meanwhile makes the next one, and it is larger."""
+BATCH_BYTES_MAX = 1_048_576
+"""A batch as large as that waits for no other."""
+OWN = "own"
+"""The kind of rows that are no entries of the log: work of this broker alone."""
+
+
+class Storing:
+    """Call `flush` at the end of a turn, `stored` when the disk has done something, `moved` when others have."""
+
+    def __init__(self, membership: Membership) -> None:
+        self._cluster = membership
+        self._journal = membership.broker.journal
+        self.writes: list[Write] = []
+        self.given = 0
+        self.done = 0
+        # What is on its way: the journal's batches of this broker alone, by the write; those in the log, by place.
+        self._own: deque[tuple[int, int]] = deque()
+        self._shared: deque[tuple[int, Position]] = deque()
+        self._sealed = self._journal.number - 1
+        # Where the log was at which write; and up to where it is on disk.
+        self._log: deque[tuple[int, Position]] = deque()
+        self.on_disk = Position()
+
+    @property
+    def has_disk(self) -> bool:
+        return self._journal.has_disk
+
+    def give(self, write: Write) -> None:
+        """Have something written."""
+        self.given += 1
+        if self.has_disk:
+            self.writes.append(write)
+        else:
+            self.done = self.given
+
+    def keep(self, entry: Entry) -> None:
+        """An entry of the log, which now ends with it."""
+        self.give(Keep(entry.kind, entry.position.epoch, entry.position.sequence, entry.body))
+        if self.has_disk:
+            self._log.append((self.given, entry.position))
+        else:
+            self.on_disk = entry.position
+
+    def log_is(self, position: Position) -> None:
+        """The log was cut, or begun anew, and ends there; what is to be written of that is given."""
+        self._log.clear()
+        if self.has_disk:
+            # Not before the disk has followed.
+            self.on_disk = min(self.on_disk, position)
+            self._log.append((self.given, position))
+        else:
+            self.on_disk = position
+
+    def stored(self, done: int) -> None:
+        """So many writes are on disk, of all that were ever given."""
+        self.done = done
+        moved = False
+        while self._log and self._log[0][0] <= done:
+            self.on_disk = self._log.popleft()[1]
+            moved = True
+        self._look()
+        if moved:
+            self._cluster.replica.is_on_disk()
+
+    # -- batches
+
+    def flush(self) -> None:
+        """End the journal's batch, if it is time to."""
+        journal = self._journal
+        if journal.is_empty:
+            return
+        if len(self._own) + len(self._shared) >= UNDERWAY_MAX and journal.open_bytes < BATCH_BYTES_MAX:
+            return
+        self._seal()
+
+    def _seal(self) -> None:
+        sealed = self._journal.seal(self._cluster.broker.wall_offset_ms)
+        self._sealed = sealed.number
+        if sealed.own:
+            self.give(Keep(OWN, 0, 0, sealed.own))
+            self._own.append((sealed.number, self.given))
+        if sealed.shared:
+            self._shared.append((sealed.number, self._cluster.replica.add_work(sealed)))
+        self._look()
+
+    def abandon(self) -> list[tuple[Queue, QueueEntry]]:
+        """As root no more: what entered by the open batch is in no log. What left by it is put back by `Undo`."""
+        self._shared.clear()
+        entered, left = self._journal.abandon()
+        self._cluster.replica.undo.put_back(left)
+        return entered
+
+    def moved(self) -> None:
+        """More brokers have more of the log."""
+        if self._shared:
+            self._look()
+
+    def _look(self) -> None:
+        """Tell the journal how far its batches have come."""
+        journal, own, shared = self._journal, self._own, self._shared
+        while own and own[0][1] <= self.done:
+            own.popleft()
+        journal.advance(ON_OWN_DISK, own[0][0] - 1 if own else self._sealed)
+        replica = self._cluster.replica
+        on_disks = replica.committed(on_disk=True)
+        while shared and shared[0][1] <= on_disks:
+            shared.popleft()
+        journal.advance(ON_DISKS, shared[0][0] - 1 if shared else self._sealed)
+        in_memories = replica.committed()
+        held = next((number - 1 for number, position in shared if position > in_memories), self._sealed)
+        journal.advance(IN_MEMORIES, held)

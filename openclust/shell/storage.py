@@ -1,0 +1,75 @@
+"""The broker's store: what it has kept is read before anything else, and then it keeps what each turn gives."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from openclust.cluster.recovery import recover
+from openclust.shell.config import ConfigError
+from openclust.shell.store import MemoryStore, Store, open_store
+
+if TYPE_CHECKING:
+    from openclust.shell.config import Config
+    from openclust.shell.server import Server
+
+log = logging.getLogger("openclust.store")
+
+
+def new_store(config: Config) -> Store:
+    """The store of the data directory; one in memory where there is none."""
+    directory = config.cluster.data_dir
+    if directory is None:
+        return MemoryStore()
+    return open_store(directory, cluster_key=config.cluster_key, name=config.name)
+
+
+class Storage:
+    """Call `begin` before the broker listens, `take` in each turn of the node, `stop` at the end."""
+
+    def __init__(self, server: Server, store: Store) -> None:
+        self._server = server
+        self.store = store
+
+    def begin(self) -> None:
+        """Become what the store has kept; ConfigError where that cannot be read."""
+        server = self._server
+        began = time.monotonic()
+        contents = self.store.contents()
+        try:
+            recover(server.member.membership, contents)
+        except ValueError as error:
+            place = server.config.cluster.data_dir
+            raise ConfigError(
+                f"{place}: a row of the store is damaged: {error}; openclust store verify tells all that is"
+            ) from None
+        if contents.rows or contents.definitions:
+            waiting = sum(len(queue) for vhost in server.broker.vhosts.values() for queue in vhost.queues.values())
+            took_s = time.monotonic() - began
+            log.info("%d messages and the log up to %s read in %.1f s", waiting, _end(server), took_s)
+        self.store.start(server.loop, self._stored, self._failed)
+
+    def take(self) -> None:
+        """Have written what is to be written."""
+        storing = self._server.member.membership.storing
+        if storing.writes:
+            writes, storing.writes = storing.writes, []
+            self.store.write(writes)
+
+    def _stored(self, done: int) -> None:
+        self._server.node.stored(done, self._server.now_ms())
+        self._server.turn_soon()
+
+    def _failed(self, text: str) -> None:
+        """The store has logged it, and tries again."""
+
+    def stop(self) -> None:
+        self.take()
+        if not self.store.close():
+            log.error("not all could be written before the end")
+
+
+def _end(server: Server) -> str:
+    last = server.member.membership.replica.position
+    return f"{last.sequence} of epoch {last.epoch}"
