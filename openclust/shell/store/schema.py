@@ -59,6 +59,8 @@ def connect_writer(path: str) -> sqlite3.Connection:
         if mode != "wal":
             raise sqlite3.OperationalError(f"the file system allows no write-ahead log (journal mode {mode})")
         connection.execute("PRAGMA synchronous=FULL")
+        # Some builds of SQLite write zeros over what is deleted, which is as much work as writing it was.
+        connection.execute("PRAGMA secure_delete=OFF")
         # The writer moves the log into the file itself, after it has told what is done.
         connection.execute("PRAGMA wal_autocheckpoint=0")
         # Below this the log's file stays, to be written over: a file that does not grow is quicker on disk.

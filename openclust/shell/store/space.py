@@ -32,7 +32,6 @@ class Space:
         self._data_dir = os.path.dirname(path)
         self._wal_bytes = wal_bytes
         self._in_wal = _size(path + "-wal")
-        self._free_bytes = free_bytes
         self._may_shrink = True
         self._is_well = True
 
@@ -61,7 +60,7 @@ class Space:
             free, pages = self._connection.execute(
                 "SELECT freelist_count, page_count FROM pragma_freelist_count, pragma_page_count"
             ).fetchone()
-            self._may_shrink = free * PAGE_BYTES > self._free_bytes and free * 2 > pages
+            self._may_shrink = free * PAGE_BYTES > FREE_BYTES and free * 2 > pages
             if self._may_shrink:
                 # It steps through a row a page, and a script does so without the interpreter's lock.
                 self._connection.executescript(f"PRAGMA incremental_vacuum({SHRINK_PAGES});")

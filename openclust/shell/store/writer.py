@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import queue
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable
 from typing import TypeAlias
@@ -20,6 +21,7 @@ from openclust.shell.store.tables import Tables, Written
 log = logging.getLogger("openclust.store")
 
 GROUP_BYTES_MAX = 16_777_216
+SWITCH_S = 0.000_5
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -54,6 +56,9 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="openclust-store", daemon=True)
 
     def start(self) -> None:
+        # A busy event loop lets go of the interpreter's lock for an instant only, in each of its system calls. Who
+        # waits for it and misses them asks for it after this time: with the default of 5 ms a confirm may take 300.
+        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_S))
         self._thread.start()
 
     @property
