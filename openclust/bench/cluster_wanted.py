@@ -34,6 +34,9 @@ class Cluster(Protocol):
 
     def pid(self, name: str) -> int: ...
 
+    def check(self) -> None:
+        """Raise BenchError if one that was started has ended."""
+
     def wait_until_answering(self, name: str) -> None: ...
 
     def wait_until_serving(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable
 
 import msgspec
 
@@ -120,9 +119,9 @@ def _follow(wanted: Wanted, brokers: Cluster, root: str, load: Load, watcher: Qu
         times["starting"] = time.perf_counter_ns()
         brokers.start(backup)
         watcher.doing(f"rejoin: {backup} catches up")
-        _wait(lambda: brokers.position(backup) is not None, f"{backup} does not answer", load)
+        brokers.wait_until_answering(backup)
         times["catching up"] = time.perf_counter_ns()
-        _wait(lambda: _is_level(brokers, root, backup), f"{backup} does not catch up", load)
+        _wait_until_level(brokers, root, backup, load)
         times["after"] = time.perf_counter_ns()
         received = received_bytes(brokers.pid(backup))
         time.sleep(AFTER_SECONDS)
@@ -143,18 +142,19 @@ def _follow(wanted: Wanted, brokers: Cluster, root: str, load: Load, watcher: Qu
     )
 
 
-def _is_level(brokers: Cluster, root: str, backup: str) -> bool:
-    """Whether the backup has all that the root had a moment ago."""
-    asked, has = brokers.position(root), brokers.position(backup)
-    return asked is not None and has is not None and has >= asked
-
-
-def _wait(condition: Callable[[], bool], complaint: str, load: Load) -> None:
+def _wait_until_level(brokers: Cluster, root: str, backup: str, load: Load) -> None:
+    """Until the backup has all that the root had a moment before."""
     deadline = time.monotonic() + CATCH_UP_SECONDS
-    while not condition():
+    while True:
+        asked, has = brokers.position(root), brokers.position(backup)
+        if asked is not None and has is not None and has >= asked:
+            return
         load.check()
+        brokers.check()
         if time.monotonic() > deadline:
-            raise BenchError(f"{complaint} after {CATCH_UP_SECONDS:.0f} s")
+            raise BenchError(
+                f"{backup} does not catch up within {CATCH_UP_SECONDS:.0f} s: it has {has}, {root} {asked}"
+            )
         time.sleep(STEP_SECONDS)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -28,6 +30,7 @@ from openclust.cli.bench_stored import backlog, cold
 DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
 NO = 1
 FAILED = 2
+TERMINATED = 128 + signal.SIGTERM
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -51,6 +54,9 @@ def bench() -> None:
 
     Without a subcommand: the table of openclust's targets (`table`).
     """
+    if threading.current_thread() is threading.main_thread():
+        # `timeout` and service managers end commands so: what was started and declared must go then too.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
 
 
 for _other in (cluster, cold, backlog):

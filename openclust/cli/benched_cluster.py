@@ -129,6 +129,14 @@ class BenchedCluster:
         self._wait(all_serve, "the cluster does not serve")
         return root
 
+    def check(self) -> None:
+        """Raise if one has ended, with its last words."""
+        from openclust.bench.errors import BenchError
+
+        for name, process in self._processes.items():
+            if process.poll() is not None:
+                raise BenchError(f"{name} ended with {process.returncode}: {self._last_words(name)}")
+
     def _sees_all(self, view: ClusterView) -> bool:
         return set(self._processes) <= {each.name for each in view.brokers if each.online}
 
@@ -137,9 +145,7 @@ class BenchedCluster:
 
         deadline = time.monotonic() + SERVE_SECONDS
         while not condition():
-            for name, process in self._processes.items():
-                if process.poll() is not None:
-                    raise BenchError(f"{name} ended with {process.returncode}: {self._last_words(name)}")
+            self.check()
             if time.monotonic() > deadline:
                 raise BenchError(f"{complaint} after {SERVE_SECONDS:.0f} s")
             time.sleep(POLL_SECONDS)
