@@ -27,6 +27,7 @@ COMMANDS = {
     "drain": ("openclust.cli.drain:drain", "Empty a broker of its clients, so that it can be stopped."),
     "users": ("openclust.cli.users:users", "Add, list, change and remove users of a users file."),
     "definitions": ("openclust.cli.definitions:definitions", "Export or import exchanges, queues, bindings, policies."),
+    "store": ("openclust.cli.store:store", "Look at, check or compact the store in a broker's data directory."),
     "bench": ("openclust.cli.bench:bench", "Measure this broker, or any other AMQP broker."),
 }
 

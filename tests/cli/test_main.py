@@ -74,7 +74,7 @@ def test_python_m_openclust_is_the_same_command() -> None:
 
 
 def test_an_unknown_command_without_a_near_one_lists_all() -> None:
-    known = "start, up, status, why-no-root, force-root, step-down, drain, users, definitions, bench"
+    known = "start, up, status, why-no-root, force-root, step-down, drain, users, definitions, store, bench"
     assert f"there are {known}" in run("xyzzy").stderr
 
 

@@ -31,7 +31,7 @@ class Space:
         self._connection = connection
         self._data_dir = os.path.dirname(path)
         self._wal_bytes = wal_bytes
-        self._in_wal = _size(path + "-wal")
+        self._in_wal = size_of_file(path + "-wal")
         self._may_shrink = True
         self._is_well = True
 
@@ -76,7 +76,8 @@ class Space:
         self._may_shrink = True
 
 
-def _size(path: str) -> int:
+def size_of_file(path: str) -> int:
+    """0 where there is none."""
     try:
         return os.stat(path).st_size
     except FileNotFoundError:
