@@ -13,6 +13,7 @@ from openclust.broker.access import Permission, User
 from openclust.broker.broker import Broker
 from openclust.broker.connection import Connection
 from openclust.broker.effects import CheckLogin, CloseTransport, Effect, Note, Proxy, Resume, StartHeartbeats
+from openclust.broker.journal import Journal
 from openclust.broker.limits import Limits
 from openclust.broker.login import checked
 from openclust.broker.peer import Peer
@@ -93,10 +94,15 @@ class Closed(msgspec.Struct, frozen=True):
     text: str
 
 
-def new_broker(*, memory_high_bytes: int = 2**40, **limits: Any) -> Broker:
+def new_broker(*, memory_high_bytes: int = 2**40, journal: Journal | None = None, **limits: Any) -> Broker:
     """A broker with a clock that stands still, names that count, and two users who may do everything."""
     numbers = count(1)
-    broker = Broker(Limits(**limits), random_name=lambda: f"name-{next(numbers)}", memory_high_bytes=memory_high_bytes)
+    broker = Broker(
+        Limits(**limits),
+        random_name=lambda: f"name-{next(numbers)}",
+        memory_high_bytes=memory_high_bytes,
+        journal=journal,
+    )
     broker.now_ms = START_MS
     for name in ("guest", "other"):
         broker.put_user(User(name=name, permissions={"/": EVERYTHING}))
@@ -316,10 +322,20 @@ class Client:
         else:
             self.feed(b"".join(frames))
 
-    def queue(self, name: str = "", *, exclusive: bool = False, auto_delete: bool = False, **arguments: Any) -> str:
+    def queue(
+        self,
+        name: str = "",
+        *,
+        durable: bool = False,
+        exclusive: bool = False,
+        auto_delete: bool = False,
+        **arguments: Any,
+    ) -> str:
         """Declare a queue; `x_message_ttl=5` is the argument `x-message-ttl`. Its name."""
         table = {key.replace("_", "-"): value for key, value in arguments.items()}
-        method = QueueDeclare(queue=name, exclusive=exclusive, auto_delete=auto_delete, arguments=table)
+        method = QueueDeclare(
+            queue=name, durable=durable, exclusive=exclusive, auto_delete=auto_delete, arguments=table
+        )
         ok: QueueDeclareOk = self.call(method, QueueDeclareOk)
         return ok.queue
 
