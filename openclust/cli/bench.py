@@ -288,13 +288,14 @@ def _contenders(options: dict[str, Any], stack: ExitStack, pattern: Pattern | No
         raise click.UsageError("--start brings its own broker: leave --url and --pid away")
     others = [parse_named_urls(text) for text in options["compare"]]
     data_in = _data_folder(options, pattern)
+    other = LocalBroker(data_in, options["compare_checkout"]) if options["compare_checkout"] else None
     if options["starting"]:
         local = stack.enter_context(LocalBroker(data_in))
         found = [introduce("openclust", local.url, local.pid)]
     else:
         found = [introduce(None, parse_url(options["url"] or DEFAULT_URL), options["pid"])]
-    if options["compare_checkout"]:
-        other = stack.enter_context(LocalBroker(data_in, options["compare_checkout"]))
+    if other is not None:
+        stack.enter_context(other)
         found.append(introduce(options["compare_checkout"].resolve().name, other.url, other.pid))
     found += [introduce(name, urls[0], None, urls[1:]) for name, urls in others]
     names = [contender.name for contender in found]

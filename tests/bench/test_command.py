@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -58,6 +59,12 @@ def test_a_plot_without_matplotlib_names_the_extra(monkeypatch: pytest.MonkeyPat
     result = run("p2p", "--plot", "x.png", "--url", "amqp://host.invalid/")
     assert result.exit_code == 2
     assert "pip install 'openclust[plot]'" in result.output
+
+
+def test_a_checkout_without_an_openclust_is_named(tmp_path: Path) -> None:
+    result = run("p2p", "--url", "amqp://host.invalid/", "--compare-checkout", str(tmp_path))
+    assert result.exit_code == 2
+    assert f"--compare-checkout {tmp_path}: there is no openclust" in result.output
 
 
 @pytest.mark.sockets

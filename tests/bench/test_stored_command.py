@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 
@@ -23,3 +26,15 @@ def test_a_backlog_is_weighed_and_comes_out_again() -> None:
     assert "memory with 2,000 messages of 100 bytes" in result.output
     assert "emptied at" in result.output
     assert "data in" in result.output
+
+
+@pytest.mark.sockets
+def test_a_cold_start_finds_every_message_that_was_confirmed(tmp_path: Path) -> None:
+    args = ["cold", "--messages", "1k", "--rounds", "2", "--data-in", str(tmp_path), "--json"]
+    result = CliRunner().invoke(bench, args)
+    assert result.exit_code == 0, result.output
+    (row,) = json.loads(result.output)["rows"]
+    assert len(row["figures"]["served_s"]) == 2
+    assert row["figures"]["stored_bytes"] > 1_000 * 100
+    assert str(tmp_path) in row["notes"][0]
+    assert not list(tmp_path.iterdir())
