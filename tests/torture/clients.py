@@ -42,6 +42,7 @@ class Clients:
         self._consumers: list[Consumer] = []
         self._problems: list[str] = []
         self._opened_anew = 0
+        self._missing_before = 0
 
     async def run(self, stop: asyncio.Event) -> Outcome:
         await self._open(at_the_end=False)
@@ -98,6 +99,7 @@ class Clients:
         for consumer in before:
             await consumer.close()
         self._opened_anew = len(before)
+        self._missing_before = self._ledger.missing
         for at_the_end in (False, True):
             await self._open(at_the_end)
         for consumer in self._consumers:
@@ -150,7 +152,7 @@ class Clients:
             nacks=sum(each.nacks for each in self._publishers),
             returns=sum(each.returns for each in self._publishers),
             publisher_connections=sum(each.connections for each in self._publishers),
-            consumers_opened_anew=self._opened_anew,
+            found_by_new_consumers=max(self._missing_before - self._ledger.missing, 0),
             drained_s=drained_s,
             problems=self._problems + [f"{number} x {text}" for text, number in sorted(told.items())],
         )

@@ -63,7 +63,8 @@ class Outcome(msgspec.Struct, frozen=True, tag="outcome"):
     nacks: int
     returns: int
     publisher_connections: int
-    consumers_opened_anew: int
+    found_by_new_consumers: int
+    """What was in the queues while the consumers of the run got nothing any more."""
     drained_s: float
     problems: list[str]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from .gaps import NOTABLE_S
 from .ledger import Count, Lost
 from .traffic import Outcome
 
@@ -78,8 +79,8 @@ class Verdict(msgspec.Struct):
             found.append(f"{unconfirmed} messages not confirmed although all was well again")
         if self.outcome.returns:
             found.append(f"{self.outcome.returns} messages returned: their queue was not there")
-        if self.outcome.consumers_opened_anew:
-            found.append("consumers got nothing any more, and were opened anew")
+        if found_late := self.outcome.found_by_new_consumers:
+            found.append(f"consumers got nothing any more, although {found_late} messages were there for new ones")
         return found + self.problems
 
     def outages(self) -> list[Outage]:
@@ -88,7 +89,8 @@ class Verdict(msgspec.Struct):
         for number, fault in enumerate(self.happened):
             later = [each.began for each in self.happened[number + 1 :] if each.began > max(fault.ended, fault.began)]
             until = min(later, default=float("inf"))
-            gaps = [gap for gap in self.outcome.gaps if gap.until > fault.began and gap.since < until]
+            # The last confirm before the next fault begins its gap, not this one's.
+            gaps = [gap for gap in self.outcome.gaps if gap.until > fault.began and gap.since < until - NOTABLE_S]
             lengths.setdefault(fault.name, []).append(max((gap.length_s for gap in gaps), default=0.0))
         return [
             Outage(name, len(found), max(found), sorted(found)[len(found) // 2])
