@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -16,6 +17,10 @@ class Cluster(Protocol):
 
     @property
     def names(self) -> list[str]: ...
+
+    @property
+    def folder(self) -> Path:
+        """Where they keep their data."""
 
     @property
     def primaries(self) -> list[str]: ...

@@ -8,18 +8,21 @@ from pathlib import Path
 
 from openclust.bench.broker_process import BrokerProcess
 from openclust.bench.cluster_row import ClusterRow
+from openclust.bench.cluster_wanted import Cluster, MakeCluster, url
 from openclust.bench.disk import described, forget_cached
 from openclust.bench.errors import BenchError
 from openclust.bench.filling import count, empty, fill
 from openclust.bench.local_broker import LocalBroker
 from openclust.bench.messages import Progressed
 from openclust.bench.progress import Quiet
+from openclust.bench.url import BrokerUrl
 
 QUEUE = "bench.stored"
 START_SECONDS = 300.0
 COLD_SECONDS, COLD_MESSAGES = 5.0, 1_000_000
 BACKLOG_MEGABYTES, BACKLOG_BYTES = 1_000.0, 5_000_000_000
 WEIGH_EVERY_S = 0.25
+POLL_SECONDS = 0.05
 
 
 def cold(folder: Path, messages: int, size: int, rounds: int, *, killed: bool, watcher: Quiet) -> list[ClusterRow]:
@@ -65,6 +68,70 @@ def cold(folder: Path, messages: int, size: int, rounds: int, *, killed: bool, w
             notes=[described(folder)],
         )
     ]
+
+
+def cold_cluster(
+    make: MakeCluster, primaries: int, messages: int, size: int, rounds: int, *, watcher: Quiet
+) -> list[ClusterRow]:
+    """The same with a replicated queue: all brokers are killed, and all started again at once."""
+    served: list[float] = []
+    with make(primaries, 0) as brokers:
+        brokers.start()
+        at = url(brokers, brokers.wait_until_serving())
+        fill_s = fill(at, QUEUE, messages, size, lambda done: watcher.told(_told("confirmed", done)))
+        for number in range(rounds):
+            watcher.doing(f"start {number + 1} of {rounds}")
+            for name in brokers.primaries:
+                brokers.kill(name)
+            stored = forget_cached(brokers.folder)
+            started = time.perf_counter()
+            brokers.start()
+            _wait_until_served(brokers, at, messages)
+            served.append(time.perf_counter() - started)
+            watcher.finished_round()
+        memory = BrokerProcess(*brokers.pids()).rss()
+        watcher.doing("emptying the queue")
+        _, empty_s = empty(at, QUEUE, messages, lambda done: watcher.told(_told("delivered", done)))
+    return [
+        ClusterRow(
+            key="cold-cluster",
+            title=f"start of {primaries} primaries with {messages:,} messages of {size:,} bytes on a replicated queue",
+            unit="s",
+            target=COLD_SECONDS if messages >= COLD_MESSAGES else None,
+            value=statistics.median(served),
+            shown=(
+                f"worst of {rounds}: {max(served):.2f} s; {stored / 1e6:,.0f} MB stored and "
+                f"{memory / 1e6:,.0f} MB of memory after the start in all; "
+                f"filled at {messages / fill_s:,.0f}/s, emptied at {messages / empty_s:,.0f}/s"
+            ),
+            figures={
+                "served_s": served,
+                "stored_bytes": stored,
+                "rss_after_start": memory,
+                "fill_s": fill_s,
+                "empty_s": empty_s,
+            },
+            notes=[described(brokers.folder)],
+        )
+    ]
+
+
+def _wait_until_served(brokers: Cluster, at: BrokerUrl, messages: int) -> None:
+    """Until a client of this broker is told that all of them are there."""
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        said = ""
+        try:
+            found = count(at, QUEUE)
+            if found == messages:
+                return
+            said = f"the queue has {found} messages, and {messages} were confirmed"
+        except BenchError as error:
+            said = str(error)
+        brokers.check()
+        if time.monotonic() > deadline:
+            raise BenchError(f"{said}, {START_SECONDS:.0f} s after the start")
+        time.sleep(POLL_SECONDS)
 
 
 def backlog(folder: Path, messages: int, size: int, *, draining: bool, watcher: Quiet) -> list[ClusterRow]:

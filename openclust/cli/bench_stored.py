@@ -59,12 +59,25 @@ def _options(messages: str, size: int) -> Callable[[Command], Command]:
 @_options("1m", 100)
 @click.option("--rounds", type=click.IntRange(1, 100), default=3, show_default=True, help="Starts.")
 @click.option("--ended", type=click.Choice(["kill", "stop"]), default="kill", show_default=True, help="How, before.")
-def cold(messages: int, size: int, data_in: Path | None, rounds: int, ended: str, **options: Any) -> int:
+@click.option("--primaries", type=click.IntRange(1, 9), default=1, show_default=True, help="More are a cluster.")
+def cold(
+    messages: int, size: int, data_in: Path | None, rounds: int, ended: str, primaries: int, **options: Any
+) -> int:
     """Fill a durable queue, end the broker, and time its start until it serves."""
     from openclust.bench.disk import folder_on_disk
     from openclust.bench.stored_rows import cold as measure_cold
+    from openclust.bench.stored_rows import cold_cluster
+    from openclust.cli.benched_cluster import BenchedCluster
+
+    if primaries > 1 and ended == "stop":
+        raise click.UsageError("--ended stop is for one broker: those of a cluster are killed all at once")
+
+    def make(primaries: int, secondaries: int) -> BenchedCluster:
+        return BenchedCluster(primaries, secondaries, folder_on_disk(data_in))
 
     def measure(watcher: Any) -> list[Any]:
+        if primaries > 1:
+            return cold_cluster(make, primaries, messages, size, rounds, watcher=watcher)
         return measure_cold(folder_on_disk(data_in), messages, size, rounds, killed=ended == "kill", watcher=watcher)
 
     return _show(measure, "filling the queue", rounds, **options)

@@ -55,6 +55,11 @@ class BenchedCluster:
         return list(self._brokers)
 
     @property
+    def folder(self) -> Path:
+        """Where they keep their data."""
+        return Path(self._folder.name)
+
+    @property
     def primaries(self) -> list[str]:
         return [each.name for each in self._plan.primaries]
 
