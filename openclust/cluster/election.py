@@ -20,6 +20,7 @@ from openclust.cluster.events import (
     Answer,
     Appended,
     CaughtUp,
+    DiskIs,
     Effect,
     Event,
     Follow,
@@ -37,7 +38,18 @@ from openclust.cluster.events import (
     Tick,
 )
 from openclust.cluster.status import Reign, Seniority, Status
-from openclust.cluster.view import Election, Peer, Role, active, electorate, is_online, is_starting, supporters, vote_of
+from openclust.cluster.view import (
+    Election,
+    Peer,
+    Role,
+    active,
+    can_spare,
+    electorate,
+    is_online,
+    is_starting,
+    supporters,
+    vote_of,
+)
 
 
 class Trigger(Enum):
@@ -99,6 +111,8 @@ def step(election: Election, event: Event) -> tuple[Election, list[Effect]]:
             if election.role in (Role.ROOT, Role.TAKING_OVER):
                 election, resigned = _resign(election, Trigger.STEPPED_DOWN, event.reason)
                 effects += resigned
+        case DiskIs():
+            election = msgspec.structs.replace(election, illness=event.illness)
         case Force():
             election, forced = _force(election)
             effects += forced
@@ -139,7 +153,8 @@ def _force(election: Election) -> tuple[Election, list[Effect]]:
 
 def _told(election: Election) -> tuple[object, ...]:
     """What peers should hear of at once."""
-    return (election.role, election.stands_in, election.vote, election.reign, election.seniority, len(election.peers))
+    reigns = (election.role, election.stands_in, election.vote, election.reign)
+    return (*reigns, election.seniority, bool(election.illness), len(election.peers))
 
 
 def _number(election: Election) -> tuple[Election, Status]:
@@ -244,6 +259,8 @@ def _evaluate_reign(election: Election, heard: Reign | None) -> tuple[Election, 
         return msgspec.structs.replace(election, is_forced=2 * len(there) < defined), []
     if 2 * len(there) < defined or (election.role is Role.TAKING_OVER and 2 * len(there) <= defined):
         return _resign(election, Trigger.QUORUM_LOST, f"only {len(there)} of {defined} primaries hear it")
+    if election.illness and can_spare(election):
+        return _resign(election, Trigger.STEPPED_DOWN, f"its disk is ill: {election.illness}")
     return election, []
 
 

@@ -54,13 +54,20 @@ class StepDown(msgspec.Struct, frozen=True):
     reason: str
 
 
+class DiskIs(msgspec.Struct, frozen=True):
+    """What ails this broker's disk; empty where it is well."""
+
+    now_ms: int
+    illness: str
+
+
 class Force(msgspec.Struct, frozen=True):
     """An operator makes this primary root, whoever is missing: what only the missing ones hold is given up."""
 
     now_ms: int
 
 
-Event: TypeAlias = Ready | Tick | StatusHeard | PeerLost | CaughtUp | Appended | StepDown | Force
+Event: TypeAlias = Ready | Tick | StatusHeard | PeerLost | CaughtUp | Appended | StepDown | DiskIs | Force
 
 
 # -- effects

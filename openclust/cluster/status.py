@@ -34,7 +34,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """`number` ascends with every status of one broker; `heard` are the numbers it heard last, by name.
 
     `stands_in` is the epoch for which the sender wants to be elected, 0 if it does not. `vote` is its last vote,
-    `reign` the root it serves under, itself included.
+    `reign` the root it serves under, itself included. `illness` is what ails its disk, empty where that is well.
     """
 
     number: int
@@ -45,6 +45,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     vote: Reign | None = None
     reign: Reign | None = None
     heard: dict[str, int] = {}
+    illness: str = ""
 
     @property
     def name(self) -> str:

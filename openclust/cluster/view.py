@@ -79,6 +79,7 @@ class Election(msgspec.Struct, frozen=True, kw_only=True):
     sent: dict[int, int] = {}
     promised: dict[str, int] = {}
     is_forced: bool = False
+    illness: str = ""
 
     @property
     def name(self) -> str:
@@ -95,6 +96,7 @@ class Election(msgspec.Struct, frozen=True, kw_only=True):
             vote=self.vote,
             reign=self.reign,
             heard={name: peer.status.number for name, peer in sorted(self.peers.items())},
+            illness=self.illness,
         )
 
 
@@ -154,14 +156,25 @@ def electorate(election: Election) -> list[str]:
 
 
 def active(election: Election) -> list[Seniority]:
-    """The active primaries that are heard, this one included, most senior first."""
-    found = [election.seniority] if election.role is not Role.STARTING else []
+    """The active primaries that are heard, this one included, most senior first; behind them whose disk is ill."""
+    found = [(bool(election.illness), election.seniority)] if election.role is not Role.STARTING else []
     for name in election.terms.primaries:
         if name != election.name and is_online(election, name):
             status = election.peers[name].status
             if status.phase == "active":
-                found.append(status.seniority)
-    return sorted(found)
+                found.append((bool(status.illness), status.seniority))
+    return [seniority for _, seniority in sorted(found)]
+
+
+def can_spare(election: Election) -> bool:
+    """Whether the others could elect one of them whose disk is well, without this one's vote.
+
+    A vote counts only once it is on disk, and that may be the very disk that is ill.
+    """
+    others = [name for name in electorate(election) if name != election.name and not is_starting(election, name)]
+    if 2 * len(others) <= len(election.terms.primaries):
+        return False
+    return any(not election.peers[name].status.illness for name in others)
 
 
 def _echoes(election: Election) -> dict[str, int]:

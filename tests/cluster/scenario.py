@@ -21,6 +21,7 @@ Statuses travel only with `deliver` and `run`; time passes only with `tick`, `wa
     append a 1:5                             its log ends there now
     caught-up a                              it has fetched what its voters hold
     step-down a WHY...                       an operator says so
+    disk a [WHY...]                          what ails its disk; it is well without
     force a                                  an operator makes it root, whoever is missing
     tells on | tells off                     whether the trace shows statuses that are sent
     show [a b] | why a                       roles and who supports whom; why there is no root
@@ -183,6 +184,9 @@ class Scenario:
 
     def do_step_down(self, words: list[str]) -> None:
         self._step(words[0], events.StepDown(self.now_ms, " ".join(words[1:])))
+
+    def do_disk(self, words: list[str]) -> None:
+        self._step(words[0], events.DiskIs(self.now_ms, " ".join(words[1:])))
 
     def do_force(self, words: list[str]) -> None:
         self._step(words[0], events.Force(self.now_ms))
