@@ -10,6 +10,8 @@ from typing import Any
 from tests.simulator.clock import Clock
 from tests.simulator.disk import Disk
 
+QUICK_DISK_US = (10, 5_000)
+
 Waiting = Callable[[int], Any]
 """Something that happens when it is handled, at the time that the clock shows then."""
 
@@ -33,7 +35,8 @@ class Broker:
         self.inbox.clear()
         self.stalled_until_us = 0
         self.wakes_at_us = 0
-        self.write_us = (10, 5_000)
+        self.write_us = self.sync_us = QUICK_DISK_US
+        self.fails_until_us = 0
         self.crashes_at_vote = ""
 
     def is_busy(self, now_us: int) -> bool:

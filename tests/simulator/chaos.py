@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.simulator.broker import Broker
+from tests.simulator.broker import QUICK_DISK_US, Broker
 from tests.simulator.network import QUICK_US, Pair
 from tests.simulator.world import World, ring
 
@@ -27,6 +27,8 @@ class Chaos:
             (3, self._desert),
             (3, self._stall),
             (2, self._slow_disk),
+            (2, self._ill_disk),
+            (1, self._black_out),
             (2, self._step_down),
             (3, self._slow_link),
             (1, self._jump),
@@ -54,7 +56,8 @@ class Chaos:
             link.delay_us = QUICK_US
             world.network.mend(pair, world.now_us)
         for name, broker in world.brokers.items():
-            broker.write_us = (10, 5_000)
+            broker.write_us = broker.sync_us = QUICK_DISK_US
+            broker.fails_until_us = 0
             broker.crashes_at_vote = ""
             if broker.stalled_until_us > world.now_us:
                 broker.stalled_until_us = world.now_us
@@ -97,6 +100,12 @@ class Chaos:
             broker.crashes_at_vote = "before it is on disk" if kind < 0.15 else "when it is on disk"
             return
         self._world.crash(name)
+
+    def _black_out(self) -> None:
+        """No current: all are gone at once, or most of them."""
+        for name in self._world.names:
+            if self._chance.random() < 0.9:
+                self._world.crash(name)
 
     def _crashed(self, broker: Broker) -> None:
         """It is started again, in a while, and not always with the same idea of the time of day."""
@@ -185,7 +194,16 @@ class Chaos:
 
     def _slow_disk(self) -> None:
         broker = self._world.brokers[self._any()]
-        broker.write_us = (10, self._chance.choice((5_000, 100_000, 1_000_000)))
+        most_us = self._chance.choice((5_000, 100_000, 1_000_000))
+        if self._chance.random() < 0.5:
+            broker.write_us = (10, most_us)
+        else:
+            broker.sync_us = (10, most_us // 2)
+
+    def _ill_disk(self) -> None:
+        """Nothing can be written for a while."""
+        broker = self._world.brokers[self._any()]
+        broker.fails_until_us = self._world.now_us + self._chance.randint(1_000, 500_000)
 
     def _step_down(self, name: str = "") -> None:
         self._world.step_down(name or self._any())

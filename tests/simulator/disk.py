@@ -1,21 +1,23 @@
-"""What of a broker outlives it: the vote, once it is written, and the cluster's own name."""
+"""What of a broker outlives it: the vote, once it is written, the cluster's own name, and its store."""
 
 from __future__ import annotations
 
 from openclust.cluster.status import Reign
 from tests.simulator.invariants import Violation
+from tests.simulator.store import ModelStore
 
 
 class Disk:
-    """`votes` are all that were ever written, to hold each new one against; a start reads only `vote` and `uuid`."""
+    """`votes` are all that were ever written, to hold each new one against; a start reads the others."""
 
-    __slots__ = ("_name", "uuid", "vote", "votes")
+    __slots__ = ("_name", "store", "uuid", "vote", "votes")
 
     def __init__(self, name: str) -> None:
         self._name = name
         self.vote: Reign | None = None
         self.uuid = ""
         self.votes: dict[int, str] = {}
+        self.store = ModelStore()
 
     def write(self, vote: Reign) -> None:
         if self.vote is not None and vote.epoch < self.vote.epoch:

@@ -16,6 +16,7 @@ from tests.simulator.broker import Broker
 from tests.simulator.disk import Disk
 from tests.simulator.ledger import Ledger
 from tests.simulator.network import Pair
+from tests.simulator.writing import Writing
 
 if TYPE_CHECKING:
     from openclust.cluster.membership import Membership
@@ -34,16 +35,23 @@ class Ear:
 
 
 class Host(Broker):
-    """`up` are the peers to which it was told that it has a link; `wanted` those that it dials."""
+    """`up` are the peers to which it was told that it has a link; `wanted` those that it dials.
 
-    def __init__(self, name: str, disk: Disk, chance: random.Random, *, is_primary: bool) -> None:
+    Without `has_disk` only its vote and the cluster's name outlive it.
+    """
+
+    def __init__(
+        self, name: str, disk: Disk, chance: random.Random, *, is_primary: bool, has_disk: bool = False
+    ) -> None:
         self.is_primary = is_primary
+        self.has_disk = has_disk
         self.stalled_us = 0
         super().__init__(name, disk, chance)
 
     def reset(self) -> None:
         super().reset()
         self.node: Node | None = None
+        self.writing: Writing | None = None
         self.ears: dict[tuple[Pair, int], Ear] = {}
         self.up: set[str] = set()
         self.wanted: set[str] = set()

@@ -12,6 +12,7 @@ from openclust.broker.broker import Broker as Core
 from openclust.broker.changes import Change
 from openclust.broker.connection import Connection
 from openclust.broker.effects import CheckLogin, CloseTransport, Effect, Note, Proxy, Resume, StartHeartbeats
+from openclust.broker.journal import Journal
 from openclust.broker.limits import Limits
 from openclust.broker.login import checked
 from openclust.broker.peer import Peer
@@ -19,6 +20,7 @@ from openclust.cluster.bounds import Bounds
 from openclust.cluster.events import Ready, StepDown
 from openclust.cluster.hello import Hello, digest, introduce
 from openclust.cluster.membership import Membership
+from openclust.cluster.recovery import recover
 from openclust.cluster.status import Position, Reign
 from openclust.cluster.view import Terms, begin
 from openclust.node import Node
@@ -45,6 +47,7 @@ from tests.simulator.invariants import Violation
 from tests.simulator.ledger import Ledger
 from tests.simulator.network import SILENCE_US, Pair
 from tests.simulator.world import World
+from tests.simulator.writing import Writing
 from tests.support.shared_state import digest as state_digest
 from tests.support.shared_state import shared_state
 
@@ -83,6 +86,7 @@ class Nodes(World):
         bounds: Bounds,
         start_grace_ms: int = 5_000,
         disk: type[Disk] = Disk,
+        has_disks: bool = False,
         tell: Callable[[str], None] | None = None,
     ) -> None:
         chance = random.Random(seed)
@@ -91,7 +95,11 @@ class Nodes(World):
         names = firsts + others
         pairs = [(a, b) for a in names for b in names if a != b and (a in firsts or b in firsts)]
         super().__init__(chance, Terms(primaries=firsts, start_grace_ms=start_grace_ms), names, pairs, tell)
-        self.brokers = {name: Host(name, disk(name), chance, is_primary=name in firsts) for name in names}
+        self.has_disks = has_disks
+        self.brokers = {
+            name: Host(name, disk(name), chance, is_primary=name in firsts, has_disk=has_disks and name in firsts)
+            for name in names
+        }
         self.bounds = bounds
         self.ledger = Ledger()
         self.on_start: Callable[[Host], None] = lambda host: None
@@ -105,10 +113,14 @@ class Nodes(World):
             return
         now_ms = host.clock.monotonic_ms(self.now_us)
         self.note(name, f"starts with {host.disk.vote}")
-        core = Core(Limits(), random_name=host.unguessable, name=name, cluster_name=CLUSTER_KEY)
-        core.now_ms = now_ms
+        journal = Journal(has_disk=host.has_disk)
+        core = Core(Limits(), random_name=host.unguessable, name=name, cluster_name=CLUSTER_KEY, journal=journal)
+        core.set_clock(now_ms, host.clock.wall_ms(self.now_us))
         core.put_user(User(name="guest", permissions={"/": _EVERYTHING}))
         host.node = Node(core, self._membership(host, core, now_ms))
+        if host.has_disk:
+            host.writing = Writing(self, host)
+            self._recover(host, host.node)
         if host.is_primary:
             host.running.membership.want_primaries({each: each for each in self.terms.primaries})
             slow = not self.is_calm and self.chance.random() < 0.1
@@ -119,6 +131,14 @@ class Nodes(World):
                 self._dial(host, each)
         self._beat(host, host.life)
         self.on_start(host)
+
+    def _recover(self, host: Host, node: Node) -> None:
+        contents = host.disk.store.contents()
+        try:
+            recover(node.membership, contents)
+        except Exception as error:
+            text = "".join(traceback.format_exception(error))
+            raise Violation(f"{host.name} cannot begin with what it has kept: {text}") from error
 
     def _membership(self, host: Host, core: Core, now_ms: int) -> Membership:
         primaries = self.terms.primaries
@@ -145,6 +165,8 @@ class Nodes(World):
         host = self.brokers[name]
         if not host.is_up:
             return
+        if host.writing is not None:
+            host.writing.ends()
         host.reset()
         self.note(name, "crashes")
         self.on_crash(host)
@@ -200,6 +222,9 @@ class Nodes(World):
         self.on_turn(host)
         return True
 
+    def disk_fails(self, host: Host, now_ms: int) -> None:
+        """The node is told that nothing can be written; when it is well again it hears that something is."""
+
     # -- events
 
     def handle(self, broker: Host, waiting: Waiting) -> None:
@@ -244,6 +269,10 @@ class Nodes(World):
         for _ in range(TURNS_MAX):
             effects = node.turn()
             host.disk.uuid = node.membership.hello.uuid
+            storing = node.membership.storing
+            if storing.writes and host.writing is not None:
+                writes, storing.writes = storing.writes, []
+                host.writing.give(writes)
             if node.membership.peers_changed:
                 self._sync(host)
             for outbox in node.outboxes():
@@ -297,6 +326,7 @@ class Nodes(World):
         def beat(now_ms: int) -> None:
             next_us = host.clock.true_us(now_ms + host.running.membership.heartbeat_ms)
             self.at(next_us, lambda: self.give(host, life, beat))
+            host.running.broker.set_clock(now_ms, host.clock.wall_ms(self.now_us))
             host.running.beat(now_ms)
 
         self.give(host, life, beat)
@@ -314,7 +344,7 @@ class Nodes(World):
         life = host.life
 
         def wake(now_ms: int) -> None:
-            host.running.expire(now_ms, now_ms)
+            host.running.expire(now_ms, host.clock.wall_ms(self.now_us))
             host.running.look_at_lease(now_ms)
 
         self.at(due_us, lambda: self.give(host, life, wake))

@@ -20,6 +20,7 @@ STEPS = 600
 PRIMARIES = (1, 2, 3, 3, 3, 3, 4, 5)
 SECONDARIES = (0, 0, 1, 1, 2, 3)
 GRACES_MS = (300, 300, 1_000, 5_000)
+DISKS = (True, True, True, False)
 ROOT_WAIT_MS = 2_000
 ANSWER_US = 3 * ROOT_WAIT_MS * 1_000
 LAST_LINK_US = 700_000
@@ -58,6 +59,7 @@ def run(
         shape.choice(SECONDARIES) if secondaries is None else secondaries,
         bounds=bounds,
         start_grace_ms=shape.choice(GRACES_MS),
+        has_disks=shape.choice(DISKS),
         disk=disk,
         tell=tell,
     )
