@@ -6,6 +6,7 @@ before what was told as done.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from openclust.broker.storage import Checkpoint, Contents, Cut, Keep, Kept, Page, Restart, Spool, Write
 from tests.shell.store.opened import Opened, found, info
 
+MEMORY = "/dev/shm"
 BODIES = st.binary(max_size=20) | st.integers(0, 40_000).map(bytes)
 
 
@@ -111,7 +113,8 @@ def states(turns: list[list[Write]]) -> list[Contents]:
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as name:
+    # In memory where there is such a place: hundreds of stores, and none of them has to be on a disk.
+    with tempfile.TemporaryDirectory(dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as name:
         yield Path(name)
 
 

@@ -132,13 +132,16 @@ def test_closing_does_not_wait_for_a_disk_that_hangs(opened: Opened, monkeypatch
     disk.free.set()
 
 
-def test_a_file_that_may_not_grow_fails_with_the_systems_words_and_recovers(opened: Opened, tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_once", [1, 100])
+def test_a_file_that_may_not_grow_fails_with_the_systems_words_and_recovers(
+    opened: Opened, tmp_path: Path, at_once: int
+) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    rows = [keep(number, bytes([number]) * 50_000) for number in range(1, 40)]
+    rows = [keep(number, bytes([number]) * 20_000) for number in range(1, 101)]
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, before[1]))
-        for row in rows:
-            opened.give(row)
+        for start in range(0, 100, at_once):
+            opened.give(*rows[start : start + at_once])
         opened.wait(lambda: bool(opened.failures))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
