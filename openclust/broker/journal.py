@@ -61,6 +61,7 @@ class Journal:
         "_moved",
         "_own",
         "_places",
+        "_refused",
         "_shared",
         "has_disk",
         "is_in_charge",
@@ -83,6 +84,8 @@ class Journal:
         # The last batch that has come to each place; and the last that will come there no more.
         self._places = {ON_OWN_DISK: KEPT, IN_MEMORIES: KEPT, ON_DISKS: KEPT}
         self._lost = 0
+        # The last batch for whose coming to a place nobody waits any more.
+        self._refused: dict[int, int] = {}
         self._moved = False
 
     def level(self, queue: Queue) -> int:
@@ -110,6 +113,10 @@ class Journal:
     def left(self, queue: Queue, entry: Entry) -> None:
         """A recorded message has left its queue for good."""
         recorded, entry.recorded = entry.recorded, 0
+        queue.out.pop(entry.seq, None)
+        if recorded > 0 and not self.is_in_charge:
+            # The log's: who is in charge tells it.
+            return
         writing = self._shared if recorded > 0 else self._own
         if recorded in (self.number, -self.number):
             if queue.dedup is not None:
@@ -189,13 +196,20 @@ class Journal:
             self._places[place] = number
             self._moved = True
 
+    def refuse(self, place: int, number: int) -> None:
+        """Nobody waits any more for the batches up to this one to come there; they may come yet."""
+        self._refused[place] = number
+        self._moved = True
+
     def has(self, number: int, places: int) -> bool:
         """Whether a batch is in all of these places."""
         return not any(places & place and number > last for place, last in self._places.items())
 
     def has_lost(self, number: int, places: int) -> bool:
-        """Whether a batch will never be there."""
-        return bool(places & (IN_MEMORIES | ON_DISKS)) and number <= self._lost
+        """Whether a batch will never be there, or not while anybody waits for it."""
+        if places & (IN_MEMORIES | ON_DISKS) and number <= self._lost:
+            return True
+        return any(places & place and number <= last for place, last in self._refused.items())
 
     def take_waiters(self) -> list[Waiter]:
         """Who may have something to tell by now."""

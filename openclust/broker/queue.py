@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclust.broker.backlog import Backlog, Entry, FifoBacklog
+from openclust.broker.backlog import Entry
+from openclust.broker.backlog_kinds import backlog_for
 from openclust.broker.consumer import Consumer
 from openclust.broker.dedup import DedupWindow
 from openclust.broker.journal import NOTHING
 from openclust.broker.keeping import keep_as
-from openclust.broker.last_value_backlog import LastValueBacklog
 from openclust.broker.leaving import bury, expire, expiry, is_full, make_room, refuse
 from openclust.broker.message import Message
-from openclust.broker.priority_backlog import PriorityBacklog
 from openclust.broker.queue_args import NO_ARGS, QueueArgs
 from openclust.broker.turns import Turns
 from openclust.wire.table import Table
@@ -47,6 +46,7 @@ class Queue:
         "limited",
         "name",
         "next_seq",
+        "out",
         "owner",
         "plain",
         "reached",
@@ -79,7 +79,7 @@ class Queue:
         self.arguments = arguments
         self.args = args
         self.settings = NO_ARGS
-        self.backlog = _backlog_for(args)
+        self.backlog = backlog_for(args)
         self.turns = Turns(single_active=args.single_active_consumer)
         self.incoming: dict[Binding, None] | None = None
         self.dedup: DedupWindow | None = None
@@ -88,6 +88,8 @@ class Queue:
         # The highest place of a recorded message that was delivered: up to there, any may have been.
         self.reached = 0
         self.records = NOTHING
+        # Recorded messages that were delivered and are not settled, by their places. The journal takes them out.
+        self.out: dict[int, Entry] = {}
         self.ready_bytes = 0
         self.unacked = 0
         self.unused_since_ms = vhost.broker.now_ms
@@ -110,6 +112,8 @@ class Queue:
                     journal = self.vhost.broker.journal
                     journal.entered(self, entry, self.records)
                     self.reached = entry.seq
+                    if entry.recorded:
+                        self.out[entry.seq] = entry
                     if not consumer.no_ack:
                         journal.reached(self, self.records)
                 consumer.deliver(entry)
@@ -202,6 +206,7 @@ class Queue:
         self.ready_bytes -= len(entry.message.body)
         self.unacked += 1
         if entry.recorded:
+            self.out[entry.seq] = entry
             journal = self.vhost.broker.journal
             if entry.seq <= self.reached:
                 # By another root, or in another life, it may have been delivered before.
@@ -255,6 +260,7 @@ class Queue:
 
     def _put_in_place(self, entry: Entry) -> bool:
         """Whether it is in its old place; another may have superseded it."""
+        self.out.pop(entry.seq, None)
         if self.backlog.put_back(entry):
             self.ready_bytes += len(entry.message.body)
             return True
@@ -388,11 +394,3 @@ class Queue:
 
     def __bool__(self) -> bool:
         return True
-
-
-def _backlog_for(args: QueueArgs) -> Backlog:
-    if args.last_value_key is not None:
-        return LastValueBacklog()
-    if args.max_priority is not None:
-        return PriorityBacklog(args.max_priority)
-    return FifoBacklog()
