@@ -70,6 +70,13 @@ class DedupWindow:
         order.append(key)
         return False
 
+    def discard(self, message: Message) -> None:
+        """Its place is not where it was: as if it had not come."""
+        key = self.key(message)
+        if key is not None and self._seen is not None and self._order is not None and key in self._seen:
+            del self._seen[key]
+            self._order.remove(key)
+
     def forget(self, key: str) -> None:
         """Take back the newest record, made for a message that was then refused: it may be tried again."""
         if self._seen is not None and self._order and self._order[-1] == key:

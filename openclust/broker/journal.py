@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
+from openclust.broker.level import NOTHING as NOTHING
+from openclust.broker.level import OWN as OWN
+from openclust.broker.level import SHARED as SHARED
 from openclust.broker.work import Writing
 
 if TYPE_CHECKING:
     from openclust.broker.backlog import Entry
     from openclust.broker.queue import Queue
-
-NOTHING, OWN, SHARED = 0, 1, 2
-"""What is kept of a queue: nothing; its persistent messages, here; or all of them, in the cluster's log."""
 
 ON_OWN_DISK, IN_MEMORIES, ON_DISKS = 1, 2, 4
 """Where a batch must be before what waits for it is told: bits. The last two are half of the primaries'."""
@@ -69,6 +69,7 @@ class Journal:
         "number",
         "places",
         "since",
+        "strays",
         "waiters",
     )
 
@@ -79,6 +80,8 @@ class Journal:
         self.number = self.since = KEPT + 1
         self.places = 0
         self.waiters: dict[Waiter, None] = {}
+        # What was in queues whose contents the log has from now on, and is not in it; out of their backlogs.
+        self.strays: list[tuple[Queue, Entry]] = []
         self._own = Writing()
         self._shared = Writing()
         # The last batch that has come to each place; and the last that will come there no more.
@@ -132,6 +135,10 @@ class Journal:
     def reached(self, queue: Queue, level: int) -> None:
         """A message was delivered, and may be again."""
         (self._shared if level == SHARED else self._own).reached[queue] = None
+
+    def committed(self, commit: tuple[bytes, int, int]) -> None:
+        """All that a transaction does to queues of which the cluster keeps all is in the open batch."""
+        self._shared.commits.append(commit)
 
     # -- who is in charge
 

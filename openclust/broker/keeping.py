@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openclust.broker.backlog import Entry
+from openclust.broker.last_value_backlog import LastValueBacklog
+from openclust.broker.level import SHARED
 
 if TYPE_CHECKING:
+    from openclust.broker.message import Message
     from openclust.broker.queue import Queue
 
 
@@ -30,6 +33,10 @@ def restore(queue: Queue, entry: Entry) -> Entry | None:
 def put_in_place(queue: Queue, entry: Entry) -> None:
     """Put a message that is not there back among the others."""
     entry.gone = False
+    if isinstance(queue.backlog, LastValueBacklog):
+        key = value_key(queue, entry.message)
+        if key is not None:
+            queue.backlog.know(entry, key)
     queue.vhost.broker.books.hold(entry.message)
     queue.ready_bytes += len(entry.message.body)
     queue.backlog.put_back(entry)
@@ -45,11 +52,32 @@ def remove(queue: Queue, seq: int) -> Entry | None:
     return entry
 
 
+def take_back(queue: Queue, seq: int) -> Entry | None:
+    """Take out what has that place, as if it had never come."""
+    entry = remove(queue, seq) if queue.is_alive else None
+    if entry is not None and queue.dedup is not None:
+        queue.dedup.discard(entry.message)
+    return entry
+
+
+def value_key(queue: Queue, message: Message) -> str | None:
+    """Of which key a message is the value, in a queue that keeps the last of each."""
+    if queue.settings.last_value_key is None:
+        return None
+    value = (message.properties.headers or {}).get(queue.settings.last_value_key)
+    return None if value is None else str(value)
+
+
 def keep_as(queue: Queue, level: int) -> None:
     """From now on so much is kept of a queue, of what is there too."""
     before, queue.records = queue.records, level
     journal = queue.vhost.broker.journal
-    if before == level or not queue.backlog or not journal.is_in_charge:
+    if before == level or not queue.backlog:
+        return
+    if not journal.is_in_charge:
+        if level == SHARED:
+            # Their places are the log's from now on.
+            journal.strays += [(queue, entry) for entry in list(queue.backlog) if remove(queue, entry.seq) is entry]
         return
     for entry in list(queue.backlog):
         if entry.recorded:

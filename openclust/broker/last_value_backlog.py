@@ -42,6 +42,15 @@ class LastValueBacklog(FifoBacklog):
         self._out.discard(entry.seq)
         return super().put_back(entry)
 
+    def know(self, entry: Entry, key: str) -> None:
+        """An entry that was out for good comes back after all, to be `put_back`."""
+        if self._newest is None:
+            self._newest, self._key_by_seq, self._out = {}, {}, set()
+        newest = self._newest.get(key)
+        if newest is None or newest.seq < entry.seq:
+            self._newest[key] = entry
+        self._key_by_seq[entry.seq] = key
+
     def settle(self, entry: Entry) -> None:
         self._forget(entry)
 
@@ -56,7 +65,7 @@ class LastValueBacklog(FifoBacklog):
         if key is None or self._newest is None:
             return
         self._out.discard(entry.seq)
-        if self._newest[key] is entry:
+        if self._newest.get(key) is entry:
             del self._newest[key]
             if not self._newest:
                 self._newest = None

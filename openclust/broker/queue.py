@@ -12,8 +12,8 @@ from openclust.broker.backlog import Entry
 from openclust.broker.backlog_kinds import backlog_for
 from openclust.broker.consumer import Consumer
 from openclust.broker.dedup import DedupWindow
-from openclust.broker.journal import NOTHING
-from openclust.broker.keeping import keep_as
+from openclust.broker.journal import NOTHING, SHARED
+from openclust.broker.keeping import keep_as, value_key
 from openclust.broker.leaving import bury, expire, expiry, is_full, make_room, refuse
 from openclust.broker.message import Message
 from openclust.broker.queue_args import NO_ARGS, QueueArgs
@@ -129,7 +129,9 @@ class Queue:
         return True
 
     def adopt(self, message: Message, *, redelivered: bool) -> None:
-        """Take a message that another broker has held for this queue."""
+        """Take a message that another broker has held for this queue, or this one while it was not in charge."""
+        if self.records == SHARED and self.dedup is not None and self.dedup.repeats(message, self.vhost.broker.now_ms):
+            return
         self._push(message, 1 if redelivered else 0)
         if self.turns.waiting:
             self.dispatch()
@@ -162,10 +164,7 @@ class Queue:
     def take_in(self, entry: Entry) -> Entry | None:
         """Give it its place; what had it before is gone, and comes back."""
         message = entry.message
-        key = None
-        if self.settings.last_value_key is not None:
-            value = (message.properties.headers or {}).get(self.settings.last_value_key)
-            key = None if value is None else str(value)
+        key = None if self.settings.last_value_key is None else value_key(self, message)
         self.vhost.broker.books.hold(message)
         self.ready_bytes += len(message.body)
         replaced = self.backlog.push(entry, key)
@@ -189,7 +188,7 @@ class Queue:
         while backlog:
             head = backlog.peek()
             assert head is not None, "a backlog with a length has a head"
-            if head.expires_ms and head.expires_ms <= now_ms:
+            if head.expires_ms and head.expires_ms <= now_ms and self._is_active:
                 expire(self)
                 continue
             consumer = self.turns.next()
@@ -241,7 +240,7 @@ class Queue:
             return
         entry.deliveries += 1
         journal = self.vhost.broker.journal
-        if not journal.is_in_charge and self.owner is None:
+        if not self._is_active:
             # Another broker decides what becomes of it.
             self._put_in_place(entry)
             return
@@ -335,7 +334,7 @@ class Queue:
             self.schedule()
 
     def on_deadline(self, now_ms: int) -> None:
-        if not self.vhost.broker.journal.is_in_charge and self.owner is None:
+        if not self._is_active:
             return
         expire(self)
         expires_ms = self.settings.expires_ms
@@ -367,7 +366,7 @@ class Queue:
             for consumer in self.turns:
                 consumer.follow_timeout(settings.consumer_timeout_ms)
         keep_as(self, self.vhost.broker.journal.level(self))
-        if not self.vhost.broker.journal.is_in_charge and self.owner is None:
+        if not self._is_active:
             return
         if self.limited:
             make_room(self)
@@ -383,6 +382,11 @@ class Queue:
         self.touch()
         self.refresh_direct()
         return len(entries)
+
+    @property
+    def _is_active(self) -> bool:
+        """Whether it may expire and drop messages: a shared one only follows where another broker is root."""
+        return self.owner is not None or self.vhost.broker.journal.is_in_charge
 
     @property
     def is_alive(self) -> bool:
