@@ -117,6 +117,13 @@ class Node:
         self.broker.now_ms = now_ms
         self.membership.storing.stored(done)
 
+    def disk_is(self, failure: str, waiting_bytes: int, now_ms: int) -> None:
+        """Every heartbeat, and when writes begin to fail or go on: why they fail (empty: they do not), what waits."""
+        self.broker.now_ms = now_ms
+        disk = self.membership.storing.disk
+        disk.waits(waiting_bytes)
+        disk.look(failure)
+
     def connections(self) -> list[Connection]:
         """Those that have something to be written, each once."""
         broker = self.broker

@@ -1,26 +1,45 @@
-"""The memory accounts of a broker: what its messages cost, and when publishers must wait."""
+"""The accounts of a broker: what its messages cost, in memory and until they are written; when publishers must wait."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from openclust.broker.message import Message
+
+REASON_CHARACTERS_MAX = 200
 
 
 class Books:
     """`held_bytes` are messages in queues and unacknowledged, `outbox_bytes` what slow sockets have not yet taken.
 
-    `base_bytes` is what the process needs for itself.
+    `base_bytes` is what the process needs for itself. `unwritten_bytes` wait for the disk, which `illness` ails.
 
-    Publishers are stopped above `high_bytes` and let go below nine tenths of it, so that the alarm does not flutter.
+    Publishers are stopped above `high_bytes` and let go below nine tenths of it, so that the alarm does not flutter; by
+    what waits for the disk likewise, and they are let go when half of it is written. `lacks` is what it was about last.
     """
 
-    __slots__ = ("alarm", "base_bytes", "held_bytes", "high_bytes", "outbox_bytes")
+    __slots__ = (
+        "alarm",
+        "base_bytes",
+        "held_bytes",
+        "high_bytes",
+        "illness",
+        "lacks",
+        "outbox_bytes",
+        "unwritten_bytes",
+        "unwritten_bytes_max",
+    )
 
-    def __init__(self, high_bytes: int) -> None:
+    def __init__(self, high_bytes: int, unwritten_bytes_max: int) -> None:
         self.high_bytes = high_bytes
         self.base_bytes = 0
         self.held_bytes = 0
         self.outbox_bytes = 0
+        self.unwritten_bytes_max = unwritten_bytes_max
+        self.unwritten_bytes = 0
+        self.illness = ""
         self.alarm = False
+        self.lacks: Literal["memory", "disk"] = "memory"
 
     def hold(self, message: Message) -> None:
         if not message.holders:
@@ -42,7 +61,21 @@ class Books:
 
     def alarm_changed(self) -> bool:
         """Look at the sums again; whether `alarm` is another than before."""
-        now = self.used_bytes > (self.high_bytes * 9 // 10 if self.alarm else self.high_bytes)
+        lacked = self.lacks if self.alarm else ""
+        now = True
+        if self.used_bytes > (self.high_bytes * 9 // 10 if lacked == "memory" else self.high_bytes):
+            self.lacks = "memory"
+        elif self.unwritten_bytes > self.unwritten_bytes_max // (2 if lacked == "disk" else 1):
+            self.lacks = "disk"
+        else:
+            now = False
         changed = now is not self.alarm
         self.alarm = now
         return changed
+
+    @property
+    def reason(self) -> str:
+        """Why publishers wait, in words for them."""
+        if self.lacks == "memory":
+            return "low on memory"
+        return f"disk: {self.illness or 'slower than what is published'}"[:REASON_CHARACTERS_MAX]

@@ -58,7 +58,7 @@ class Broker:
         self.now_ms = 0
         # How far the wall clock is ahead of `now_ms`.
         self.wall_offset_ms = 0
-        self.books = Books(memory_high_bytes)
+        self.books = Books(memory_high_bytes, limits.unwritten_bytes_max)
         self.journal = journal or Journal()
         self.deadlines = Deadlines()
         self.policies = PolicyTable()
@@ -143,13 +143,18 @@ class Broker:
         self.deadlines.run(now_ms)
 
     def _tell_alarm(self) -> None:
-        alarm = self.books.alarm
-        text = "memory high watermark passed: publishers wait" if alarm else "memory is low again: publishers go on"
-        self.note("warning", text, held_bytes=self.books.held_bytes, outbox_bytes=self.books.outbox_bytes)
+        books = self.books
+        alarm = books.alarm
+        if books.lacks == "disk":
+            text = f"publishers wait: {books.reason}" if alarm else "the disk has caught up: publishers go on"
+            self.note("warning", text, unwritten_bytes=books.unwritten_bytes)
+        else:
+            text = "memory high watermark passed: publishers wait" if alarm else "memory is low again: publishers go on"
+            self.note("warning", text, held_bytes=books.held_bytes, outbox_bytes=books.outbox_bytes)
         for connection in list(self.connections):
             if alarm:
                 if connection.published:
-                    connection.tell_blocked(True)
+                    connection.tell_blocked(True, books.reason)
                 continue
             connection.tell_blocked(False)
             if connection.hold == "memory":

@@ -191,7 +191,7 @@ class Connection:
         broker = self.broker
         if broker.books.alarm:
             self.hold = "memory"
-            self.tell_blocked(True)
+            self.tell_blocked(True, broker.books.reason)
             return True
         if broker.turn_bytes > broker.limits.turn_bytes_max:
             self.hold = "turn"
@@ -214,7 +214,7 @@ class Connection:
             self.hold = ""
             self.broker.effects.append(Resume(self))
 
-    def tell_blocked(self, blocked: bool, reason: str = "low on memory") -> None:
+    def tell_blocked(self, blocked: bool, reason: str = "") -> None:
         if blocked is self.told_blocked or self.state is not State.OPEN or not self.can("connection.blocked"):
             return
         self.told_blocked = blocked

@@ -11,6 +11,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     state_bytes_max: int = 268_435_456
     log_entries_max: int = 100_000
     root_wait_ms: int = 30_000
+    disk_stall_ms: int = 2_000
     waiting_bytes_max: int = 67_108_864
     outbox_bytes_max: int = 67_108_864
     slice_max: int = 1_000

@@ -233,7 +233,7 @@ class Forwarding:
         if not self._cluster.root:
             connection.tell_blocked(True, "the cluster has no root")
         elif self._cluster.root in self._cluster.pressed:
-            connection.tell_blocked(True, f"the root {self._cluster.root} is low on memory")
+            connection.tell_blocked(True, f"the root {self._cluster.root} is short of memory or disk")
 
     def flush(self) -> None:
         """Let publishers go on, if they may."""

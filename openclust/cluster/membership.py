@@ -90,7 +90,7 @@ class Membership(Port):
         self.control_room = Control(self)
         broker.journal.mode = "alone" if self.is_alone else "shared"
         broker.journal.is_in_charge = self.is_alone
-        self.storing = Storing(self)
+        self.storing = Storing(self, bounds)
         self.founding = Founding(self)
         self.replica = Replica(self, bounds)
         self.asking = Asking(self, wait_ms=bounds.root_wait_ms)

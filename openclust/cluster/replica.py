@@ -254,7 +254,8 @@ class Replica:
 
     def _enlist_again(self) -> None:
         """What came does not fit; unless what was asked for is still on its way."""
-        if self._broker.now_ms - self._enlisted_ms > ENLIST_BEATS * self._cluster.heartbeat_ms:
+        is_due = self._broker.now_ms - self._enlisted_ms > ENLIST_BEATS * self._cluster.heartbeat_ms
+        if is_due and not self._cluster.storing.disk.is_full:
             self.enlist()
 
     def root_is_at(self, position: Position) -> None:
@@ -293,7 +294,7 @@ class Replica:
 
     def _expects(self, peer: str, epoch: int) -> bool:
         """Whether the log may be fed by this peer: the root of this epoch, or the voter that we asked."""
-        if self._installing is not None:
+        if self._installing is not None or (self._cluster.storing.disk.is_full and not self._take_over.is_under_way):
             return False
         return self._is_fed_by(peer, epoch)
 

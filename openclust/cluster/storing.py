@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from openclust.broker.journal import IN_MEMORIES, ON_DISKS, ON_OWN_DISK
 from openclust.broker.storage import Keep, Write
+from openclust.cluster.disk_health import DiskHealth
 from openclust.cluster.status import Position
 
 if TYPE_CHECKING:
     from openclust.broker.backlog import Entry as QueueEntry
     from openclust.broker.queue import Queue
+    from openclust.cluster.bounds import Bounds
     from openclust.cluster.log import Entry
     from openclust.cluster.membership import Membership
 
@@ -30,9 +32,10 @@ OWN = "own"
 class Storing:
     """Call `flush` at the end of a turn, `stored` when the disk has done something, `moved` when others have."""
 
-    def __init__(self, membership: Membership) -> None:
+    def __init__(self, membership: Membership, bounds: Bounds) -> None:
         self._cluster = membership
         self._journal = membership.broker.journal
+        self.disk = DiskHealth(membership, bounds)
         self.writes: list[Write] = []
         self.given = 0
         self.done = 0
@@ -112,6 +115,17 @@ class Storing:
         entered, left = self._journal.abandon()
         self._cluster.replica.undo.put_back(left)
         return entered
+
+    def oldest(self, place: int) -> int:
+        """The oldest batch that is not on this broker's own disk, or on those of half of the primaries; 0 for none."""
+        waiting = self._own if place == ON_OWN_DISK else self._shared
+        return waiting[0][0] if waiting else 0
+
+    def refuse(self, place: int) -> None:
+        """What waits for its batch to come there is told no; it may come there yet."""
+        if not self._journal.is_empty:
+            self._seal()
+        self._journal.refuse(place, self._sealed)
 
     def moved(self) -> None:
         """More brokers have more of the log."""

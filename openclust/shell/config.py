@@ -106,6 +106,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     client_advertise: str = ""
     state_max_mb: int = 256
     root_wait_ms: int = 30_000
+    disk_stall_ms: int = 2_000
     waiting_mb_max: int = 64
     link_outbox_mb_max: int = 64
     log_tail_max: int = 100_000

@@ -89,6 +89,7 @@ class Member:
             state_bytes_max=cluster.state_max_mb * MB,
             log_entries_max=cluster.log_tail_max,
             root_wait_ms=cluster.root_wait_ms,
+            disk_stall_ms=cluster.disk_stall_ms,
             waiting_bytes_max=cluster.waiting_mb_max * MB,
             outbox_bytes_max=cluster.link_outbox_mb_max * MB,
         )
@@ -165,6 +166,7 @@ class Member:
 
     def _on_tick(self) -> None:
         now_ms = self._server.now_ms()
+        self._server.storage.look()
         self._server.node.beat(now_ms)
         self.rates.look(now_ms)
         self._tick = self._loop.call_later(self.membership.heartbeat_ms / 1_000, self._on_tick)

@@ -56,13 +56,28 @@ class Storage:
         if storing.writes:
             writes, storing.writes = storing.writes, []
             self.store.write(writes)
+            storing.disk.waits(self.store.waiting_bytes)
+
+    def look(self) -> None:
+        """Every heartbeat: tell how the disk is."""
+        store = self.store
+        # The directory is not for the clients who are told.
+        failure = store.failing.rpartition(": cannot write: ")[2]
+        self._server.node.disk_is(failure, store.waiting_bytes, self._server.now_ms())
 
     def _stored(self, done: int) -> None:
-        self._server.node.stored(done, self._server.now_ms())
-        self._server.turn_soon()
+        server = self._server
+        server.node.stored(done, server.now_ms())
+        disk = server.member.membership.storing.disk
+        disk.waits(self.store.waiting_bytes)
+        if disk.illness:
+            self.look()
+        server.turn_soon()
 
     def _failed(self, text: str) -> None:
         """The store has logged it, and tries again."""
+        self.look()
+        self._server.turn_soon()
 
     def stop(self) -> None:
         self.take()

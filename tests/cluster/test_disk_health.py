@@ -1,0 +1,281 @@
+"""A disk that is slow, full, or fails: what a broker of one does, and who is root then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from openclust.broker.broker import Broker
+from openclust.broker.journal import Journal
+from openclust.cluster.bounds import Bounds
+from openclust.cluster.events import Ready
+from openclust.cluster.hello import Hello
+from openclust.cluster.membership import Membership
+from openclust.cluster.view import Terms, begin
+from openclust.node import Node
+from openclust.wire.methods import (
+    BasicAck,
+    BasicNack,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    ConnectionBlocked,
+    ConnectionUnblocked,
+    QueueDeclare,
+    QueueDeclareOk,
+)
+from tests.support.client import Client, new_broker, turn
+
+from .joined import HEARTBEAT_MS, Joined
+
+FULL = "No space left on device"
+STALLED = "nothing was written for 2000 ms"
+STALL_MS = 2_000
+WAIT_MS = 30_000
+UNWRITTEN_MAX = 4_000
+
+
+class Disk:
+    """What is to be written, until it is told to have been."""
+
+    def __init__(self, broker: Broker, membership: Membership) -> None:
+        self.node = Node(broker, membership)
+        self.broker = broker
+        self.storing = membership.storing
+        self.failure = ""
+        self.notes: list[str] = []
+        broker.note = self._note  # type: ignore[method-assign]
+
+    def _note(self, level: str, event: str, *_: Any, **fields: Any) -> None:
+        self.notes.append(event)
+
+    def size(self) -> int:
+        return sum(len(getattr(write, "body", b"")) for write in self.storing.writes)
+
+    def failed(self, why: str) -> None:
+        self.failure = why
+        self.look()
+
+    def write(self) -> None:
+        """All that waits gets there."""
+        self.failure = ""
+        self.storing.writes.clear()
+        self.node.stored(self.storing.given, self.broker.now_ms)
+
+    def look(self) -> None:
+        self.node.disk_is(self.failure, self.size(), self.broker.now_ms)
+
+
+class One:
+    """A broker of one with a disk."""
+
+    def __init__(self, **limits: Any) -> None:
+        self.broker = new_broker(journal=Journal(has_disk=True), unwritten_bytes_max=UNWRITTEN_MAX, **limits)
+        now_ms = self.broker.now_ms
+        hello = Hello(cluster_key="k", name="one")
+        election = begin(Terms(primaries=("one",), heartbeat_ms=HEARTBEAT_MS), "one", now_ms, now_ms)
+        self.membership = Membership(self.broker, hello, "", election, bounds=Bounds(root_wait_ms=WAIT_MS))
+        self.disk = Disk(self.broker, self.membership)
+        self.membership.tell(Ready(now_ms))
+        self.rest()
+        assert self.membership.is_root
+        self.disk.write()
+        self.client = Client(self.broker)
+        self.client.send(QueueDeclare(queue="q", durable=True))
+        self.rest()
+        self.disk.write()
+        self.rest()
+        self.client.reply(1, QueueDeclareOk)
+        self.client.call(ConfirmSelect(), ConfirmSelectOk)
+        self.disk.notes.clear()
+
+    def rest(self) -> None:
+        for _ in range(3):
+            self.membership.begin_turn()
+            turn(self.broker)
+            self.membership.end_turn()
+
+    def tick(self, ms: int, *, writes: bool = False) -> None:
+        """So much time passes, a heartbeat at a time."""
+        for _ in range(ms // HEARTBEAT_MS):
+            self.broker.tick(self.broker.now_ms + HEARTBEAT_MS)
+            if writes:
+                self.disk.write()
+            self.disk.look()
+            self.membership.tick()
+            self.rest()
+
+    def publish(self, body: bytes = b"x", *, mode: int = 2) -> None:
+        self.client.publish("q", body, delivery_mode=mode)
+        self.rest()
+        self.disk.look()
+        self.rest()
+
+    def confirms(self) -> list[tuple[type, int]]:
+        found, self.client.confirms = self.client.confirms, []
+        return [(type(each), each.delivery_tag) for each in found if isinstance(each, BasicAck | BasicNack)]
+
+
+# -- a broker of one
+
+
+def test_what_ails_the_disk_is_told_once_and_that_it_is_over() -> None:
+    one = One()
+    one.publish()
+    one.disk.failed(FULL)
+    one.tick(1_000)
+    assert one.disk.storing.disk.illness == FULL
+    one.tick(HEARTBEAT_MS, writes=True)
+    one.tick(1_000)
+    assert one.disk.storing.disk.illness == ""
+    assert one.disk.notes == [f"the disk is ill: {FULL}", "the disk is well again"]
+
+
+def test_a_disk_to_which_nothing_comes_for_too_long_is_ill() -> None:
+    one = One()
+    one.publish()
+    one.tick(STALL_MS - HEARTBEAT_MS)
+    assert one.disk.storing.disk.illness == ""
+    one.tick(HEARTBEAT_MS)
+    assert one.disk.storing.disk.illness == STALLED
+
+
+def test_a_disk_that_has_nothing_to_do_is_well() -> None:
+    one = One()
+    one.tick(3 * STALL_MS)
+    assert one.disk.notes == []
+
+
+def test_a_disk_that_is_slow_and_gets_on_is_well() -> None:
+    one = One()
+    for _ in range(5):
+        one.publish()
+        one.tick(STALL_MS - HEARTBEAT_MS)
+        one.disk.write()
+    assert one.disk.notes == []
+
+
+def test_a_process_that_stood_still_does_not_blame_the_disk() -> None:
+    one = One()
+    one.publish()
+    one.disk.look()
+    one.broker.now_ms += 60_000
+    one.disk.look()
+    assert one.disk.notes == []
+
+
+def test_publishers_wait_when_too_much_waits_for_the_disk_and_are_told_why() -> None:
+    one = One()
+    one.disk.failed(FULL)
+    one.publish(bytes(UNWRITTEN_MAX))
+    assert one.broker.books.alarm and one.client.blocked == [ConnectionBlocked(reason=f"disk: {FULL}")]
+    one.publish(b"held back")
+    assert one.client.connection.hold == "memory"
+    assert f"publishers wait: disk: {FULL}" in one.disk.notes
+
+
+def test_publishers_go_on_when_half_of_it_is_written() -> None:
+    one = One()
+    one.publish(bytes(UNWRITTEN_MAX))
+    assert one.client.blocked == [ConnectionBlocked(reason="disk: slower than what is published")]
+    disk = one.disk.storing.disk
+    disk.waits(UNWRITTEN_MAX // 2 + 1)
+    one.rest()
+    assert one.broker.books.alarm
+    disk.waits(UNWRITTEN_MAX // 2)
+    one.rest()
+    assert one.client.blocked[1:] == [ConnectionUnblocked()]
+    assert one.disk.notes[-1] == "the disk has caught up: publishers go on"
+
+
+def test_what_needs_no_disk_goes_on_while_it_is_ill() -> None:
+    one = One()
+    one.disk.failed(FULL)
+    one.publish(b"transient", mode=1)
+    assert one.confirms() == [(BasicAck, 1)]
+    got = one.client.get("q")
+    assert got is not None and got.body == b"transient"
+
+
+def test_what_waits_for_a_disk_that_does_not_recover_is_refused_in_the_end() -> None:
+    one = One()
+    one.publish()
+    one.publish()
+    one.disk.failed(FULL)
+    one.tick(WAIT_MS - HEARTBEAT_MS)
+    assert one.confirms() == []
+    one.tick(2 * HEARTBEAT_MS)
+    assert one.confirms() == [(BasicNack, 2)]
+    assert one.disk.notes[1:] == [
+        f"nothing came to this broker's disk for {WAIT_MS} ms: what waits to be confirmed is refused; {FULL}"
+    ]
+
+
+def test_what_comes_after_the_refusal_waits_for_the_disk_again() -> None:
+    one = One()
+    one.publish()
+    one.disk.failed(FULL)
+    one.tick(WAIT_MS + 2 * HEARTBEAT_MS)
+    assert one.confirms() == [(BasicNack, 1)]
+    one.publish()
+    one.tick(1_000)
+    assert one.confirms() == []
+    one.tick(HEARTBEAT_MS, writes=True)
+    one.tick(HEARTBEAT_MS, writes=True)
+    assert one.confirms() == [(BasicAck, 2)], "the disk is well again"
+
+
+def test_a_disk_that_gets_on_slowly_refuses_nothing() -> None:
+    one = One()
+    for number in range(1, 4):
+        one.publish()
+        one.tick(WAIT_MS - 1_000)
+        one.disk.write()
+        one.tick(HEARTBEAT_MS, writes=True)
+        assert one.confirms() == [(BasicAck, number)]
+
+
+# -- a cluster
+
+
+def test_a_root_whose_disk_fails_makes_room_for_another_and_does_not_come_back_while_it_fails() -> None:
+    joined = Joined("p1", "p2", "p3")
+    disk = Disk(joined.broker("p1"), joined["p1"])
+    disk.failed(FULL)
+    joined.tick(500)
+    assert joined.await_root() == "p2"
+    assert joined["p2"].election.peers["p1"].status.illness == FULL
+    joined.kill("p2")
+    joined.tick(1_000)
+    assert joined.await_root() == "p3", "p1 was passed over"
+
+
+def test_a_root_that_others_cannot_replace_stays() -> None:
+    joined = Joined("p1", "p2", "p3")
+    joined.kill("p3")
+    Disk(joined.broker("p1"), joined["p1"]).failed(FULL)
+    joined.tick(1_000)
+    assert joined.root == "p1"
+
+
+def test_a_root_stays_where_all_disks_are_ill() -> None:
+    joined = Joined("p1", "p2", "p3")
+    for name in ("p3", "p2", "p1"):
+        Disk(joined.broker(name), joined[name]).failed(FULL)
+        joined.tick(300)
+    assert joined.root == "p1"
+
+
+def test_a_backup_whose_disk_is_full_lets_the_log_go_by_until_there_is_room() -> None:
+    joined = Joined("p1", "p2", "p3", unwritten_bytes_max=UNWRITTEN_MAX)
+    backup = joined["p3"]
+    backup.storing.disk.waits(UNWRITTEN_MAX + 1)
+    before = backup.replica.position
+    client = joined.client("p1")
+    client.send(QueueDeclare(queue="q", durable=True))
+    joined.tick(1_000)
+    client.reply(1, QueueDeclareOk)
+    assert backup.replica.position == before and joined["p2"].replica.position > before
+    assert not joined.broker("p3").books.alarm, "its clients publish to the root"
+    backup.storing.disk.waits(0)
+    joined.tick(1_000)
+    assert backup.replica.position == joined["p1"].replica.position
+    assert "q" in joined.broker("p3").vhosts["/"].queues
