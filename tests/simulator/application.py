@@ -53,6 +53,7 @@ _OPENING = PROTOCOL_HEADER + b"".join(
         ConnectionOpen(virtual_host="/", insist=True),
     )
 )
+_NO_PROPERTIES = Properties()
 _HANDSHAKE = (ConnectionStart, ConnectionTune, ConnectionOpenOk, ConnectionBlocked, ConnectionUnblocked)
 
 
@@ -70,6 +71,7 @@ class Application:
         self._life = host.life
         self._said_us = 0
         self._content: BasicDeliver | BasicGetOk | BasicReturn | None = None
+        self.header = b""
         self.connection = Connection(host.running.broker, _PEER, self)
         host.applications[self] = None
         self.say(_OPENING)
@@ -97,13 +99,15 @@ class Application:
         self.asked_us = self.world.now_us
         self.stalled_us = self.host.stalled_us
 
-    def publish(self, exchange: str, routing_key: str, *, mandatory: bool = False) -> bytes:
+    def publish(
+        self, exchange: str, routing_key: str, *, mandatory: bool = False, properties: Properties = _NO_PROPERTIES
+    ) -> bytes:
         """The message's body."""
         body = self.world.ledger.publish(self.host.name)
         method = BasicPublish(exchange=exchange, routing_key=routing_key, mandatory=mandatory)
         if self.world.tell is not None:
             self.world.note(self.host.name, f"is given {body!r} for {exchange!r}, {routing_key!r}")
-        header = encode_header(Properties(), len(body))
+        header = encode_header(properties, len(body))
         self.say(method_frame(1, method) + content_frames(1, header, body, FRAME_MIN))
         return body
 
@@ -117,6 +121,7 @@ class Application:
                 self.delivered(content, payload)
             elif kind == FRAME_HEADER:
                 assert self._content is not None, "content after its method"
+                self.header = payload
             elif channel:
                 self._method(decode_method(payload))
             else:
@@ -164,6 +169,11 @@ class Application:
         self.is_open = False
         self.say(method_frame(0, ConnectionClose()))
 
+    @property
+    def is_lost(self) -> bool:
+        """Nobody is connected any more, whether that was said or not."""
+        return not self.is_open or self.host.life != self._life
+
     def gone(self) -> None:
         self.asked = None
         self.is_open = False
@@ -186,7 +196,7 @@ class Application:
             self.ask(ChannelOpen())
 
     def delivered(self, method: BasicDeliver | BasicGetOk | BasicReturn, body: bytes) -> None:
-        """A message has come."""
+        """A message has come; its properties are in `header`."""
 
     def confirmed(self, method: BasicAck | BasicNack) -> None:
         """Messages were taken, or not."""

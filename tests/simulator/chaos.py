@@ -101,11 +101,14 @@ class Chaos:
             return
         self._world.crash(name)
 
-    def _black_out(self) -> None:
-        """No current: all are gone at once, or most of them."""
+    def black_out(self, *, share: float = 1.0) -> None:
+        """No current: all are gone at once."""
         for name in self._world.names:
-            if self._chance.random() < 0.9:
+            if self._chance.random() < share:
                 self._world.crash(name)
+
+    def _black_out(self) -> None:
+        self.black_out(share=0.9)
 
     def _crashed(self, broker: Broker) -> None:
         """It is started again, in a while, and not always with the same idea of the time of day."""

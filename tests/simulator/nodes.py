@@ -9,7 +9,6 @@ from typing import Any
 
 from openclust.broker.access import Permission, User
 from openclust.broker.broker import Broker as Core
-from openclust.broker.changes import Change
 from openclust.broker.connection import Connection
 from openclust.broker.effects import CheckLogin, CloseTransport, Effect, Note, Proxy, Resume, StartHeartbeats
 from openclust.broker.journal import Journal
@@ -21,7 +20,7 @@ from openclust.cluster.events import Ready, StepDown
 from openclust.cluster.hello import Hello, digest, introduce
 from openclust.cluster.membership import Membership
 from openclust.cluster.recovery import recover
-from openclust.cluster.status import Position, Reign
+from openclust.cluster.status import Reign
 from openclust.cluster.view import Terms, begin
 from openclust.node import Node
 from openclust.wire.codec import decode_method, method_frame
@@ -46,10 +45,9 @@ from tests.simulator.host import Ear, Host, WatchingControl
 from tests.simulator.invariants import Violation
 from tests.simulator.ledger import Ledger
 from tests.simulator.network import SILENCE_US, Pair
+from tests.simulator.states import States
 from tests.simulator.world import World
 from tests.simulator.writing import Writing
-from tests.support.shared_state import digest as state_digest
-from tests.support.shared_state import shared_state
 
 CLUSTER_KEY = "simulated"
 SECRET = "secret"
@@ -103,7 +101,9 @@ class Nodes(World):
         self.bounds = bounds
         self.ledger = Ledger()
         self.on_start: Callable[[Host], None] = lambda host: None
-        self.states: dict[Position, tuple[str, list[Change]]] = {}
+        self.states = States()
+        self.has_forgotten = False
+        """Whether one that has everything in memory has crashed."""
 
     # -- lives
 
@@ -167,6 +167,8 @@ class Nodes(World):
             return
         if host.writing is not None:
             host.writing.ends()
+        elif host.is_primary:
+            self.has_forgotten = True
         host.reset()
         self.note(name, "crashes")
         self.on_crash(host)
@@ -511,23 +513,7 @@ class Nodes(World):
         position = membership.replica.position
         if position != host.checked:
             host.checked = position
-            self.check_state(host)
-
-    def check_state(self, host: Host) -> None:
-        """Brokers at the same place of the log have the same definitions."""
-        position = host.running.membership.replica.position
-        core = host.running.broker
-        queues = [queue for vhost in core.vhosts.values() for queue in vhost.queues.values()]
-        if any(queue.owner is not None and not queue.name.startswith("amq.gen-") for queue in queues):
-            # A private queue may hide a shared one of its name, until it goes.
-            return
-        changes = shared_state(core)
-        name, before = self.states.setdefault(position, (host.name, changes))
-        if changes != before and state_digest(changes) != state_digest(before):
-            less = [str(each) for each in before if each not in changes]
-            more = [str(each) for each in changes if each not in before]
-            text = f"{host.name} has other definitions at {position} than {name} had:"
-            raise Violation(f"{text} {', '.join(less) or 'nothing'} not, but {', '.join(more) or 'nothing'}")
+            self.states.look_at(host)
 
     # -- for people
 

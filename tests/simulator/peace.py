@@ -47,7 +47,7 @@ def look_at_all(world: Nodes, answer_us: int) -> None:
     for host in hosts:
         if host.running.membership.replica.position != position:
             raise Violation(f"{host.name} is not where the log of {root} is")
-        world.check_state(host)
+        world.states.look_at(host, closely=True)
         _look_at(host)
         _look_at_interests(world, host, wanted)
 
@@ -133,7 +133,7 @@ def clean_up(world: Nodes) -> None:
         core = host.running.broker
         _look_at(host)
         _check_broker(host)
-        world.check_state(host)
+        world.states.look_at(host, closely=True)
         if core.books.held_bytes or core.books.outbox_bytes:
             raise Violation(f"{host.name} still holds {core.books.held_bytes} and {core.books.outbox_bytes} bytes")
         if any(vhost.queues for vhost in core.vhosts.values()):

@@ -9,6 +9,7 @@ import msgspec
 
 from openclust.cluster.bounds import Bounds
 from tests.simulator.chaos import Chaos
+from tests.simulator.clients import Clients, drain
 from tests.simulator.disk import Disk
 from tests.simulator.invariants import Failure, Violation
 from tests.simulator.nodes import Nodes
@@ -23,6 +24,10 @@ GRACES_MS = (300, 300, 1_000, 5_000)
 DISKS = (True, True, True, False)
 ROOT_WAIT_MS = 2_000
 ANSWER_US = 3 * ROOT_WAIT_MS * 1_000
+FINISHED_US = 5_000_000
+DRAINED_US = 3_000_000
+BLACK_OUTS = 0.3
+"""How often the chaos ends with all brokers gone at once."""
 LAST_LINK_US = 700_000
 """So long after the chaos the last that was under way has come, and all links are made."""
 
@@ -65,14 +70,19 @@ def run(
     )
     try:
         workload = Workload(world, bound_us=ANSWER_US)
+        clients = Clients(world)
         chaos = Chaos(world)
         chaos.begin()
         world.run(steps=steps)
+        if shape.random() < BLACK_OUTS:
+            chaos.black_out()
         chaos.end()
         world.run(until_us=world.now_us + LAST_LINK_US)
         workload.end()
         peace_ms = settle(world)
+        clients.finish(FINISHED_US)
         look_at_all(world, ANSWER_US)
+        drain(world, clients.promises, DRAINED_US)
         probe_private(world)
         probe_shared(world)
         clean_up(world)

@@ -50,7 +50,7 @@ class ModelStore:
                     self._spool[write.part] = write.body
                 case Restart():
                     for kept in (self._rows, self._definitions, self._pages, self._dead, self._spool):
-                        kept.clear()  # type: ignore[attr-defined]
+                        kept.clear()
                     self._tell(write.epoch, write.sequence)
 
     def _check(self, checkpoint: Checkpoint) -> None:

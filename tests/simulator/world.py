@@ -73,6 +73,10 @@ class World:
                 return True
         return False
 
+    def wait(self, stop: Callable[[], bool], within_us: int) -> bool:
+        """Go on until it says so, if that is in time."""
+        return stop() or self.run(until_us=self.now_us + within_us, stop=stop)
+
     def note(self, who: str, what: object) -> None:
         self.trace.append((self.now_us, who, what))
         if self.tell is not None:

@@ -1,0 +1,177 @@
+"""What durable clients were promised: a record of each message, held against what is delivered in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from tests.simulator.invariants import Violation
+from tests.simulator.targets import DEAD, IN_ORDER, LAST_VALUE, Target
+
+NEVER_US = 2**62
+
+
+class Letter(msgspec.Struct, eq=False):
+    """A message by its id, which stays when it is published again. Times are true ones.
+
+    `epochs` are those of the root as the broker saw it where it was published and where that was confirmed: with
+    one epoch and one try it is in its queues once. `settled` are the queues from which a consumer has taken it for
+    good, as it thinks; `gone` those of which it was told so, and in which epoch.
+    """
+
+    id: str
+    target: Target
+    key: str
+    priority: int
+    session: int
+    number: int
+    first_us: int
+    confirmed_us: int = NEVER_US
+    tries: int = 0
+    epochs: tuple[int, ...] = ()
+    is_withdrawn: bool = False
+    delivered: dict[str, int] = {}
+    settled: set[str] = set()
+    gone: dict[str, int] = {}
+
+    @property
+    def is_once(self) -> bool:
+        return self.tries == 1 and len(self.epochs) == 2 and self.epochs[0] == self.epochs[1] != 0
+
+    @property
+    def is_confirmed(self) -> bool:
+        return self.confirmed_us != NEVER_US
+
+
+class Unit(msgspec.Struct, eq=False):
+    """One transaction: what it publishes, and the deliveries that it acknowledges."""
+
+    letters: list[Letter] = []
+    acks: list[tuple[str, Letter]] = []
+    is_done: bool = False
+
+
+class Promises:
+    """`may_lose` says whether there was what no cluster outlives: a crash of who has everything in memory."""
+
+    def __init__(self, may_lose: Callable[[], bool]) -> None:
+        self.letters: dict[str, Letter] = {}
+        self.unknown: list[Unit] = []
+        self._may_lose = may_lose
+        self.drained_us = NEVER_US
+        self._heard: list[list[tuple[int, Letter]]] = []
+        self._sessions = 0
+
+    @property
+    def may_lose(self) -> bool:
+        return self._may_lose()
+
+    # -- what happens
+
+    def session(self) -> int:
+        """A number for a publisher's connection."""
+        self._sessions += 1
+        return self._sessions
+
+    def new(self, target: Target, key: str, priority: int, now_us: int) -> Letter:
+        number = len(self.letters) + 1
+        letter = Letter(f"m{number}", target, key, priority, 0, number, now_us)
+        self.letters[letter.id] = letter
+        return letter
+
+    def published(self, letter: Letter, session: int, epoch: int) -> None:
+        letter.tries += 1
+        letter.session = session
+        letter.epochs = (epoch,)
+
+    def confirmed(self, letter: Letter, epoch: int, now_us: int) -> None:
+        letter.epochs = (*letter.epochs, epoch)
+        letter.confirmed_us = min(letter.confirmed_us, now_us)
+
+    def hearing(self) -> list[tuple[int, Letter]]:
+        """For what one consumer of a queue in order hears."""
+        self._heard.append([])
+        return self._heard[-1]
+
+    def delivered(self, queue: str, id: str, epoch: int, now_us: int) -> Letter:
+        letter = self.letters.get(id)
+        if letter is None:
+            raise Violation(f"message {id!r} in {queue} was never published")
+        if queue not in letter.target.queues and not (queue == DEAD and letter.target.has_dead):
+            raise Violation(f"message {id} came to {queue}, and was published for {letter.target}")
+        if letter.is_withdrawn:
+            raise Violation(f"message {id} came to {queue}, and its transaction was never committed")
+        if letter.is_once and queue in letter.gone and epoch >= letter.gone[queue]:
+            raise Violation(f"message {id} came out of {queue} again, though that it was acknowledged was committed")
+        letter.delivered[queue] = now_us
+        return letter
+
+    # -- what must have been
+
+    def look(self) -> None:
+        """All queues are empty, and nobody has anything under way."""
+        if not self.may_lose:
+            self._look_at_units()
+            for letter in self.letters.values():
+                if letter.is_confirmed:
+                    self._look_at(letter)
+        for heard in self._heard:
+            self._look_at_order(heard)
+
+    def _look_at(self, letter: Letter) -> None:
+        for queue in letter.target.queues:
+            is_there = queue in letter.settled or (letter.target.has_dead and DEAD in letter.settled)
+            if not is_there and not (queue == LAST_VALUE and self._may_be_superseded(letter)):
+                last_us = letter.delivered.get(queue)
+                seen = f"last seen at {last_us // 1000} ms" if last_us is not None else "never seen"
+                raise Violation(
+                    f"message {letter.id} for {queue}, published at {letter.first_us // 1000} ms and confirmed at "
+                    f"{letter.confirmed_us // 1000} ms, is lost: {seen}"
+                )
+
+    def _may_be_superseded(self, letter: Letter) -> bool:
+        """Whether another with its key may have come after it: of one that was published twice, any copy may."""
+        return any(
+            each.tries > 1 or (each.tries == 1 and each.confirmed_us >= letter.first_us)
+            for each in self.letters.values()
+            if LAST_VALUE in each.target.queues and each.key == letter.key and each is not letter
+        )
+
+    def _look_at_units(self) -> None:
+        """What nobody knows of is done, or is not done, as a whole."""
+        for unit in self.unknown:
+            told = [f"{each.id} for {queue}" for each in unit.letters for queue in each.target.queues]
+            came = [
+                f"{each.id} for {queue}" for each in unit.letters for queue in each.target.queues if _came(each, queue)
+            ]
+            if came and len(came) < len(told):
+                raise Violation(f"of the transaction that published {told}, only {came} has happened")
+            if not came:
+                continue
+            for queue, letter in unit.acks:
+                if letter.is_once and letter.delivered[queue] >= self.drained_us:
+                    raise Violation(
+                        f"the transaction that published {told} has happened, but {letter.id}, which it took from "
+                        f"{queue}, came again"
+                    )
+                letter.settled.add(queue)
+
+    def _look_at_order(self, heard: list[tuple[int, Letter]]) -> None:
+        last: dict[tuple[int, int], Letter] = {}
+        for epoch, letter in heard:
+            if not letter.is_once:
+                continue
+            before = last.get((epoch, letter.session))
+            if before is not None and before.number > letter.number:
+                text = f"message {letter.id} came after {before.id}, though it was published before"
+                raise Violation(f"{text}, and not as redelivered")
+            last[epoch, letter.session] = letter
+
+
+def _came(letter: Letter, queue: str) -> bool:
+    return queue in letter.delivered or (letter.target.has_dead and DEAD in letter.delivered)
+
+
+def in_order(queue: str) -> bool:
+    return queue in IN_ORDER
