@@ -87,8 +87,18 @@ def test_an_outage_belongs_to_the_fault_it_followed() -> None:
 
 
 def test_a_traceback_in_the_log_of_a_broker_is_found(tmp_path: Path) -> None:
-    (tmp_path / "p1.log").write_text("fine\nTraceback (most recent call last):\n  File x\nValueError: no\n")
+    (tmp_path / "p1.log").write_text("fine\nTraceback (most recent call last):\n  File x\nValueError: no\nfine\n")
     (tmp_path / "clients.log").write_text("Traceback (most recent call last):\n")
     (told,) = traces(tmp_path, ["p1", "p2"])
-    assert told.startswith(f"1 tracebacks in {tmp_path / 'p1.log'}")
-    assert "ValueError: no" in told
+    assert told == "1 x in the logs of p1: Traceback (most recent call last):\n  File x\nValueError: no"
+
+
+def test_tracebacks_in_one_line_are_told_once_each(tmp_path: Path) -> None:
+    line = (
+        "2026-11-18T15:42:27.556Z ERROR asyncio: Exception in callback Server.turn()\\nhandle: <Handle {}> "
+        'error="AssertionError: epoch (node.py:104 turn > log.py:52 append)"\n'
+    )
+    (tmp_path / "p1.log").write_text(line.format(1) + line.format(2))
+    (tmp_path / "s1.log").write_text(line.format(3) + "2026-11-18T15:42:27.556Z ERROR server: a message was refused\n")
+    (told,) = traces(tmp_path, ["p1", "s1"])
+    assert told == '3 x in the logs of p1, s1: AssertionError: epoch (node.py:104 turn > log.py:52 append)"'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,9 +12,13 @@ from .gaps import NOTABLE_S
 from .ledger import Count, Lost
 from .traffic import Outcome
 
-TRACEBACK = "Traceback (most recent call last)"
-TRACES_MAX = 5
-TRACE_CHARACTERS_MAX = 3_000
+_TRACEBACK = re.compile(
+    r"""^(?P<whole>Traceback\ \(most\ recent\ call\ last\):\n(?:\ .*\n)*.*)
+    | ^\S+\ ERROR\ .*?(?P<line>\w+(?:Error|Exception|Failure)\b.*\.py:\d+\ .*)$""",
+    re.MULTILINE | re.VERBOSE,
+)
+TRACES_MAX = 20
+TRACE_CHARACTERS_MAX = 2_000
 
 
 class Happened(msgspec.Struct):
@@ -122,14 +127,17 @@ class Verdict(msgspec.Struct):
 
 
 def traces(folder: Path, names: Iterable[str]) -> list[str]:
-    """Every traceback in the log of one of these brokers is a mistake of ours, whatever was done to it."""
-    found = []
-    for log in sorted(folder / f"{name}.log" for name in names):
-        if not log.exists():
-            continue
-        text = log.read_text(encoding="utf-8", errors="replace")
-        if count := text.count(TRACEBACK):
-            start = text.index(TRACEBACK)
-            begin = text.rfind("\n", 0, start) + 1
-            found.append(f"{count} tracebacks in {log}, the first:\n{text[begin : start + TRACE_CHARACTERS_MAX]}")
-    return found[:TRACES_MAX]
+    """Every traceback in the log of one of these brokers is a mistake of ours, whatever was done to it.
+
+    The log of a broker tells most of them in one line, with the places in brackets.
+    """
+    found: dict[str, list[str]] = {}
+    for name in names:
+        log = folder / f"{name}.log"
+        text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        for match in _TRACEBACK.finditer(text):
+            found.setdefault(match["line"] or match["whole"], []).append(name)
+    return [
+        f"{len(where)} x in the logs of {', '.join(sorted(set(where)))}: {text[:TRACE_CHARACTERS_MAX]}"
+        for text, where in list(found.items())[:TRACES_MAX]
+    ]
