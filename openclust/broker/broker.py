@@ -12,7 +12,7 @@ from openclust.broker.changes import Change
 from openclust.broker.channel import Channel
 from openclust.broker.cluster_port import ClusterPort, Done, Standalone
 from openclust.broker.connection import Connection
-from openclust.broker.deadletter import redirect_dead
+from openclust.broker.deadletter import redirect_letters
 from openclust.broker.deadlines import Deadlines
 from openclust.broker.effects import Effect, Note
 from openclust.broker.journal import Journal, Waiter
@@ -105,13 +105,9 @@ class Broker:
         # Queues that overflow into each other multiply a message: what is left waits for the next turn.
         left = LETTERS_PER_TURN_MAX
         while self.dead_letters and left:
-            letters = self.dead_letters[:left]
-            del self.dead_letters[:left]
-            left -= len(letters)
-            for queue, message, reason, entry in letters:
-                redirect_dead(self, queue, message, reason)
-                if entry is not None and entry.recorded:
-                    self.journal.left(queue, entry)
+            count = min(left, len(self.dead_letters))
+            redirect_letters(self, count)
+            left -= count
         self.confirming += self.journal.take_waiters()
         if self.confirming:
             waiters, self.confirming = self.confirming, []

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from openclust.broker.access import User
     from openclust.broker.backlog import Entry
     from openclust.broker.broker import Broker
-    from openclust.broker.channel import Channel
+    from openclust.broker.channel import Channel, Unacked
+    from openclust.broker.committing import Bundle
     from openclust.broker.connection import Connection
     from openclust.broker.consumer import Consumer
     from openclust.broker.exchange import Exchange
@@ -100,6 +101,14 @@ class ClusterPort(Protocol):
     def inspect(self, queue: Queue, done: Done) -> None:
         """Count a queue elsewhere; `done` is called with `Counts`."""
 
+    # -- transactions
+
+    def commit(self, bundle: Bundle, done: Done) -> None:
+        """Have a transaction happen, here and elsewhere, or not at all; `done` is called when it is sure to stay."""
+
+    def committed(self, item: Unacked) -> None:
+        """A delivery from elsewhere was settled there with its transaction: nobody need be told."""
+
     # -- private queues
 
     def wanted(self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int) -> None:
@@ -170,6 +179,12 @@ class Standalone:
 
     def inspect(self, queue: Queue, done: Done) -> None:
         done(Counts(len(queue), len(queue.turns.all)))
+
+    def commit(self, bundle: Bundle, done: Done) -> None:
+        bundle.perform_here(done)
+
+    def committed(self, item: Unacked) -> None:
+        raise AssertionError("nothing is elsewhere")
 
     def wanted(self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int) -> None:
         """Nobody else is there to be told."""

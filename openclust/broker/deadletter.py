@@ -20,6 +20,16 @@ REJECTED = "rejected"
 _COUNT_MAX = 2**63 - 1
 
 
+def redirect_letters(broker: Broker, count: int) -> None:
+    """Send so many of this turn's dead letters where they go: each leaves its queue in the batch in which it comes."""
+    letters = broker.dead_letters[:count]
+    del broker.dead_letters[:count]
+    for queue, message, reason, entry in letters:
+        redirect_dead(broker, queue, message, reason)
+        if entry is not None and entry.recorded:
+            broker.journal.left(queue, entry)
+
+
 def redirect_dead(broker: Broker, queue: Queue, message: Message, reason: str) -> None:
     """Publish a dead letter to the exchange that its queue names; without one there, it is gone."""
     settings = queue.settings

@@ -22,16 +22,16 @@ class _Gate(msgspec.Struct, gc=False):
 
 
 class Ticket:
-    """Something to be done once the open batch is where it must be, or is known to come there never.
+    """Something to be done once a batch, or the open one, is where it must be, or is known to come there never.
 
     Call `send_confirms` to begin with.
     """
 
     __slots__ = ("_batch", "_done", "_journal", "_places")
 
-    def __init__(self, journal: Journal, places: int, done: Callable[[bool], None]) -> None:
+    def __init__(self, journal: Journal, places: int, done: Callable[[bool], None], *, batch: int = 0) -> None:
         self._journal = journal
-        self._batch = journal.number
+        self._batch = batch or journal.number
         self._places = places
         self._done = done
 

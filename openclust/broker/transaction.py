@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Transaction:
-    """What a channel has asked for since the last commit or rollback."""
+    """What a channel has asked for since the last commit or rollback. Of a reject: whether it goes back."""
 
     __slots__ = ("acks", "held_bytes", "publications", "rejects")
 
@@ -19,3 +19,7 @@ class Transaction:
         self.publications: list[Publication] = []
         self.acks: list[Unacked] = []
         self.rejects: list[tuple[Unacked, bool]] = []
+
+    def items(self) -> list[Unacked]:
+        """All deliveries that it settles."""
+        return [*self.acks, *(item for item, _ in self.rejects)]

@@ -39,10 +39,14 @@ class OfQueue(msgspec.Struct, array_like=True):
 
 
 class Work(msgspec.Struct, array_like=True):
-    """`messages` are suffix, header and body: one that went to many queues is there once."""
+    """`messages` are suffix, header and body: one that went to many queues is there once.
+
+    `commits` name the transactions in it: whose, its number, and the first of that one's that is not answered yet.
+    """
 
     messages: list[tuple[bytes, bytes, bytes]]
     queues: list[OfQueue]
+    commits: list[tuple[bytes, int, int]] = []
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -61,7 +65,7 @@ def encode_work(work: Work) -> bytes:
 class Writing:
     """An open batch: lists of queues and their entries, in the order in which things happened."""
 
-    __slots__ = ("entered", "left", "reached", "returned", "seen")
+    __slots__ = ("commits", "entered", "left", "reached", "returned", "seen")
 
     def __init__(self) -> None:
         self.entered: list[tuple[Queue, Entry]] = []
@@ -69,10 +73,11 @@ class Writing:
         self.returned: list[tuple[Queue, Entry]] = []
         self.seen: list[tuple[Queue, Entry]] = []
         self.reached: dict[Queue, None] = {}
+        self.commits: list[tuple[bytes, int, int]] = []
 
     @property
     def is_empty(self) -> bool:
-        return not (self.entered or self.left or self.returned or self.seen or self.reached)
+        return not (self.entered or self.left or self.returned or self.seen or self.reached or self.commits)
 
     @property
     def size(self) -> int:
@@ -109,7 +114,7 @@ class Writing:
             if of_queue is not None:
                 of_queue.reached = queue.reached
         queues = table.queues()
-        return _encoder.encode(Work(table.messages, queues)) if queues else b""
+        return _encoder.encode(Work(table.messages, queues, self.commits)) if queues or self.commits else b""
 
 
 class _Table:

@@ -11,10 +11,12 @@ from openclust.broker.changes import Counts
 from openclust.broker.cluster_port import Done
 from openclust.broker.declaring import counted
 from openclust.broker.queue import Queue
+from openclust.cluster.commits import Commits
 from openclust.cluster.hidden import shared_queue
 from openclust.cluster.messages import (
     Answer,
     Ask,
+    Commit,
     Consume,
     Define,
     Failure,
@@ -45,6 +47,7 @@ class Asking:
     def __init__(self, membership: Membership, *, wait_ms: int) -> None:
         self._cluster = membership
         self._broker = membership.broker
+        self.commits = Commits(membership, self.ask)
         self._wait_ms = wait_ms
         self._number = 0
         self._pending: dict[int, _Pending] = {}
@@ -149,6 +152,12 @@ class Asking:
             case Consume() | Get():
                 try:
                     reply(self._cluster.proxies.ask(peer, question, number))
+                except AmqpError as error:
+                    reply(failed(number, error))
+                return
+            case Commit():
+                try:
+                    self.commits.decide(peer, question, reply, number)
                 except AmqpError as error:
                     reply(failed(number, error))
                 return

@@ -129,6 +129,7 @@ class Distant:
         consumer.waiting = False
         if isinstance(consumer.queue, Source):
             source = consumer.queue
+            source.is_alive = False
             source.consumer = None
             source.empty(consumer)
             self._sources.pop(source.number, None)

@@ -144,7 +144,25 @@ class Consume(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     arguments: bytes
 
 
-Question: TypeAlias = Define | Purge | Inspect | Get | Consume
+class Commit(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Do this transaction: all of it, or nothing, and once.
+
+    `run` and `number` name it among all; those before `oldest` will not be asked for again. `publications` are
+    exchange, routing key, header and body. `settled` is said of deliveries by the root of `epoch`, and void under any
+    other; with `is_bound` that root has settled such as well, for a client of its own.
+    """
+
+    run: bytes
+    number: int
+    oldest: int
+    epoch: int
+    vhost: bytes
+    publications: list[tuple[bytes, bytes, bytes, bytes]]
+    settled: list[Settle]
+    is_bound: bool = False
+
+
+Question: TypeAlias = Define | Purge | Inspect | Get | Consume | Commit
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -173,7 +191,8 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """By the question: how many messages were purged or deleted, what a queue has, or a fetched message.
+    """By the question: how many messages were purged or deleted, what a queue has, or a fetched message; which
+    publishes of a transaction, counted from 0, no queue wanted.
 
     It speaks of a time when the log was at `position`.
     """
@@ -183,6 +202,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     count: int = 0
     counts: Counts | None = None
     fetched: Fetched | None = None
+    unroutable: list[int] = []
     position: Position = Position()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from openclust.broker.change_codec import encode_change
 from openclust.cluster.asking import defined
@@ -11,8 +11,9 @@ from openclust.cluster.messages import Define, Inspect, Purge, said
 if TYPE_CHECKING:
     from openclust.broker.broker import Broker
     from openclust.broker.changes import Change
-    from openclust.broker.channel import Channel
+    from openclust.broker.channel import Channel, Unacked
     from openclust.broker.cluster_port import Done, Verdict
+    from openclust.broker.committing import Bundle
     from openclust.broker.connection import Connection
     from openclust.broker.consumer import Consumer
     from openclust.broker.exchange import Exchange
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from openclust.cluster.relay import Relay
     from openclust.cluster.replica import Replica
     from openclust.cluster.roster import Roster
+    from openclust.cluster.source import Nowhere
     from openclust.cluster.status import Reign
     from openclust.wire.table import Table
 
@@ -130,6 +132,12 @@ class Port:
     def inspect(self, queue: Queue, done: Done) -> None:
         question = Inspect(said(queue.vhost.name), said(queue.name))
         self.asking.ask(question, lambda answer: done(defined(answer)))
+
+    def commit(self, bundle: Bundle, done: Done) -> None:
+        self.asking.commits.commit(bundle, done)
+
+    def committed(self, item: Unacked) -> None:
+        cast("Nowhere", item.queue).committed(item.entry)
 
     def wanted(self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int) -> None:
         if not self.is_alone:

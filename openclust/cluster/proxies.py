@@ -131,6 +131,23 @@ class Proxies:
         customer = self._customers.get(peer)
         return None if customer is None else customer.proxies.get(source)
 
+    def named(self, peer: str, message: Settle) -> list[Entry] | None:
+        """The deliveries that a broker means; None where it does not hold one of them any more."""
+        held: dict[int, Entry] = {}
+        if message.source == ALL:
+            customer = self._customers.get(peer)
+            if customer is not None:
+                held = {number: entry for number, (_, entry) in customer.fetched.items()}
+        else:
+            proxy = self._find(peer, message.source)
+            held = {} if proxy is None else proxy.held
+        last = max(message.acked[1::2], default=0)
+        if last > max(self._fetches, max(held, default=0)):
+            return None
+        numbers = [*_numbers(message.acked, last), *message.returned, *message.rejected]
+        entries = [held[number] for number in numbers if number in held]
+        return entries if len(entries) == len(numbers) else None
+
     def settle(self, peer: str, message: Settle) -> None:
         if message.source == ALL:
             self._settle_fetched(peer, message)

@@ -151,7 +151,9 @@ class Replica:
     def add_work(self, batch: Sealed) -> Position:
         """As root: a batch of the journal, which was done here; where it is in the log."""
         epoch, last = self._cluster.epoch, self.log.last
-        self.undo.did(Position(epoch, last.sequence + 1), batch.left, batch.entered)
+        position = Position(epoch, last.sequence + 1)
+        self.undo.did(position, batch.left, batch.entered)
+        self._cluster.asking.commits.done_before.sealed(position)
         self._append(epoch, "work", batch.shared)
         return self.log.last
 
@@ -311,7 +313,9 @@ class Replica:
         if entry.kind == "work":
             # Without a body it is for primaries only.
             if entry.body:
-                applied = apply_work(self._broker, decode_work(entry.body), KEPT)
+                work = decode_work(entry.body)
+                applied = apply_work(self._broker, work, KEPT)
+                self._cluster.asking.commits.done_before.heard(entry.position, work.commits)
                 self.undo.did(entry.position, applied.left, applied.entered)
             return
         try:

@@ -52,6 +52,7 @@ class Nowhere:
     def forget(self, entry: Entry) -> None: ...
     def put_back(self, entry: Entry) -> None: ...
     def reject(self, entry: Entry) -> None: ...
+    def committed(self, entry: Entry) -> None: ...
     def dispatch(self) -> None: ...
     def refresh_direct(self) -> None: ...
 
@@ -175,6 +176,11 @@ class Source(Nowhere):
             acked += (number, number)
         if not self._is_dirty:
             self._touch()
+
+    def committed(self, entry: Entry) -> None:
+        """It was settled with its transaction: the root knows."""
+        if not self.no_ack:
+            self.vhost.broker.books.release(entry.message)
 
     def put_back(self, entry: Entry) -> None:
         self._refuse(entry, self._returned)

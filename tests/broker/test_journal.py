@@ -216,7 +216,7 @@ def test_a_transaction_is_one_batch(broker: Broker, alice: Client) -> None:
     shared = seal(broker)[1]
     assert of(shared, "a").left == [1, 1] and bodies(shared) == [b"two", b"three"]
     assert not alice.replies.get(1), "nobody is told before it is kept"
-    broker.journal.advance(ON_DISKS, broker.journal.number - 1)
+    broker.journal.advance(IN_MEMORIES, broker.journal.number - 1)
     turn(broker)
     alice.reply(1, TxCommitOk)
 

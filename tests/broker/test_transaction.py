@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from openclust.broker.broker import Broker
+from openclust.wire.codec import method_frame
 from openclust.wire.methods import (
     BasicQos,
     BasicQosOk,
@@ -12,6 +15,12 @@ from openclust.wire.methods import (
     BasicRecoverOk,
     ChannelClose,
     ChannelCloseOk,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+    ExchangeDelete,
+    ExchangeDeleteOk,
+    QueueBind,
+    QueueBindOk,
     QueueDelete,
     QueueDeleteOk,
     TxCommit,
@@ -159,16 +168,81 @@ def test_a_missing_exchange_is_refused_at_once(alice: Client) -> None:
     assert alice.channel_error().code == 404
 
 
-def test_a_queue_deleted_before_the_commit_gets_nothing(alice: Client) -> None:
-    alice.queue("q")
-    alice.queue("other")
+def test_messages_go_where_they_would_at_the_commit(alice: Client) -> None:
+    for name in ("gone", "anew", "stays"):
+        alice.queue(name)
     _begin(alice)
-    alice.publish("q")
-    alice.publish("other")
-    alice.call(QueueDelete(queue="q"), QueueDeleteOk)
-    alice.queue("q")
+    for name in ("gone", "anew", "stays", "late"):
+        alice.publish(name)
+    for name in ("gone", "anew"):
+        alice.call(QueueDelete(queue=name), QueueDeleteOk)
+    for name in ("anew", "late"):
+        alice.queue(name)
     _commit(alice)
-    assert (alice.count("q"), alice.count("other")) == (0, 1)
+    assert [alice.count(name) for name in ("anew", "stays", "late")] == [1, 1, 1]
+
+
+def test_copies_and_headers_are_looked_at_again_at_the_commit(alice: Client) -> None:
+    alice.call(ExchangeDeclare(exchange="by headers", type="headers"), ExchangeDeclareOk)
+    _begin(alice)
+    alice.publish("", b"x", exchange="by headers", headers={"a": 1})
+    alice.publish("nobody", b"y", headers={"CC": ["seen"], "BCC": ["blind"]})
+    for name in ("matched", "seen", "blind"):
+        alice.queue(name)
+    alice.call(QueueBind(queue="matched", exchange="by headers", arguments={"a": 1}), QueueBindOk)
+    _commit(alice)
+    got = [alice.get(name) for name in ("matched", "seen", "blind")]
+    assert [each.body for each in got if each] == [b"x", b"y", b"y"]
+    assert got[1] is not None and got[1].headers == {"CC": ["seen"]}
+
+
+def test_a_commit_whose_exchange_is_gone_does_nothing_at_all(alice: Client, bob: Client) -> None:
+    alice.call(ExchangeDeclare(exchange="news", type="fanout"), ExchangeDeclareOk)
+    alice.queue("q")
+    alice.queue("work")
+    alice.publish("work", b"job")
+    _begin(alice)
+    alice.get("work", no_ack=False)
+    alice.publish("q", b"before")
+    alice.publish("", b"x", exchange="news")
+    alice.publish("q", b"after")
+    alice.ack(1)
+    bob.call(ExchangeDelete(exchange="news"), ExchangeDeleteOk)
+    closed = alice.error(TxCommit())
+    assert (closed.code, closed.by) == (404, (90, 20))
+    assert (bob.count("q"), bob.count("work")) == (0, 1)
+    assert bob.get("work") is not None and bob.broker.books.held_bytes == 0
+
+
+@pytest.mark.parametrize("limit", [{"x_max_length": 2}, {"x_max_length_bytes": 2}])
+def test_a_commit_for_which_a_queue_has_no_room_does_nothing_at_all(alice: Client, limit: dict[str, int]) -> None:
+    alice.queue("small", x_overflow="reject-publish", **limit)
+    alice.queue("large")
+    alice.publish("small", b"1")
+    _begin(alice)
+    for body in (b"2", b"3"):
+        alice.publish("large", body)
+        alice.publish("small", body)
+    closed = alice.error(TxCommit())
+    assert closed.code == 406 and "'small'" in closed.text
+    assert (alice.count("small"), alice.count("large")) == (1, 0)
+    _begin(alice)
+    alice.publish("small", b"2")
+    _commit(alice)
+    assert alice.count("small") == 2
+
+
+def test_dead_letters_of_a_commit_are_part_of_it(alice: Client) -> None:
+    alice.queue("dead")
+    alice.queue("q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
+    alice.publish("q", b"x")
+    _begin(alice)
+    alice.get("q", no_ack=False)
+    alice.nack(1, requeue=False)
+    assert alice.count("dead") == 0
+    alice.connection.receive(method_frame(1, TxCommit()))
+    dead = alice.broker.vhosts["/"].queues["dead"]
+    assert len(dead) == 1 and not alice.broker.dead_letters, "in this turn, and before its end"
 
 
 def test_commit_and_rollback_want_a_transaction(alice: Client) -> None:

@@ -313,9 +313,10 @@ def test_a_root_that_resigns_has_its_messages_of_open_transactions_back(cluster:
     cluster.settle()
     assert cluster.await_root() == "p2"
     client.ack(2)
-    client.call(TxCommit(), TxCommitOk)
-    # They went to the new root, which has delivered them again.
+    # They went to the new root, which has delivered them again: here they are nobody's to settle.
     assert [(len(at(cluster, name)), at(cluster, name).unacked) for name in ("p1", "p2")] == [(0, 0), (0, 2)]
+    closed = client.error(TxCommit())
+    assert closed.code == 406 and "went back to their queues" in closed.text
 
 
 def test_questions_of_a_time_that_is_over_are_not_asked_again(cluster: Joined) -> None:

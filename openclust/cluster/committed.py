@@ -1,0 +1,103 @@
+"""Which transactions were done already: who was not told so asks again, this root or the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from openclust.cluster.status import Position
+
+if TYPE_CHECKING:
+    from openclust.cluster.membership import Membership
+
+RUNS_MAX = 1_000
+NUMBERS_MAX = 100_000
+
+Name: TypeAlias = tuple[bytes, int, int]
+"""Whose transaction it is (one run of one broker), its number, and the first of that run that is not answered yet."""
+
+
+class Deed(msgspec.Struct):
+    """A transaction that was done: in the log at `position`, or, where that is None, by this root in its `epoch`.
+
+    There it is in `batch` of the journal, which must come to `places`. `unroutable` are the publishes nobody wanted.
+    """
+
+    epoch: int
+    position: Position | None = None
+    batch: int = 0
+    places: int = 0
+    unroutable: list[int] = []
+
+
+class Committed:
+    """What a run has heard the answer of is forgotten with its next transaction; so are the runs that are longest idle.
+
+    Call `did` as root, `sealed` when the journal's batch is in the log, `heard` for what another root has done.
+    """
+
+    def __init__(self, membership: Membership) -> None:
+        self._cluster = membership
+        self._runs: dict[bytes, dict[int, Deed]] = {}
+        # In the journal's open batch.
+        self._open: list[Deed] = []
+
+    def find(self, run: bytes, number: int) -> Deed | None:
+        """What is known of it, and holds."""
+        deed = self._runs.get(run, {}).get(number)
+        return deed if deed is not None and self._holds(deed) else None
+
+    def _holds(self, deed: Deed) -> bool:
+        """Whether it was not cut from the log, or lost before it came there."""
+        position = deed.position
+        if position is None:
+            return deed.epoch == self._cluster.epoch and self._cluster.is_root
+        log = self._cluster.replica.log
+        return position <= log.base or log.tail(position, 0) is not None
+
+    def did(self, name: Name, deed: Deed, *, is_open: bool) -> None:
+        """This root has done it, in the open batch if any part of it is in the journal at all."""
+        self._add(name, deed)
+        if is_open:
+            self._open.append(deed)
+
+    def sealed(self, position: Position) -> None:
+        """The journal's batch is in the log now."""
+        opened, self._open = self._open, []
+        for deed in opened:
+            if deed.epoch == position.epoch:
+                deed.position = position
+
+    def heard(self, position: Position, names: Iterable[Name]) -> None:
+        """The log has these at that position."""
+        for name in names:
+            self._add(name, Deed(position.epoch, position))
+
+    def _add(self, name: Name, deed: Deed) -> None:
+        run, number, oldest = name
+        deeds = self._runs.pop(run, {})
+        self._runs[run] = deeds
+        while deeds and (next(iter(deeds)) < oldest or len(deeds) >= NUMBERS_MAX):
+            del deeds[next(iter(deeds))]
+        deeds[number] = deed
+        if len(self._runs) > RUNS_MAX:
+            del self._runs[next(iter(self._runs))]
+
+    # -- snapshots
+
+    def names(self) -> list[Name]:
+        """All that may be asked for again, as a snapshot tells it."""
+        return [
+            (run, number, min(deeds))
+            for run, deeds in self._runs.items()
+            for number, deed in deeds.items()
+            if self._holds(deed) and deed.position is not None
+        ]
+
+    def begin_anew(self, position: Position, names: Iterable[Name]) -> None:
+        """What is here of the log was replaced by another's."""
+        self._runs.clear()
+        self._open.clear()
+        self.heard(position, names)
