@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from openclust.broker.changes import Change, DeleteExchange, DeleteQueue, perform
 from openclust.broker.journal import KEPT
 from openclust.broker.storage import Contents
 from openclust.broker.work import apply_work, decode_work
@@ -12,6 +14,7 @@ from openclust.cluster.status import Position
 from openclust.cluster.storing import OWN
 
 if TYPE_CHECKING:
+    from openclust.broker.broker import Broker
     from openclust.cluster.membership import Membership
 
 
@@ -42,3 +45,19 @@ def recover(membership: Membership, contents: Contents) -> None:
     membership.storing.on_disk = replica.log.last
     journal.is_in_charge = is_in_charge
     replica.tell_position()
+    if membership.is_alone:
+        # In the log when there is a reign again; whoever declares it until then declares something new.
+        membership.storing.passing = list(passing(broker))
+        for change in membership.storing.passing:
+            perform(broker, change)
+
+
+def passing(broker: Broker) -> Iterator[Change]:
+    """What undoes all that is not durable: with the only broker that had it, it is gone."""
+    for vhost in broker.vhosts.values():
+        for queue in vhost.queues.values():
+            if not queue.durable:
+                yield DeleteQueue(vhost=vhost.name, name=queue.name)
+        for exchange in vhost.exchanges.values():
+            if not exchange.durable:
+                yield DeleteExchange(vhost=vhost.name, name=exchange.name)

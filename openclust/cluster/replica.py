@@ -102,6 +102,8 @@ class Replica:
         self.definitions.size.know()
         self._append(epoch, "opening", self._cluster.founding.begin_reign())
         self._cluster.founding.opened(self.log.last)
+        for change in self._cluster.storing.take_passing():
+            self._append(epoch, "change", encode_change(change))
 
     def end_reign(self) -> None:
         """Be root no more: who still waits asks the next one."""

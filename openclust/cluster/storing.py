@@ -16,6 +16,7 @@ from openclust.cluster.status import Position
 
 if TYPE_CHECKING:
     from openclust.broker.backlog import Entry as QueueEntry
+    from openclust.broker.changes import Change
     from openclust.broker.queue import Queue
     from openclust.cluster.bounds import Bounds
     from openclust.cluster.log import Entry
@@ -36,6 +37,8 @@ class Storing:
         self._cluster = membership
         self._journal = membership.broker.journal
         self.disk = DiskHealth(membership, bounds)
+        # What is undone here, and not in the log yet.
+        self.passing: list[Change] = []
         self.writes: list[Write] = []
         self.given = 0
         self.done = 0
@@ -108,6 +111,11 @@ class Storing:
         if sealed.shared:
             self._shared.append((sealed.number, self._cluster.replica.add_work(sealed)))
         self._look()
+
+    def take_passing(self) -> list[Change]:
+        """What did not outlive this broker of one, for the log: once, when its reign begins."""
+        passing, self.passing = self.passing, []
+        return passing
 
     def abandon(self) -> list[tuple[Queue, QueueEntry]]:
         """As root no more: what entered by the open batch is in no log. What left by it is put back by `Undo`."""

@@ -2,116 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from openclust.broker.broker import Broker
-from openclust.broker.journal import Journal
-from openclust.cluster.bounds import Bounds
-from openclust.cluster.events import Ready
-from openclust.cluster.hello import Hello
-from openclust.cluster.membership import Membership
-from openclust.cluster.view import Terms, begin
-from openclust.node import Node
 from openclust.wire.methods import (
     BasicAck,
     BasicNack,
-    ConfirmSelect,
-    ConfirmSelectOk,
     ConnectionBlocked,
     ConnectionUnblocked,
     QueueDeclare,
     QueueDeclareOk,
 )
-from tests.support.client import Client, new_broker, turn
 
 from .joined import HEARTBEAT_MS, Joined
+from .one_broker import UNWRITTEN_MAX, WAIT_MS, Disk, One
 
 FULL = "No space left on device"
 STALLED = "nothing was written for 2000 ms"
 STALL_MS = 2_000
-WAIT_MS = 30_000
-UNWRITTEN_MAX = 4_000
-
-
-class Disk:
-    """What is to be written, until it is told to have been."""
-
-    def __init__(self, broker: Broker, membership: Membership) -> None:
-        self.node = Node(broker, membership)
-        self.broker = broker
-        self.storing = membership.storing
-        self.failure = ""
-        self.notes: list[str] = []
-        broker.note = self._note  # type: ignore[method-assign]
-
-    def _note(self, level: str, event: str, *_: Any, **fields: Any) -> None:
-        self.notes.append(event)
-
-    def size(self) -> int:
-        return sum(len(getattr(write, "body", b"")) for write in self.storing.writes)
-
-    def failed(self, why: str) -> None:
-        self.failure = why
-        self.look()
-
-    def write(self) -> None:
-        """All that waits gets there."""
-        self.failure = ""
-        self.storing.writes.clear()
-        self.node.stored(self.storing.given, self.broker.now_ms)
-
-    def look(self) -> None:
-        self.node.disk_is(self.failure, self.size(), self.broker.now_ms)
-
-
-class One:
-    """A broker of one with a disk."""
-
-    def __init__(self, **limits: Any) -> None:
-        self.broker = new_broker(journal=Journal(has_disk=True), unwritten_bytes_max=UNWRITTEN_MAX, **limits)
-        now_ms = self.broker.now_ms
-        hello = Hello(cluster_key="k", name="one")
-        election = begin(Terms(primaries=("one",), heartbeat_ms=HEARTBEAT_MS), "one", now_ms, now_ms)
-        self.membership = Membership(self.broker, hello, "", election, bounds=Bounds(root_wait_ms=WAIT_MS))
-        self.disk = Disk(self.broker, self.membership)
-        self.membership.tell(Ready(now_ms))
-        self.rest()
-        assert self.membership.is_root
-        self.disk.write()
-        self.client = Client(self.broker)
-        self.client.send(QueueDeclare(queue="q", durable=True))
-        self.rest()
-        self.disk.write()
-        self.rest()
-        self.client.reply(1, QueueDeclareOk)
-        self.client.call(ConfirmSelect(), ConfirmSelectOk)
-        self.disk.notes.clear()
-
-    def rest(self) -> None:
-        for _ in range(3):
-            self.membership.begin_turn()
-            turn(self.broker)
-            self.membership.end_turn()
-
-    def tick(self, ms: int, *, writes: bool = False) -> None:
-        """So much time passes, a heartbeat at a time."""
-        for _ in range(ms // HEARTBEAT_MS):
-            self.broker.tick(self.broker.now_ms + HEARTBEAT_MS)
-            if writes:
-                self.disk.write()
-            self.disk.look()
-            self.membership.tick()
-            self.rest()
-
-    def publish(self, body: bytes = b"x", *, mode: int = 2) -> None:
-        self.client.publish("q", body, delivery_mode=mode)
-        self.rest()
-        self.disk.look()
-        self.rest()
-
-    def confirms(self) -> list[tuple[type, int]]:
-        found, self.client.confirms = self.client.confirms, []
-        return [(type(each), each.delivery_tag) for each in found if isinstance(each, BasicAck | BasicNack)]
 
 
 # -- a broker of one
