@@ -38,6 +38,7 @@ FLAGS = {
     "users_file": ("--users-file", "auth.users_file"),
     "definitions_file": ("--definitions", "definitions.file"),
     "join": ("--join", "cluster.join"),
+    "data_dir": ("--data-dir", "cluster.data_dir"),
     "log_level": ("--log-level", "log.level"),
     "log_format": ("--log-format", "log.format"),
 }
@@ -60,6 +61,7 @@ FLAGS = {
 @click.option("--no-http", is_flag=True, help="No HTTP API.")
 @click.option("--users-file", metavar="FILE", help="Users and permissions (openclust users) [only guest].")
 @click.option("--definitions", "definitions_file", metavar="FILE", help="RabbitMQ definitions to import at start.")
+@click.option("--data-dir", metavar="DIR", help="Keep durable queues and all else that lasts there [in memory only].")
 @click.option("--join", metavar="HOST:PORT,...", help="Be a secondary of the primaries whose peers meet there.")
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error [info].")
 @click.option("--log-format", metavar="FORMAT", help="text or json [text].")
@@ -157,6 +159,7 @@ def summary(config: Config, path: str | None) -> list[str]:
         f"  HTTP API     {f'http://{_address(http.host, http.port)}' if http.enabled else 'off'}",
         f"  users        {auth.users_file or 'guest only'} ({', '.join(auth.mechanisms)})",
         f"  definitions  {config.definitions.file or 'none'}",
+        f"  data         {config.cluster.data_dir or 'in memory only'}",
     ]
 
 

@@ -69,7 +69,9 @@ COLORS = tuple(f"{light}{name}" for light in ("", "bright_") for name in ("cyan"
     metavar="PORT",
     help="Clients at PORT and up, peers at PORT+10, HTTP at PORT+10000 [free ports].",
 )
-@click.option("--dir", "folder", metavar="DIR", help="Configuration and data, kept [a temporary one, removed].")
+@click.option(
+    "--dir", "--data-dir", "folder", metavar="DIR", help="Configuration and data, kept [a temporary one, removed]."
+)
 @click.option("--log-level", metavar="LEVEL", default="info", show_default=True, help="That of every broker.")
 def up(
     primaries: int, secondaries: int, cluster_key: str, base_port: int | None, folder: str | None, log_level: str

@@ -109,8 +109,7 @@ class Member:
         """Dial the others, and begin to elect. The listeners are there."""
         membership = self.membership
         self._introduce_ourselves()
-        if not membership.is_alone:
-            self._warn()
+        self._warn()
         if self._cluster.join:
             self._joining = [self._new_link(address, self._unheard_outbox()) for address in self._cluster.join]
         else:
@@ -134,10 +133,14 @@ class Member:
             membership.hello = msgspec.structs.replace(membership.hello, peer=peer)
 
     def _warn(self) -> None:
-        if not self._cluster.secret and self._tls is None:
+        membership = self.membership
+        if not membership.is_alone and not self._cluster.secret and self._tls is None:
             log.warning("no cluster secret: peers are admitted from the loopback only")
-        if self._cluster.data_dir is None and self.membership.is_primary:
-            log.warning("no cluster.data_dir: votes are not on disk, a restarted broker could vote twice in an epoch")
+        if self._cluster.data_dir is not None or not membership.is_primary:
+            return
+        log.warning("no data directory: durable queues and messages are lost at the end; give --data-dir DIR")
+        if not membership.is_alone:
+            log.warning("no data directory: a restarted broker could vote twice in an epoch")
 
     async def stop(self) -> None:
         self._rebalancing.stop()

@@ -82,6 +82,7 @@ def test_every_flag_sets_its_key(served: list[Config], tmp_path: Path) -> None:
         "log.format": "json",
         "tls.ca": str(tmp_path / "a"),
         "cluster.join": "127.0.0.1:5682,127.0.0.1:5683",
+        "cluster.data_dir": str(tmp_path / "data"),
     }
     needing_certificates = {"tls.port", "tls.cert", "tls.key"}
     assert set(flags) | needing_certificates == {key for _, key in FLAGS.values()}
