@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -48,14 +48,22 @@ class Feeding:
         self._feeds: dict[str, _Feed] = {}
         self._making: Making | None = None
 
-    def begin(self, name: str, epoch: int, after: Position, *, is_once: bool = False) -> bool:
-        """Send it what comes after that, for ever or as far as the log goes now; whether it needs a snapshot."""
-        feed = self._feeds[name] = _Feed(epoch, after, is_once)
+    def begin(
+        self, name: str, epoch: int, after: Position, ends: Sequence[Position] = (), *, is_once: bool = False
+    ) -> Position | None:
+        """Send it what comes after that, or after what this log has of it; for ever, or as far as the log goes now.
+
+        From where that is; None where it needs a snapshot.
+        """
+        common = after
+        if after != Position() and self._log.tail(after, 0) is None:
+            common = self._log.common(ends)
+        feed = self._feeds[name] = _Feed(epoch, common, is_once)
         # One whose log is empty may have any definitions.
-        if after != Position() and self._log.tail(after, 0) is not None:
-            return False
+        if common != Position() and self._log.tail(common, 0) is not None:
+            return common
         self._offer(feed)
-        return True
+        return None
 
     def _offer(self, feed: _Feed) -> None:
         making = self._making
@@ -107,7 +115,9 @@ class Feeding:
             if name not in self._cluster.primaries:
                 # Messages are not for it; the count goes on.
                 entries = [Entry(each.position, "work", b"") if each.kind == "work" else each for each in entries]
-            self._cluster.send(name, Append(epoch=feed.epoch, after=feed.sent, entries=entries))
+            committed = self._cluster.replica.committed()
+            append = Append(epoch=feed.epoch, after=feed.sent, entries=entries, committed=committed)
+            self._cluster.send(name, append)
             feed.sent = entries[-1].position
         if feed.is_once and feed.sent == self._log.last:
             del self._feeds[name]

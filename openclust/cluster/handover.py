@@ -1,6 +1,8 @@
-"""What the shared queues of a former root still hold goes to the next root, message by message, each until it has it.
+"""What shared queues hold here and no log has goes to the next root, message by message, each until it has it.
 
-Without this, a root that steps down, or comes back from behind a cut, would keep messages that nobody can get.
+That is all of a queue whose contents are not replicated; and of one whose contents are, what a former root had taken in
+and could not tell any more (`keep`). Without this, a root that steps down, or comes back from behind a cut, would keep
+messages that nobody can get.
 """
 
 from __future__ import annotations
@@ -8,6 +10,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from openclust.broker.journal import SHARED
 from openclust.broker.message import Message, delivery_suffix
 from openclust.broker.publishing import decode_publish
 from openclust.cluster.messages import Lane, heard, said
@@ -24,36 +29,95 @@ UNDERWAY_BYTES_MAX = 1_048_576
 _FLAGS = int(Reach.SHARED | Reach.CONFIRM)
 
 
+class _Letter(msgspec.Struct):
+    """One that is underway; a stray has no place in its queue any more."""
+
+    entry: Entry
+    is_stray: bool
+
+
 class Handover:
-    """Call `begin` when there is a link to a root, `stop` when there is none, or this broker is root itself."""
+    """Call `begin` when there is a link to a root, `stop` when there is none, `take_in` when this broker is root."""
 
     def __init__(self, membership: Membership) -> None:
         self._cluster = membership
         self._queues: deque[Queue] = deque()
-        self._underway: dict[int, Entry] = {}
+        self._strays: dict[Queue, deque[Entry]] = {}
+        self._underway: dict[int, _Letter] = {}
         self._underway_bytes = 0
         self._count = 0
         self._run = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many messages of replicated queues are here, and in no log."""
+        underway = sum(letter.is_stray for letter in self._underway.values())
+        return underway + sum(len(strays) for strays in self._strays.values())
+
+    # -- what is in no log
+
+    def keep(self, strays: list[tuple[Queue, Entry]]) -> None:
+        """These were taken out of their queues: no log has them, and their places are others'."""
+        books = self._cluster.broker.books
+        changed = set()
+        for queue, entry in strays:
+            if queue.is_alive:
+                books.hold(entry.message)
+                self._strays.setdefault(queue, deque()).append(entry)
+                changed.add(queue)
+        for queue in changed:
+            self._strays[queue] = deque(sorted(self._strays[queue], key=lambda entry: entry.seq))
+
+    def take_in(self) -> None:
+        """This broker is root, and in charge: its queues have them as if they came now."""
+        self.stop()
+        strays, self._strays = self._strays, {}
+        for queue, entries in strays.items():
+            for entry in entries:
+                if queue.is_alive:
+                    queue.adopt(entry.message, redelivered=_is_again(queue, entry))
+                self._drop(queue, entry)
+
+    def _drop(self, queue: Queue, entry: Entry) -> None:
+        """A stray is where it belongs, or its queue is gone."""
+        self._cluster.broker.books.release(entry.message)
+        if entry.recorded < 0:
+            self._cluster.broker.journal.left(queue, entry)
+
+    # -- on its way
 
     def begin(self) -> None:
         """Begin with what is here; what was underway to another root is here again."""
         self.stop()
         for _, vhost in sorted(self._cluster.broker.vhosts.items()):
-            self._queues += [queue for queue in vhost.queues.values() if queue.owner is None and queue.backlog]
+            self._queues += [queue for queue in vhost.queues.values() if self._has_some(queue)]
+        for queue in [each for each in self._strays if not each.is_alive]:
+            for entry in self._strays.pop(queue):
+                self._drop(queue, entry)
         if self._queues:
-            waiting = sum(len(queue) for queue in self._queues)
+            waiting = self.waiting + sum(len(queue) for queue in self._queues if queue.records != SHARED)
             self._cluster.broker.note("info", f"{waiting} messages go to the root {self._cluster.root}")
             self._open_lane()
+
+    def _has_some(self, queue: Queue) -> bool:
+        return queue.owner is None and (queue in self._strays or (queue.records != SHARED and bool(queue.backlog)))
 
     def stop(self) -> None:
         """What is not known to be there stays here, in its old place."""
         if self._underway:
             queue = self._queues[0]
-            for entry in self._underway.values():
-                queue.put_back(entry)
+            for letter in reversed(self._underway.values()):
+                if letter.is_stray:
+                    self._strays.setdefault(queue, deque()).appendleft(letter.entry)
+                else:
+                    queue.put_back(letter.entry)
             self._underway.clear()
         self._underway_bytes = 0
         self._queues.clear()
+        journal = self._cluster.broker.journal
+        if journal.strays:
+            strays, journal.strays = journal.strays, []
+            self.keep(strays)
 
     def _open_lane(self) -> None:
         """One queue after another, each with a lane that says which it is."""
@@ -71,13 +135,14 @@ class Handover:
         while outbox is not None and self._queues:
             queue = self._queues[0]
             while self._underway_bytes < UNDERWAY_BYTES_MAX and not outbox.is_full:
-                entry = queue.get() if queue.is_alive else None
-                if entry is None:
+                letter = self._next(queue)
+                if letter is None:
                     break
+                entry = letter.entry
                 self._count += 1
-                self._underway[self._count] = entry
+                self._underway[self._count] = letter
                 self._underway_bytes += entry.message.cost
-                again = entry.deliveries > 0
+                again = _is_again(queue, entry)
                 outbox.relay(frames(HANDOVER_LANE, outbox.frame_max, entry.message, redelivered=again))
             if self._underway:
                 return
@@ -86,6 +151,25 @@ class Handover:
                 self._open_lane()
                 return
 
+    def _next(self, queue: Queue) -> _Letter | None:
+        if not queue.is_alive:
+            return None
+        strays = self._strays.get(queue)
+        if strays is not None:
+            entry = strays.popleft()
+            if not strays:
+                del self._strays[queue]
+            return _Letter(entry, is_stray=True)
+        if queue.records == SHARED:
+            return None
+        popped = queue.backlog.pop()
+        if popped is None:
+            return None
+        # As if it was delivered; but nothing expires here.
+        queue.ready_bytes -= len(popped.message.body)
+        queue.unacked += 1
+        return _Letter(popped, is_stray=False)
+
     def settled(self, message: Settled) -> None:
         """The root has them; or has no such queue any more, and then they are gone with it."""
         if message.run != self._run or not self._queues:
@@ -93,11 +177,19 @@ class Handover:
         queue = self._queues[0]
         for first, last, _ in message.verdicts:
             for number in range(first, last + 1):
-                entry = self._underway.pop(number, None)
-                if entry is not None:
-                    self._underway_bytes -= entry.message.cost
-                    queue.forget(entry)
+                letter = self._underway.pop(number, None)
+                if letter is not None:
+                    self._underway_bytes -= letter.entry.message.cost
+                    if letter.is_stray:
+                        self._drop(queue, letter.entry)
+                    else:
+                        queue.forget(letter.entry)
         self._go_on()
+
+
+def _is_again(queue: Queue, entry: Entry) -> bool:
+    """Whether it may have been delivered before: here, or in another life of this broker."""
+    return entry.deliveries > 0 or (bool(entry.recorded) and entry.seq <= queue.reached)
 
 
 class HandoverLane(RelayLane):
@@ -109,9 +201,14 @@ class HandoverLane(RelayLane):
         self.count += 1
         vhost = self.broker.vhosts.get(heard(self.lane.vhost))
         queue = vhost.queues.get(heard(self.lane.queue)) if vhost is not None else None
+        journal = self.broker.journal
+        journal.places = 0
         if queue is not None and queue.owner is None and self._cluster.is_root:
             method = decode_publish(arguments)
             exchange, key = method.exchange, method.routing_key
             message = Message(exchange, key, header, body, delivery_suffix(exchange, key))
             queue.adopt(message, redelivered=method.mandatory)
         self._settle(True)
+        if journal.places:
+            # Who has held it drops it then.
+            self._gates.add(self.count, journal.number, journal.places)

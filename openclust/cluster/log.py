@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from openclust.cluster.status import Position
 
 ENTRIES_MAX = 100_000
 BYTES_MAX = 67_108_864
+ENDS_MAX = 32
+"""Of so many epochs it is known where they ended."""
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -25,7 +29,7 @@ class Log:
     can be given what it lacks (`tail`); whoever is not needs a snapshot, and goes on from there (`restart`).
     """
 
-    __slots__ = ("_bytes", "_bytes_max", "_entries", "_entries_max", "_first", "base", "last")
+    __slots__ = ("_bytes", "_bytes_max", "_ended", "_entries", "_entries_max", "_first", "base", "last")
 
     def __init__(self, *, entries_max: int = ENTRIES_MAX, bytes_max: int = BYTES_MAX) -> None:
         self.base = Position()
@@ -36,6 +40,8 @@ class Log:
         self._entries: list[Entry | None] = []
         self._first = 0
         self._bytes = 0
+        # Where epochs ended, the newest last; also of those whose entries are not kept any more.
+        self._ended: list[Position] = []
 
     def __len__(self) -> int:
         return len(self._entries) - self._first
@@ -50,6 +56,9 @@ class Log:
         position = entry.position
         assert position.sequence == self.last.sequence + 1, f"{position} does not follow {self.last}"
         assert position.epoch >= self.last.epoch, f"{position} is of an epoch before {self.last}"
+        if position.epoch != self.last.epoch and self.last != Position():
+            self._ended.append(self.last)
+            del self._ended[:-ENDS_MAX]
         self._entries.append(entry)
         self._bytes += len(entry.body)
         self.last = position
@@ -79,11 +88,30 @@ class Log:
         self._bytes -= sum(len(entry.body) for entry in self._entries[size:] if entry is not None)
         del self._entries[size:]
         self.last = after
+        while self._ended and self._ended[-1] >= after:
+            self._ended.pop()
         return True
+
+    def ends(self) -> list[Position]:
+        """The last places of the newest epochs, the newest first."""
+        return [self.last, *reversed(self._ended)]
+
+    def common(self, ends: Sequence[Position]) -> Position:
+        """The newest place that this log and one with these `ends` share, as far as is known.
+
+        One epoch's entries are one root's: up to where both logs have some of them, they are the same.
+        """
+        here = {position.epoch: position for position in self._ended}
+        here[self.last.epoch] = self.last
+        for position in ends:
+            if position.epoch in here:
+                return min(position, here[position.epoch])
+        return Position()
 
     def restart(self, at: Position) -> None:
         """Forget all: a snapshot taken at `at` has taken its place, and the next entry follows that."""
         self.base = self.last = at
+        self._ended.clear()
         self._entries.clear()
         self._first = 0
         self._bytes = 0

@@ -345,23 +345,23 @@ class Membership(Port):
     def _begin_reign(self, epoch: int) -> None:
         self.reign = Reign(epoch, self.name)
         self.is_root = True
-        self.broker.take_charge()
-        self.handover.stop()
         self.replica.begin_reign(epoch)
-        linked = [name for name, outbox in self.outboxes.items() if outbox.is_up]
-        self.interests.serve_secondaries(name for name in linked if self.is_secondary(name))
+        self.broker.take_charge()
+        self.handover.take_in()
+        up = (name for name, outbox in self.outboxes.items() if outbox.is_up)
+        self.interests.serve_secondaries([name for name in up if self.is_secondary(name)])
         self.distant.root_changed()
         self.asking.root_changed()
         self.forwarding.root_changed()
 
     def _end_reign(self) -> None:
-        self.reign = None
-        self.is_root = False
+        self.reign, self.is_root = None, False
+        lost = self.storing.abandon()
         self.broker.topology_changed()
         self.proxies.end()
         self.distant.resigned()
         self.interests.serve_secondaries(())
-        self.replica.end_reign()
+        self.replica.end_reign(*lost)
 
     def _follow(self, reign: Reign) -> None:
         self.broker.note("info", f"{reign.root} is root of epoch {reign.epoch}")

@@ -51,18 +51,23 @@ class RosterTold(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Enlist(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A follower to its root: my log ends here, and so far it is on disk; feed me from there."""
+    """A follower to its root: my log ends here, and so far it is on disk; feed me from there.
+
+    `ends` are the last places of its newest epochs: from the newest one that both logs have, if that is not its end.
+    """
 
     position: Position
     on_disk: Position = Position()
+    ends: list[Position] = []
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The root's entries that follow `after`."""
+    """The root's entries that follow `after`. What is `committed` is never undone."""
 
     epoch: int
     after: Position
     entries: list[Entry]
+    committed: Position = Position()
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -94,10 +99,11 @@ class Founded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Fetch(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A root to be, to the voter that holds most: give me what comes after this."""
+    """A root to be, to the voter that holds most: give me what comes after this. `ends` as a follower tells them."""
 
     epoch: int
     after: Position
+    ends: list[Position] = []
 
 
 # -- questions to the root

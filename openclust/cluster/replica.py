@@ -15,6 +15,8 @@ from openclust.broker.change_codec import encode_change
 from openclust.broker.changes import Change, DeclareExchange, DeclareQueue, holds, unconditional
 from openclust.broker.cluster_port import Done
 from openclust.broker.journal import KEPT
+from openclust.broker.keeping import put_in_place, take_back
+from openclust.broker.storage import Cut
 from openclust.broker.work import apply_work, decode_work
 from openclust.cluster.definitions import Definitions
 from openclust.cluster.events import Appended
@@ -30,7 +32,9 @@ from openclust.cluster.view import Role
 from openclust.wire.errors import PRECONDITION_FAILED, RESOURCE_ERROR, AmqpError, ChannelError
 
 if TYPE_CHECKING:
+    from openclust.broker.backlog import Entry as QueueEntry
     from openclust.broker.journal import Sealed
+    from openclust.broker.queue import Queue
     from openclust.cluster.bounds import Bounds
     from openclust.cluster.membership import Membership
 
@@ -105,8 +109,19 @@ class Replica:
         for change in self._cluster.storing.take_passing():
             self._append(epoch, "change", encode_change(change))
 
-    def end_reign(self) -> None:
-        """Be root no more: who still waits asks the next one."""
+    def end_reign(self, entered: list[tuple[Queue, QueueEntry]], left: list[tuple[Queue, QueueEntry]]) -> None:
+        """Be root no more: who still waits asks the next one. All deliveries are back in their queues.
+
+        What entered and left them lately is in no log: it is undone, and what entered goes to the next root.
+        """
+        letters = self._broker.dead_letters
+        for queue, _, _, entry in letters:
+            if entry is not None and queue.owner is None:
+                put_in_place(queue, entry)
+        letters[:] = [each for each in letters if each[3] is None or each[0].owner is not None]
+        taken = [(queue, entry) for queue, entry in entered if take_back(queue, entry.seq) is entry]
+        self.undo.put_back(left)
+        self._cluster.handover.keep(taken)
         self._followers.end_all()
         self._feeding.end_all()
         self._take_over.forget()
@@ -154,7 +169,7 @@ class Replica:
         """As root: a batch of the journal, which was done here; where it is in the log."""
         epoch, last = self._cluster.epoch, self.log.last
         position = Position(epoch, last.sequence + 1)
-        self.undo.did(position, batch.left, batch.entered)
+        self.undo.did(position, batch.left, batch.entered, is_own=True)
         self._cluster.asking.commits.done_before.sealed(position)
         self._append(epoch, "work", batch.shared)
         return self.log.last
@@ -168,7 +183,7 @@ class Replica:
         self.log.append(entry)
         self._cluster.storing.keep(entry)
         self._feeding.made(entry)
-        if entry.kind != "work":
+        if entry.kind == "change":
             self.undo.cannot(entry.position)
 
     def tell_position(self) -> None:
@@ -198,11 +213,12 @@ class Replica:
         """A follower comes, or says that it has missed something."""
         if not self._cluster.is_root:
             return
-        if self._feeding.begin(peer, self._cluster.epoch, message.position):
+        common = self._feeding.begin(peer, self._cluster.epoch, message.position, message.ends)
+        if common is None:
             self._followers.add(peer, Position(), Position(), is_late=True)
         else:
             # It holds all up to there: what it said of that may have been lost with its link.
-            self._followers.add(peer, message.position, message.on_disk, is_late=False)
+            self._followers.add(peer, common, min(common, message.on_disk), is_late=False)
             self._settle()
         self._cluster.founding.tell(peer)
 
@@ -241,7 +257,7 @@ class Replica:
         if self._installing is not None:
             self._asked[peer] = message
         else:
-            self._feeding.begin(peer, message.epoch, message.after, is_once=True)
+            self._feeding.begin(peer, message.epoch, message.after, message.ends, is_once=True)
 
     # -- the follower
 
@@ -254,7 +270,16 @@ class Replica:
         self._arriving.forget()
         self._enlisted_ms = self._broker.now_ms
         on_disk = min(self._cluster.storing.on_disk, self.log.last)
-        self._cluster.send(self._cluster.root, Enlist(position=self.log.last, on_disk=on_disk))
+        enlist = Enlist(position=self.log.last, on_disk=on_disk, ends=self.log.ends())
+        self._cluster.send(self._cluster.root, enlist)
+
+    def _ask_for_all(self) -> None:
+        """Ask for a snapshot: the log here cannot be made to go on."""
+        if self._take_over.is_under_way:
+            self._take_over.ask_for_all()
+        else:
+            self._enlisted_ms = self._broker.now_ms
+            self._cluster.send(self._cluster.root, Enlist(position=Position(), ends=self.log.ends()))
 
     def _enlist_again(self) -> None:
         """What came does not fit; unless what was asked for is still on its way."""
@@ -272,17 +297,16 @@ class Replica:
     def append(self, peer: str, message: Append) -> None:
         if not self._expects(peer, message.epoch):
             return
-        entries = message.entries
-        if message.after != self.log.last:
-            entries = [each for each in entries if each.position > self.log.last] if self._overlaps(message) else []
-            if not entries:
-                self._enlist_again()
-                return
+        entries = self._new_of(message)
+        if entries is None:
+            self._enlist_again()
+            return
         self._take_over.spoken()
+        self.undo.forget(min(message.committed, message.after))
         for entry in entries:
             if not self._follows(entry.position):
                 self._broker.note("error", "a root's log has a gap: asked for all of it", peer=peer)
-                self._cluster.send(peer, Enlist(position=Position()))
+                self._ask_for_all()
                 break
             self._take(entry)
             self.apply(entry)
@@ -292,9 +316,31 @@ class Replica:
         last = self.log.last
         return position.sequence == last.sequence + 1 and position.epoch >= last.epoch
 
-    def _overlaps(self, message: Append) -> bool:
-        """Whether the entries go on from here, though they begin before."""
-        return any(each.position == self.log.last for each in message.entries)
+    def _new_of(self, message: Append) -> list[Entry] | None:
+        """What is not here yet, where that goes on from here; what stands in its place is undone. Else None."""
+        after, entries = message.after, message.entries
+        if after != self.log.last:
+            known = next((at for at in reversed(range(len(entries))) if self._has(entries[at].position)), -1)
+            if known >= 0:
+                after, entries = entries[known].position, entries[known + 1 :]
+            if not entries or not self._has(after) or (after != self.log.last and not self._cut(after)):
+                return None
+        return entries
+
+    def _has(self, position: Position) -> bool:
+        return self.log.tail(position, 0) is not None
+
+    def _cut(self, after: Position) -> bool:
+        """Whether what this log has behind that is undone; else a snapshot is asked for, which does without."""
+        adrift = self.undo.back_to(after)
+        if adrift is None:
+            self._ask_for_all()
+            return False
+        self.log.cut(after)
+        self._cluster.storing.give(Cut(after.sequence))
+        self._cluster.storing.log_is(after)
+        self._cluster.handover.keep(adrift)
+        return True
 
     def _expects(self, peer: str, epoch: int) -> bool:
         """Whether the log may be fed by this peer: the root of this epoch, or the voter that we asked."""
@@ -328,7 +374,7 @@ class Replica:
             self._broker.note("error", "a change of the root could not be made here", text=str(error))
             if self._broker.now_ms - self._asked_all_ms > PATIENCE_BEATS * self._cluster.heartbeat_ms:
                 self._asked_all_ms = self._broker.now_ms
-                self._cluster.send(self._cluster.root, Enlist(position=Position()))
+                self._ask_for_all()
 
     def _advanced(self, peer: str, epoch: int) -> None:
         self.tell_position()

@@ -117,12 +117,10 @@ class Storing:
         passing, self.passing = self.passing, []
         return passing
 
-    def abandon(self) -> list[tuple[Queue, QueueEntry]]:
-        """As root no more: what entered by the open batch is in no log. What left by it is put back by `Undo`."""
+    def abandon(self) -> tuple[list[tuple[Queue, QueueEntry]], list[tuple[Queue, QueueEntry]]]:
+        """As root no more: what entered by the open batch is in no log, and what left by it is still in there."""
         self._shared.clear()
-        entered, left = self._journal.abandon()
-        self._cluster.replica.undo.put_back(left)
-        return entered
+        return self._journal.abandon()
 
     def oldest(self, place: int) -> int:
         """The oldest batch that is not on this broker's own disk, or on those of half of the primaries; 0 for none."""

@@ -48,7 +48,15 @@ class TakeOver:
             self.give_up(f"there is no link to {best}, whose log it needs")
 
     def _ask(self, fetching: _Fetching) -> bool:
-        return self._cluster.send(fetching.voter, Fetch(epoch=fetching.epoch, after=self._log.last))
+        return self._cluster.send(
+            fetching.voter, Fetch(epoch=fetching.epoch, after=self._log.last, ends=self._log.ends())
+        )
+
+    def ask_for_all(self) -> None:
+        """What has come does not go on from here: only a snapshot helps."""
+        if self._fetching is not None:
+            fetch = Fetch(epoch=self._fetching.epoch, after=Position(), ends=self._log.ends())
+            self._cluster.send(self._fetching.voter, fetch)
 
     def ask_again(self, name: str) -> None:
         """That broker's link to us is a new one: if it had answered, that is lost with the old one."""
