@@ -76,6 +76,11 @@ class Session(Application):
         reign = self.host.running.membership.reign if self.host.node is not None else None
         return reign.epoch if reign is not None else 0
 
+    @property
+    def reign(self) -> int:
+        """The epoch in which its broker is root itself; 0 where it is not, and passes on what is published."""
+        return self.epoch if self.host.node is not None and self.host.node.membership.is_root else 0
+
     def post(self, letter: Letter, *, mandatory: bool = False) -> None:
         target = letter.target
         headers: Table = {KEY: letter.key, "id": letter.id}
@@ -109,7 +114,7 @@ class _Publishing(Session):
                 return
             self.number += 1
             self.waits[self.number] = letter
-            self.promises.published(letter, self._session, self.epoch)
+            self.promises.published(letter, self._session, self.reign)
             self.post(letter, mandatory=self.chance.random() < 0.3)
 
     def confirmed(self, method: BasicAck | BasicNack) -> None:
@@ -125,7 +130,7 @@ class _Publishing(Session):
                 verdict = "confirms" if isinstance(method, BasicAck) else "refuses"
                 self.world.note(self.host.name, f"{verdict} {letter.id}")
             if isinstance(method, BasicAck):
-                self.promises.confirmed(letter, self.epoch, self.world.now_us)
+                self.promises.confirmed(letter, self.reign, self.world.now_us)
             else:
                 self._producer.pending.append(letter)
 
@@ -237,7 +242,7 @@ class _Transacting(_Consuming):
         if len(self.promises.letters) < TRANSACTED_MAX:
             for _ in range(chance.choice((0, 1, 2))):
                 letter = self.promises.new(self._target, chance.choice(KEYS), 0, self.world.now_us)
-                self.promises.published(letter, self._session, self.epoch)
+                self.promises.published(letter, self._session, self.reign)
                 self.post(letter)
                 unit.letters.append(letter)
         for tag in list(self.unacked)[: chance.choice((1, 2))]:
@@ -250,7 +255,7 @@ class _Transacting(_Consuming):
             unit, self._unit = self._unit, Unit()
             self._ends = None
             for letter in unit.letters:
-                self.promises.confirmed(letter, self.epoch, self.world.now_us)
+                self.promises.confirmed(letter, self.reign, self.world.now_us)
             for queue, letter in unit.acks:
                 letter.settled.add(queue)
                 letter.gone[queue] = self.epoch

@@ -15,8 +15,8 @@ NEVER_US = 2**62
 class Letter(msgspec.Struct, eq=False):
     """A message by its id, which stays when it is published again. Times are true ones.
 
-    `epochs` are those of the root as the broker saw it where it was published and where that was confirmed: with
-    one epoch and one try it is in its queues once. `settled` are the queues from which a consumer has taken it for
+    `reigns` are those of the broker, as root, where it was published and where that was confirmed: what one root has
+    taken once is in its queues once; brokers that pass a message on may do so again. `settled` are the queues from which a consumer has taken it for
     good, as it thinks; `gone` those of which it was told so, and in which epoch.
     """
 
@@ -29,7 +29,7 @@ class Letter(msgspec.Struct, eq=False):
     first_us: int
     confirmed_us: int = NEVER_US
     tries: int = 0
-    epochs: tuple[int, ...] = ()
+    reigns: tuple[int, ...] = ()
     is_withdrawn: bool = False
     delivered: dict[str, int] = {}
     settled: set[str] = set()
@@ -37,7 +37,7 @@ class Letter(msgspec.Struct, eq=False):
 
     @property
     def is_once(self) -> bool:
-        return self.tries == 1 and len(self.epochs) == 2 and self.epochs[0] == self.epochs[1] != 0
+        return self.tries == 1 and len(self.reigns) == 2 and self.reigns[0] == self.reigns[1] != 0
 
     @property
     def is_confirmed(self) -> bool:
@@ -80,13 +80,13 @@ class Promises:
         self.letters[letter.id] = letter
         return letter
 
-    def published(self, letter: Letter, session: int, epoch: int) -> None:
+    def published(self, letter: Letter, session: int, reign: int) -> None:
         letter.tries += 1
         letter.session = session
-        letter.epochs = (epoch,)
+        letter.reigns = (reign,)
 
-    def confirmed(self, letter: Letter, epoch: int, now_us: int) -> None:
-        letter.epochs = (*letter.epochs, epoch)
+    def confirmed(self, letter: Letter, reign: int, now_us: int) -> None:
+        letter.reigns = (*letter.reigns, reign)
         letter.confirmed_us = min(letter.confirmed_us, now_us)
 
     def hearing(self) -> list[tuple[int, Letter]]:
