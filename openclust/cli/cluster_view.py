@@ -42,12 +42,14 @@ class BrokerView(msgspec.Struct):
     connections: int | None = None
     queues: int | None = None
     is_draining: bool = False
+    disk: str | None = None
 
 
 class LinkView(msgspec.Struct):
     """One link of the broker that was asked: what it sent, has yet to send, and could not send.
 
-    `lag_entries` is how many entries of the log the peer is behind; only the root knows.
+    `lag_entries` is how many entries of the log the peer is behind, and `lag_on_disk_entries` how many it has yet to
+    bring to its disk; only the root knows.
     """
 
     peer: str
@@ -59,6 +61,7 @@ class LinkView(msgspec.Struct):
     waiting_bytes: int | None = None
     relayed: int | None = None
     lag_entries: int | None = None
+    lag_on_disk_entries: int | None = None
 
 
 class Position(msgspec.Struct):
@@ -66,6 +69,18 @@ class Position(msgspec.Struct):
 
     epoch: int
     sequence: int
+
+
+class StoreView(msgspec.Struct):
+    """How far the log is on disk, and how the disk is. Only the root knows what is committed."""
+
+    has_disk: bool
+    on_disk: Position
+    committed: Position | None = None
+    uncommitted_entries: int | None = None
+    uncommitted_bytes: int | None = None
+    waiting_bytes: int = 0
+    illness: str = ""
 
 
 class MetaBindings(msgspec.Struct):
@@ -111,6 +126,7 @@ class ClusterView(msgspec.Struct):
     queues: int
     cluster_uuid: str | None = None
     position: Position | None = None
+    store: StoreView | None = None
     meta_bindings: MetaBindings | None = None
     rates: Rates | None = None
 

@@ -15,7 +15,9 @@ from openclust.cli.cluster_view import (
     ClusterView,
     LinkView,
     MetaBindings,
+    Position,
     Rates,
+    StoreView,
     ask,
     json_option,
     url_option,
@@ -95,16 +97,18 @@ def show_view(view: ClusterView) -> None:
     uuid = f" ({escape(view.cluster_uuid)})" if view.cluster_uuid else ""
     click.echo(f"cluster {escape(view.cluster_key)}{uuid}, as {escape(view.name)} sees it ({escape(view.role)})\n")
     show_table(
-        ("broker", "role", "online", "senior since", "vote", "heard", "clients at", "connections", "queues"),
+        ("broker", "role", "online", "senior since", "vote", "heard", "clients at", "connections", "queues", "disk"),
         [_broker_row(each) for each in view.brokers],
     )
     click.echo("")
     for line in root_lines(view):
         click.echo(line)
+    if view.store is not None:
+        click.echo(store_line(view.store))
     if view.links:
         click.echo("")
         show_table(
-            ("link to", "state", "lag", "sent", "relayed", "waiting", "dropped", "error"),
+            ("link to", "state", "lag", "on disk", "sent", "relayed", "waiting", "dropped", "error"),
             [_link_row(each) for each in view.links],
         )
     click.echo("")
@@ -125,12 +129,25 @@ def _show_load(view: ClusterView) -> None:
 def root_lines(view: ClusterView) -> list[str]:
     """Who is root, or why nobody is."""
     votes, position = view.votes, view.position
-    told = "" if position is None else f", log up to {position.epoch}.{position.sequence}"
+    told = "" if position is None else f", log up to {_place(position)}"
     if votes is not None:
         told += f", votes {votes.given}/{votes.electorate}/{votes.defined} (given/electorate/defined)"
     if view.root is not None:
         return [f"root {escape(view.root)} since epoch {view.epoch}{told}"]
     return [f"no root{told}", *(f"  {line}" for line in reasons(view))]
+
+
+def store_line(store: StoreView) -> str:
+    """How far all that lasts has come, and what ails the disk."""
+    if not store.has_disk:
+        return "store in memory only: what is durable is lost with the process"
+    parts = [f"store up to {_place(store.on_disk)}"]
+    if store.committed is not None:
+        behind = f"{_count(store.uncommitted_entries)} entries, {_size(store.uncommitted_bytes or 0)}"
+        parts.append(f"committed up to {_place(store.committed)} ({behind} to go)")
+    parts.append(f"{_size(store.waiting_bytes)} to be written")
+    parts.append(f"disk ill: {escape(store.illness)}" if store.illness else "disk well")
+    return ", ".join(parts)
 
 
 def reasons(view: ClusterView) -> list[str]:
@@ -152,13 +169,18 @@ def _broker_row(broker: BrokerView) -> tuple[str, ...]:
         broker.address or "-",
         _count(broker.connections),
         _count(broker.queues),
+        broker.disk or "-",
     )
 
 
 def _link_row(link: LinkView) -> tuple[str, ...]:
     waiting = str(link.waiting) if not link.waiting_bytes else f"{link.waiting} ({_size(link.waiting_bytes)})"
-    lag, relayed = _count(link.lag_entries), _count(link.relayed)
-    return (link.peer, link.state, lag, str(link.sent), relayed, waiting, str(link.dropped), link.error)
+    lag, on_disk, relayed = _count(link.lag_entries), _count(link.lag_on_disk_entries), _count(link.relayed)
+    return (link.peer, link.state, lag, on_disk, str(link.sent), relayed, waiting, str(link.dropped), link.error)
+
+
+def _place(position: Position) -> str:
+    return f"{position.epoch}.{position.sequence}"
 
 
 def _count(number: int | None) -> str:

@@ -76,6 +76,11 @@ class Followers:
         follower = self._followers.get(name)
         return None if follower is None else self._log.last.sequence - follower.held.sequence
 
+    def lag_on_disk(self, name: str) -> int | None:
+        """How many entries a follower has yet to bring to its disk; None where it is none."""
+        follower = self._followers.get(name)
+        return None if follower is None else self._log.last.sequence - follower.on_disk.sequence
+
     def committed(self, *, on_disk: bool = False) -> Position:
         """Up to where at least half of the defined primaries hold the log, or have it on disk."""
         cluster = self._cluster

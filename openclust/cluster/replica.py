@@ -209,6 +209,10 @@ class Replica:
         """How many entries a follower is behind; None where it is none."""
         return self._followers.lag(name)
 
+    def lag_on_disk(self, name: str) -> int | None:
+        """How many entries a follower has yet to bring to its disk; None where it is none."""
+        return self._followers.lag_on_disk(name)
+
     def enlisted(self, peer: str, message: Enlist) -> None:
         """A follower comes, or says that it has missed something."""
         if not self._cluster.is_root:

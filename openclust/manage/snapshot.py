@@ -12,6 +12,7 @@ from openclust.broker.access import User
 from openclust.broker.broker import Broker
 from openclust.broker.connection import Connection
 from openclust.broker.exchange import Exchange
+from openclust.broker.journal import OWN, SHARED
 from openclust.broker.password_hash import to_rabbit
 from openclust.broker.policy import Kind, Policy
 from openclust.broker.queue import Queue
@@ -52,7 +53,13 @@ def overview(broker: Broker, *, node: str, vhosts: list[VirtualHost]) -> Shown:
             "outbox_bytes": books.outbox_bytes,
             "base_bytes": books.base_bytes,
             "high_bytes": books.high_bytes,
-            "blocked": books.alarm,
+            "blocked": books.alarm and books.lacks == "memory",
+        },
+        "disk": {
+            "unwritten_bytes": books.unwritten_bytes,
+            "unwritten_bytes_max": books.unwritten_bytes_max,
+            "illness": books.illness,
+            "blocked": books.alarm and books.lacks == "disk",
         },
     }
 
@@ -73,6 +80,7 @@ def queue(queue: Queue) -> Shown:
         "state": "running",
         "node": vhost.broker.cluster.home(queue) or None,
         "consumers": len(queue.turns),
+        **_reliability(queue),
         "messages": ready + queue.unacked,
         "messages_ready": ready,
         "messages_unacknowledged": queue.unacked,
@@ -80,6 +88,21 @@ def queue(queue: Queue) -> Shown:
         "policy": policy.name if policy is not None else None,
         "operator_policy": operator_policy.name if operator_policy is not None else None,
         "effective_policy_definition": value(vhost.broker.policies.effective(vhost.name, kind, queue.name)),
+    }
+
+
+def _reliability(queue: Queue) -> Shown:
+    """How much is kept of a queue, and the level that a message of each delivery mode has in it."""
+    journal = queue.vhost.broker.journal
+    kept = journal.level(queue)
+    transient = "reliable transient" if kept == SHARED else "fully transient"
+    persistent = "persistent" if kept == OWN else transient
+    if kept == SHARED and journal.has_disk:
+        persistent = "reliable persistent"
+    replicate = queue.settings.replicate or ("messages" if queue.durable else "configuration")
+    return {
+        "replicate": "none" if queue.owner is not None else replicate,
+        "level": {"transient": transient, "persistent": persistent},
     }
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from openclust.cluster.status import Status
+from openclust.cluster.status import Position, Status
 from openclust.cluster.view import Role, electorate, is_online, serves, vote_of, why_no_root
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def cluster_snapshot(member: Member, now_ms: int) -> dict[str, Any]:
         "root": membership.root or None,
         "epoch": membership.epoch or (membership.election.status().epoch if membership.is_primary else 0),
         "seniority_ms": membership.election.seniority.stamp_ms if membership.is_primary else None,
-        "position": {"epoch": position.epoch, "sequence": position.sequence},
+        "position": _place(position),
+        "store": store_snapshot(membership),
         "votes": _votes(membership) if membership.is_primary else None,
         "why_no_root": _why_no_root(membership),
         "brokers": [_shown(membership, name, now_ms) for name in _names(membership)],
@@ -49,6 +50,31 @@ def cluster_snapshot(member: Member, now_ms: int) -> dict[str, Any]:
         "is_draining": membership.is_draining,
         "rates": member.rates.shown(),
     }
+
+
+def store_snapshot(membership: Membership) -> dict[str, Any]:
+    """How far the log has come to the disk here and at half of the primaries, and how the disk is.
+
+    Only the root knows what is committed.
+    """
+    storing, replica = membership.storing, membership.replica
+    committed = replica.committed(on_disk=True) if membership.is_root else None
+    entries = None if committed is None else replica.log.tail(committed)
+    return {
+        "has_disk": storing.has_disk,
+        "on_disk": _place(storing.on_disk),
+        "committed": None if committed is None else _place(committed),
+        "uncommitted_entries": None if entries is None else len(entries),
+        "uncommitted_bytes": None if entries is None else sum(len(each.body) for each in entries),
+        "waiting_bytes": storing.disk.waiting_bytes,
+        "waiting_bytes_max": membership.broker.limits.unwritten_bytes_max,
+        "is_well": not storing.disk.illness,
+        "illness": storing.disk.illness,
+    }
+
+
+def _place(position: Position) -> dict[str, int]:
+    return {"epoch": position.epoch, "sequence": position.sequence}
 
 
 def _own_role(membership: Membership, now_ms: int) -> str:
@@ -113,6 +139,7 @@ def _shown(membership: Membership, name: str, now_ms: int) -> dict[str, Any]:
         "connections": info.connections if info is not None else None,
         "queues": info.queues if info is not None else None,
         "is_draining": info.is_draining if info is not None else False,
+        "disk": (status.illness or "well") if status and online else None,
     }
 
 
@@ -153,4 +180,5 @@ def _link(membership: Membership, link: Link) -> dict[str, Any]:
         "waiting": len(outbox.frames),
         "waiting_bytes": outbox.size + outbox.waiting_bytes,
         "lag_entries": membership.replica.lag(link.peer),
+        "lag_on_disk_entries": membership.replica.lag_on_disk(link.peer),
     }

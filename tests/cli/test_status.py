@@ -38,26 +38,39 @@ def test_a_cluster_with_a_root(api: RunningApi) -> None:
         "cluster demo (c0ffee), as p1 sees it (root)\n"
         "\n"
         "broker  role              online  senior since                 vote     heard        clients at      "
-        "connections  queues\n"
+        "connections  queues  disk\n"
         "p1      root              yes     2023-11-14 22:13:20.123 UTC  p1 in 3  0 ms ago     127.0.0.1:5672  "
-        "4            2\n"
+        "4            2       well\n"
         "p2      backup, draining  yes     2023-11-14 22:13:20.456 UTC  p1 in 3  42 ms ago    127.0.0.1:5673  "
-        "3            0\n"
+        "3            0       No space left on device\n"
         "p3      never heard       no      -                            -        -            127.0.0.1:5674  "
-        "-            -\n"
+        "-            -       -\n"
         "s1      secondary         yes     -                            -        7100 ms ago  127.0.0.1:5675  "
-        "1            12\n"
+        "1            12      -\n"
         "\n"
         "root p1 since epoch 3, log up to 3.1042, votes 3/3/3 (given/electorate/defined)\n"
+        "store up to 3.1042, committed up to 3.1040 (2 entries, 1 kB to go), 0 B to be written, disk well\n"
         "\n"
-        "link to  state       lag  sent  relayed  waiting     dropped  error\n"
-        "p2       connected   0    17    5        0           0\n"
-        "p3       connecting  -    0     0        2 (1.6 MB)  5        Connection refused\n"
-        "s1       connected   31   9     0        3 (950 B)   0\n"
+        "link to  state       lag  on disk  sent  relayed  waiting     dropped  error\n"
+        "p2       connected   0    2        17    5        0           0\n"
+        "p3       connecting  -    -        0     0        2 (1.6 MB)  5        Connection refused\n"
+        "s1       connected   31   31       9     0        3 (950 B)   0\n"
         "\n"
         "at  connections  queues  published  delivered  relayed  meta-bindings (held/told/repaired)\n"
         "p1  4            2       1204/s     3.5/s      0/s      40/2/1\n"
     )
+
+
+def test_what_ails_the_disk_is_shown(api: RunningApi) -> None:
+    member = put_member(api)
+    member.snapshot()["store"] |= {"waiting_bytes": 70_000_000, "illness": "No space left\x1b[2J", "committed": None}
+    assert (
+        "\nstore up to 3.1042, 70.0 MB to be written, disk ill: No space left\\x1b[2J\n" in run("--url", api.url).stdout
+    )
+
+
+def test_a_broker_without_a_disk_says_so(api: RunningApi) -> None:
+    assert "\nstore in memory only: what is durable is lost with the process\n" in run("--url", api.url).stdout
 
 
 def test_a_broker_that_has_not_joined_yet_is_shown(api: RunningApi) -> None:
@@ -69,18 +82,18 @@ def test_a_broker_without_the_newer_numbers_is_shown(api: RunningApi) -> None:
     link = {"peer": "p2", "state": "connected"}
     broker = {"name": "p2", "role": "backup", "online": True, "address": "127.0.0.1:5673"}
     member = put_member(api, links=[link], brokers=[broker])
-    for key in ("rates", "meta_bindings", "position", "cluster_uuid"):
+    for key in ("rates", "meta_bindings", "position", "store", "cluster_uuid"):
         del member.snapshot()[key]
     assert run("--url", api.url).stdout == (
         "cluster demo, as p1 sees it (root)\n"
         "\n"
-        "broker  role    online  senior since  vote  heard  clients at      connections  queues\n"
-        "p2      backup  yes     -             -     -      127.0.0.1:5673  -            -\n"
+        "broker  role    online  senior since  vote  heard  clients at      connections  queues  disk\n"
+        "p2      backup  yes     -             -     -      127.0.0.1:5673  -            -       -\n"
         "\n"
         "root p1 since epoch 3, votes 3/3/3 (given/electorate/defined)\n"
         "\n"
-        "link to  state      lag  sent  relayed  waiting  dropped  error\n"
-        "p2       connected  -    0     -        0        0\n"
+        "link to  state      lag  on disk  sent  relayed  waiting  dropped  error\n"
+        "p2       connected  -    -        0     -        0        0\n"
         "\n"
         "at  connections  queues  published  delivered  relayed  meta-bindings (held/told/repaired)\n"
         "p1  4            2       -          -          -        -/-/-\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from openclust.shell.cluster_snapshot import store_snapshot
 from openclust.wire.methods import (
     BasicAck,
     BasicNack,
@@ -184,3 +185,34 @@ def test_a_backup_whose_disk_is_full_lets_the_log_go_by_until_there_is_room() ->
     joined.tick(1_000)
     assert backup.replica.position == joined["p1"].replica.position
     assert "q" in joined.broker("p3").vhosts["/"].queues
+
+
+# -- what is shown
+
+
+def test_the_snapshot_says_how_far_the_log_is_on_disk_and_what_waits() -> None:
+    one = One()
+    before = store_snapshot(one.membership)
+    assert before["on_disk"] == before["committed"] and before["uncommitted_entries"] == 0
+    assert (before["has_disk"], before["is_well"], before["waiting_bytes"]) == (True, True, 0)
+    one.client.send(QueueDeclare(queue="another", durable=True))
+    one.rest()
+    one.disk.failed(FULL)
+    now = store_snapshot(one.membership)
+    assert (now["on_disk"], now["committed"]) == (before["on_disk"], before["committed"])
+    assert now["uncommitted_entries"] == 1 and now["uncommitted_bytes"] == now["waiting_bytes"] > 0
+    assert (now["is_well"], now["illness"]) == (False, FULL)
+
+
+def test_the_root_knows_how_far_its_followers_are_on_disk() -> None:
+    joined = Joined("p1", "p2", "p3")
+    slow = joined["p3"]
+    joined.broker("p3").journal.has_disk = True
+    client = joined.client("p1")
+    client.queue("q", durable=True)
+    assert joined["p1"].replica.lag("p3") == 0
+    assert joined["p1"].replica.lag_on_disk("p3") == 1
+    slow.storing.writes.clear()
+    slow.storing.stored(slow.storing.given)
+    joined.settle()
+    assert joined["p1"].replica.lag_on_disk("p3") == 0

@@ -60,33 +60,36 @@ _SEEN_BY_ROOT = """
 {
   "cluster_key": "demo", "cluster_uuid": "c0ffee", "name": "p1", "role": "root", "root": "p1", "epoch": 3,
   "seniority_ms": 1700000000123, "position": {"epoch": 3, "sequence": 1042},
+  "store": {"has_disk": true, "on_disk": {"epoch": 3, "sequence": 1042}, "committed": {"epoch": 3, "sequence": 1040},
+            "uncommitted_entries": 2, "uncommitted_bytes": 1200, "waiting_bytes": 0, "waiting_bytes_max": 67108864,
+            "is_well": true, "illness": ""},
   "votes": {"given": 3, "electorate": 3, "defined": 3},
   "why_no_root": [],
   "brokers": [
     {"name": "p1", "partition": "primary", "role": "root", "online": true,
      "address": "127.0.0.1:5672", "http": "http://127.0.0.1:15672",
      "seniority_ms": 1700000000123, "vote": {"epoch": 3, "root": "p1"}, "heard_ms_ago": 0,
-     "connections": 4, "queues": 2, "is_draining": false},
+     "connections": 4, "queues": 2, "is_draining": false, "disk": "well"},
     {"name": "p2", "partition": "primary", "role": "backup", "online": true,
      "address": "127.0.0.1:5673", "http": "http://127.0.0.1:15673",
      "seniority_ms": 1700000000456, "vote": {"epoch": 3, "root": "p1"}, "heard_ms_ago": 42,
-     "connections": 3, "queues": 0, "is_draining": true},
+     "connections": 3, "queues": 0, "is_draining": true, "disk": "No space left on device"},
     {"name": "p3", "partition": "primary", "role": "never heard", "online": false,
      "address": "127.0.0.1:5674", "http": "",
      "seniority_ms": null, "vote": null, "heard_ms_ago": null,
-     "connections": null, "queues": null, "is_draining": false},
+     "connections": null, "queues": null, "is_draining": false, "disk": null},
     {"name": "s1", "partition": "secondary", "role": "secondary", "online": true,
      "address": "127.0.0.1:5675", "http": "http://127.0.0.1:15675",
      "seniority_ms": null, "vote": null, "heard_ms_ago": 7100,
-     "connections": 1, "queues": 12, "is_draining": false}
+     "connections": 1, "queues": 12, "is_draining": false, "disk": null}
   ],
   "links": [
     {"peer": "p2", "state": "connected", "error": "", "sent": 17, "dropped": 0,
-     "waiting": 0, "waiting_bytes": 0, "relayed": 5, "lag_entries": 0},
+     "waiting": 0, "waiting_bytes": 0, "relayed": 5, "lag_entries": 0, "lag_on_disk_entries": 2},
     {"peer": "p3", "state": "connecting", "error": "Connection refused", "sent": 0, "dropped": 5,
-     "waiting": 2, "waiting_bytes": 1640000, "relayed": 0, "lag_entries": null},
+     "waiting": 2, "waiting_bytes": 1640000, "relayed": 0, "lag_entries": null, "lag_on_disk_entries": null},
     {"peer": "s1", "state": "connected", "error": "", "sent": 9, "dropped": 0,
-     "waiting": 3, "waiting_bytes": 950, "relayed": 0, "lag_entries": 31}
+     "waiting": 3, "waiting_bytes": 950, "relayed": 0, "lag_entries": 31, "lag_on_disk_entries": 31}
   ],
   "connections": 4, "queues": 2,
   "meta_bindings": {"held": 40, "told": 2, "repaired": 1},

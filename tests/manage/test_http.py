@@ -139,6 +139,7 @@ def test_the_overview_counts(api: RunningApi) -> None:
     }
     assert shown["queue_totals"] == {"messages": 0, "messages_ready": 0, "messages_unacknowledged": 0}
     assert shown["memory"]["blocked"] is False
+    assert (shown["disk"]["blocked"], shown["disk"]["illness"], shown["disk"]["unwritten_bytes"]) == (False, "", 0)
     assert shown["memory"]["high_bytes"] > 0
 
 
@@ -159,6 +160,8 @@ def test_a_queue_is_shown_as_rabbitmq_shows_it(api: RunningApi) -> None:
             "state": "running",
             "node": "one",
             "consumers": 0,
+            "replicate": "messages",
+            "level": {"transient": "fully transient", "persistent": "fully transient"},
             "messages": 0,
             "messages_ready": 0,
             "messages_unacknowledged": 0,
