@@ -140,6 +140,15 @@ class Journal:
         """All that a transaction does to queues of which the cluster keeps all is in the open batch."""
         self._shared.commits.append(commit)
 
+    @property
+    def mark(self) -> int:
+        """How far the open batch has come; see `taken`."""
+        return len(self._shared.entered)
+
+    def taken(self, since: int) -> list[tuple[Queue, Entry]]:
+        """What has entered by the cluster's part of the open batch since that mark."""
+        return self._shared.entered[since:]
+
     # -- who is in charge
 
     def take_charge(self) -> None:

@@ -81,10 +81,10 @@ class Commits:
 
     def _commit_as_root(self, bundle: Bundle, done: Done) -> None:
         journal, epoch = self._broker.journal, self._cluster.epoch
-        question = self._question(bundle)
+        question, mark = self._question(bundle), journal.mark
         places = bundle.perform()
         if places & SHARED:
-            self._did(question, Deed(epoch, None, journal.number, places))
+            self._did(question, Deed(epoch, None, journal.number, places), mark)
 
         def kept(is_kept: bool) -> None:
             if is_kept or self._is_root_of(epoch):
@@ -133,7 +133,7 @@ class Commits:
         elif deed.epoch != self._cluster.epoch:
             # By another root. What follows it in the log is not sure to stay before it is itself.
             deed = Deed(self._cluster.epoch, None, self._broker.journal.number, ON_DISKS)
-            self._did(question, deed)
+            self._did(question, deed, self._broker.journal.mark)
         answer, epoch = Answer(number=number, unroutable=deed.unroutable), self._cluster.epoch
 
         def kept(is_kept: bool) -> None:
@@ -152,7 +152,7 @@ class Commits:
         vhost = broker.vhost(heard(question.vhost))
         publications = [_for_shared_queues(vhost, *each) for each in question.publications]
         demand_room(publications)
-        places = places_of(journal, self._named(peer, question))
+        places, mark = places_of(journal, self._named(peer, question)), journal.mark
         # From here on nothing stands against it.
         unroutable = []
         for at, publication in enumerate(publications):
@@ -169,7 +169,7 @@ class Commits:
         redirect_letters(broker, len(broker.dead_letters))
         places |= journal.places
         deed = Deed(self._cluster.epoch, None, journal.number, places, unroutable)
-        self._did(question, deed)
+        self._did(question, deed, mark)
         return deed
 
     def _named(self, peer: str, question: Commit) -> list[Entry]:
@@ -184,11 +184,13 @@ class Commits:
             entries += named
         return entries
 
-    def _did(self, question: Commit, deed: Deed) -> None:
+    def _did(self, question: Commit, deed: Deed, mark: int) -> None:
         name = (question.run, question.number, question.oldest)
         is_open = bool(deed.places & SHARED)
         if is_open:
-            self._broker.journal.committed(name)
+            journal = self._broker.journal
+            journal.committed(name)
+            deed.taken = [(queue, entry.seq) for queue, entry in journal.taken(mark)]
         self.done_before.did(name, deed, is_open=is_open)
 
     def _is_root_of(self, epoch: int) -> bool:

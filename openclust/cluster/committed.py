@@ -10,6 +10,7 @@ import msgspec
 from openclust.cluster.status import Position
 
 if TYPE_CHECKING:
+    from openclust.broker.queue import Queue
     from openclust.cluster.membership import Membership
 
 RUNS_MAX = 1_000
@@ -22,7 +23,8 @@ Name: TypeAlias = tuple[bytes, int, int]
 class Deed(msgspec.Struct):
     """A transaction that was done: in the log at `position`, or, where that is None, by this root in its `epoch`.
 
-    There it is in `batch` of the journal, which must come to `places`. `unroutable` are the publishes nobody wanted.
+    There it is in `batch` of the journal, which must come to `places`. `unroutable` are the publishes nobody wanted,
+    `taken` the places in queues that it has, for a root that did it and does not know yet whether it stays.
     """
 
     epoch: int
@@ -30,6 +32,7 @@ class Deed(msgspec.Struct):
     batch: int = 0
     places: int = 0
     unroutable: list[int] = []
+    taken: list[tuple[Queue, int]] = []
 
 
 class Committed:
@@ -43,6 +46,8 @@ class Committed:
         self._runs: dict[bytes, dict[int, Deed]] = {}
         # In the journal's open batch.
         self._open: list[Deed] = []
+        # Messages of transactions that may still be undone here, by their places.
+        self._bound: dict[tuple[Queue, int], Deed] = {}
 
     def find(self, run: bytes, number: int) -> Deed | None:
         """What is known of it, and holds."""
@@ -62,13 +67,25 @@ class Committed:
         self._add(name, deed)
         if is_open:
             self._open.append(deed)
+            self._bound |= dict.fromkeys(deed.taken, deed)
+            deed.taken = []
 
     def sealed(self, position: Position) -> None:
         """The journal's batch is in the log now."""
+        if self._bound:
+            sure = self._cluster.replica.committed()
+            self._bound = {place: deed for place, deed in self._bound.items() if not _is_sure(deed, sure, position)}
         opened, self._open = self._open, []
         for deed in opened:
             if deed.epoch == position.epoch:
                 deed.position = position
+
+    def forget_place(self, queue: Queue, seq: int) -> bool:
+        """What had that place in a queue is undone; whether it came by a transaction, which is all done again or not.
+
+        Part of one must not find its way back alone.
+        """
+        return self._bound.pop((queue, seq), None) is not None
 
     def heard(self, position: Position, names: Iterable[Name]) -> None:
         """The log has these at that position."""
@@ -87,13 +104,13 @@ class Committed:
 
     # -- snapshots
 
-    def names(self) -> list[Name]:
-        """All that may be asked for again, as a snapshot tells it."""
+    def names(self, upto: Position) -> list[Name]:
+        """All in the log up to there that may be asked for again, as a snapshot tells it."""
         return [
             (run, number, min(deeds))
             for run, deeds in self._runs.items()
             for number, deed in deeds.items()
-            if self._holds(deed) and deed.position is not None
+            if deed.position is not None and deed.position <= upto and self._holds(deed)
         ]
 
     def begin_anew(self, position: Position, names: Iterable[Name]) -> None:
@@ -101,3 +118,8 @@ class Committed:
         self._runs.clear()
         self._open.clear()
         self.heard(position, names)
+
+
+def _is_sure(deed: Deed, committed: Position, now: Position) -> bool:
+    """Whether nothing of it will be undone here; or it was, and its places are others'."""
+    return deed.epoch != now.epoch or (deed.position is not None and deed.position <= committed)

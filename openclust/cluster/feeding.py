@@ -129,7 +129,11 @@ class Feeding:
         assert making is not None, "it needs a snapshot"
         if feed.part == len(making.parts) or not self._has_room(name):
             return False
-        self._cluster.send(name, making.message(feed.part, feed.epoch, self._cluster.founding.uuid))
+        part = making.message(feed.part, feed.epoch, self._cluster.founding.uuid)
+        if part.is_last:
+            commits = self._cluster.asking.commits.done_before.names(making.position)
+            part = msgspec.structs.replace(part, commits=commits)
+        self._cluster.send(name, part)
         feed.part += 1
         if not making.is_made or feed.part < len(making.parts):
             return feed.part < len(making.parts)

@@ -60,8 +60,9 @@ class Handover:
         """These were taken out of their queues: no log has them, and their places are others'."""
         books = self._cluster.broker.books
         changed = set()
+        done_before = self._cluster.asking.commits.done_before
         for queue, entry in strays:
-            if queue.is_alive:
+            if queue.is_alive and not done_before.forget_place(queue, entry.seq):
                 books.hold(entry.message)
                 self._strays.setdefault(queue, deque()).append(entry)
                 changed.add(queue)

@@ -73,7 +73,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """A part of all that entries up to `position` have made, for who is too far behind. `changes` are encoded ones.
 
-    Parts count from 0. The last has the position, and the cluster's own name.
+    Parts count from 0. The last has the position, the cluster's own name, and the transactions that are not known to be
+    answered: whose, its number, and the first of that one's.
     """
 
     epoch: int
@@ -82,6 +83,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     is_last: bool = True
     position: Position = Position()
     uuid: str = ""
+    commits: list[tuple[bytes, int, int]] = []
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True, tag=True):

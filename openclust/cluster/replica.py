@@ -420,6 +420,7 @@ class Replica:
         (peer, last), self._installing = self._installing, None
         self.log.restart(last.position)
         self.undo.cannot(last.position)
+        self._cluster.asking.commits.done_before.begin_anew(last.position, last.commits)
         self._cluster.storing.log_is(last.position)
         self._cluster.founding.uuid = last.uuid or self._cluster.founding.uuid
         if self._is_fed_by(peer, last.epoch):
