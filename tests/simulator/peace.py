@@ -7,6 +7,7 @@ from functools import partial
 
 from openclust.broker.changes import DeleteExchange, DeleteQueue, DeleteVhost
 from openclust.cluster.interest import OTHERS, Item, item_of
+from openclust.cluster.status import Position
 from tests.simulator.host import Host
 from tests.simulator.invariants import Violation
 from tests.simulator.nodes import SLOW_START_US, Nodes
@@ -43,13 +44,26 @@ def look_at_all(world: Nodes, answer_us: int) -> None:
         raise Violation(f"{root} does not stay root of all, though all is well")
     hosts = list(world.brokers.values())
     wanted = {host.name: _wanted(host) for host in hosts}
-    position = world.brokers[root].running.membership.replica.position
+    position = _rest(world, world.brokers[root])
     for host in hosts:
         if host.running.membership.replica.position != position:
             raise Violation(f"{host.name} is not where the log of {root} is")
         world.states.look_at(host, closely=True)
         _look_at(host)
         _look_at_interests(world, host, wanted)
+
+
+def _rest(world: Nodes, root: Host) -> Position:
+    """Where all are, once what may have expired just now is in the logs of all."""
+    node = root.running
+
+    def rests() -> bool:
+        position = node.membership.replica.position
+        all_there = all(each.running.membership.replica.position == position for each in world.brokers.values())
+        return all_there and node.broker.journal.is_empty
+
+    world.wait(rests, QUIET_US)
+    return node.membership.replica.position
 
 
 def _tell_digests(host: Host, now_ms: int) -> None:

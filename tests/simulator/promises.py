@@ -16,8 +16,8 @@ class Letter(msgspec.Struct, eq=False):
     """A message by its id, which stays when it is published again. Times are true ones.
 
     `reigns` are those of the broker, as root, where it was published and where that was confirmed: what one root has
-    taken once is in its queues once; brokers that pass a message on may do so again. `settled` are the queues from which a consumer has taken it for
-    good, as it thinks; `gone` those of which it was told so, and in which epoch.
+    taken once is in its queues once; brokers that pass a message on may do so again. `settled` are the queues from
+    which a consumer has taken it for good, as it thinks; `gone` those of which it was told so, and in which epoch.
     """
 
     id: str
