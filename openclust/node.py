@@ -142,4 +142,4 @@ class Node:
         """Whether something is left to do already."""
         broker = self.broker
         is_left = broker.dirty or broker.effects or broker.dead_letters or broker.confirming
-        return bool(is_left) or self.membership.replica.is_busy
+        return bool(is_left) or self.membership.replica.is_busy or self.membership.storing.checkpoints.is_busy

@@ -217,6 +217,28 @@ class FifoBacklog:
             self.settle(entry)
         return cleared
 
+    def take_tail(self, seq: int) -> list[Entry]:
+        """Take what has this place or a later one, but for deliveries that came back; `give_tail` what is to stay."""
+        ready = self._ready
+        taken: list[Entry] = []
+        while ready and ready[-1].seq >= seq:
+            entry = ready.pop()
+            if entry.gone:
+                self._tombstones -= 1
+            else:
+                taken.append(entry)
+        self._live -= len(taken)
+        self._ready = ready or None
+        taken.reverse()
+        return taken
+
+    def give_tail(self, entries: list[Entry]) -> None:
+        """Put these behind all others."""
+        if entries:
+            self._ready = self._ready if self._ready is not None else deque()
+            self._ready += entries
+            self._live += len(entries)
+
     def _pop_merged(self) -> Entry | None:
         entry = self.peek()
         if entry is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,13 +18,15 @@ class DedupWindow:
     A key counts from when it was first seen: a publisher that repeats itself does not keep its key alive for ever.
     """
 
-    __slots__ = ("_header", "_order", "_seen", "_size", "_ttl_ms")
+    __slots__ = ("_header", "_order", "_seen", "_size", "_ttl_ms", "added", "discarded")
 
     def __init__(self, size: int, ttl_ms: int = 0, header: str | None = None) -> None:
         assert size > 0 and ttl_ms >= 0
         self._header = header
         self._size = size
         self._ttl_ms = ttl_ms
+        # How many keys were ever taken in, but for those that were forgotten; and how many were discarded.
+        self.added = self.discarded = 0
         # When each key was first seen, and the order in which they leave.
         self._seen: dict[str, int] | None = None
         self._order: deque[str] | None = None
@@ -68,7 +71,17 @@ class DedupWindow:
             del seen[order.popleft()]
         seen[key] = now_ms
         order.append(key)
+        self.added += 1
         return False
+
+    def newest(self, count: int) -> list[tuple[str, int]]:
+        """So many keys, if there are, in the order in which they came, and when each came first."""
+        order, seen = self._order, self._seen
+        if order is None or seen is None:
+            return []
+        found = list(islice(reversed(order), count))
+        found.reverse()
+        return [(key, seen[key]) for key in found]
 
     def discard(self, message: Message) -> None:
         """Its place is not where it was: as if it had not come."""
@@ -76,9 +89,11 @@ class DedupWindow:
         if key is not None and self._seen is not None and self._order is not None and key in self._seen:
             del self._seen[key]
             self._order.remove(key)
+            self.discarded += 1
 
     def forget(self, key: str) -> None:
         """Take back the newest record, made for a message that was then refused: it may be tried again."""
         if self._seen is not None and self._order and self._order[-1] == key:
             self._order.pop()
+            self.added -= 1
             del self._seen[key]

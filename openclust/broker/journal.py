@@ -15,6 +15,7 @@ import msgspec
 from openclust.broker.level import NOTHING as NOTHING
 from openclust.broker.level import OWN as OWN
 from openclust.broker.level import SHARED as SHARED
+from openclust.broker.library import Library
 from openclust.broker.work import Writing
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Journal:
         "_shared",
         "has_disk",
         "is_in_charge",
+        "library",
         "mode",
         "number",
         "places",
@@ -80,6 +82,7 @@ class Journal:
         self.number = self.since = KEPT + 1
         self.places = 0
         self.waiters: dict[Waiter, None] = {}
+        self.library = Library()
         # What was in queues whose contents the log has from now on, and is not in it; out of their backlogs.
         self.strays: list[tuple[Queue, Entry]] = []
         self._own = Writing()
@@ -182,6 +185,8 @@ class Journal:
             number, own.encode(-number, wall_offset_ms), shared.encode(number, wall_offset_ms), entered, left
         )
         self._own, self._shared = Writing(), Writing()
+        self.library.sealed(own)
+        self.library.sealed(shared)
         self.number = number + 1
         return sealed
 

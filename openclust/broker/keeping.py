@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from openclust.broker.backlog import Entry
 from openclust.broker.last_value_backlog import LastValueBacklog
 from openclust.broker.level import SHARED
+from openclust.broker.paged_backlog import Away, PagedBacklog, size_of
 
 if TYPE_CHECKING:
     from openclust.broker.message import Message
@@ -21,10 +22,12 @@ def restore(queue: Queue, entry: Entry) -> Entry | None:
     is_new = entry.seq > queue.next_seq
     if not is_new and queue.backlog.find(entry.seq) is not None:
         return None
+    library = queue.vhost.broker.journal.library
     if queue.dedup is not None:
         queue.dedup.repeats(entry.message, queue.vhost.broker.now_ms)
     if is_new:
         queue.next_seq = entry.seq
+        library.entered(queue, entry)
         return queue.take_in(entry)
     put_in_place(queue, entry)
     return None
@@ -33,6 +36,11 @@ def restore(queue: Queue, entry: Entry) -> Entry | None:
 def put_in_place(queue: Queue, entry: Entry) -> None:
     """Put a message that is not there back among the others."""
     entry.gone = False
+    if isinstance(entry, Away):
+        queue.ready_bytes += size_of(entry)
+        queue.backlog.put_back(entry)
+        return
+    queue.vhost.broker.journal.library.entered(queue, entry)
     if isinstance(queue.backlog, LastValueBacklog):
         key = value_key(queue, entry.message)
         if key is not None:
@@ -46,14 +54,50 @@ def remove(queue: Queue, seq: int) -> Entry | None:
     """Take out what has that place, and is out of it elsewhere; None where nothing has."""
     entry = queue.backlog.find(seq)
     if entry is not None:
-        queue.backlog.remove(entry)
-        queue.ready_bytes -= len(entry.message.body)
-        queue.vhost.broker.books.release(entry.message)
+        _remove(queue, entry)
     return entry
+
+
+def _remove(queue: Queue, entry: Entry) -> None:
+    queue.ready_bytes -= size_of(entry)
+    queue.backlog.remove(entry)
+    queue.vhost.broker.books.release(entry.message)
+    queue.vhost.broker.journal.library.left(queue, entry)
+
+
+def remove_run(queue: Queue, first: int, last: int) -> list[Entry]:
+    """Take out all that has these places; a page's messages that are not in memory are one entry."""
+    backlog = queue.backlog
+    if isinstance(backlog, PagedBacklog) and last - first > len(backlog.memory):
+        found = backlog.between(first, last)
+        for entry in found:
+            _remove(queue, entry)
+        return found
+    return [gone for seq in range(first, last + 1) if (gone := remove(queue, seq)) is not None]
+
+
+def came_back(queue: Queue, seq: int, deliveries: int) -> None:
+    """A message that waits here was delivered in vain elsewhere, so often in all."""
+    entry = queue.backlog.find(seq)
+    library = queue.vhost.broker.journal.library
+    if isinstance(entry, Away):
+        library.came_back(queue, entry.of, seq, deliveries)
+    elif entry is not None:
+        entry.deliveries = deliveries
+        library.returned(queue, entry)
+
+
+def bring_in(queue: Queue) -> None:
+    """Have all of its messages in memory."""
+    if isinstance(queue.backlog, PagedBacklog):
+        queue.backlog.bring_in()
 
 
 def take_back(queue: Queue, seq: int) -> Entry | None:
     """Take out what has that place, as if it had never come."""
+    if isinstance(queue.backlog, PagedBacklog):
+        # It may be needed itself: its key, or all of it for another root.
+        queue.backlog.bring(seq)
     entry = remove(queue, seq) if queue.is_alive else None
     if entry is not None and queue.dedup is not None:
         queue.dedup.discard(entry.message)
@@ -74,6 +118,7 @@ def keep_as(queue: Queue, level: int) -> None:
     journal = queue.vhost.broker.journal
     if before == level or not queue.backlog:
         return
+    bring_in(queue)
     if not journal.is_in_charge:
         if level == SHARED:
             # Their places are the log's from now on.

@@ -23,6 +23,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     transaction_bytes_max: int = 134_217_728
     turn_bytes_max: int = 67_108_864
     unwritten_bytes_max: int = 67_108_864
+    queue_memory_bytes: int = 268_435_456
     unacked_per_channel_max: int = 1_000_000
     outbox_bytes_max: int = 1_048_576
     route_cache_max: int = 20_000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
 from openclust.wire.properties import Properties, decode_properties, encode_header
@@ -64,6 +66,14 @@ def delivery_suffix(exchange: str, routing_key: str) -> bytes:
     name = exchange.encode("utf-8", "surrogateescape")
     key = routing_key.encode("utf-8", "surrogateescape")
     return b"\0%c%b%c%b\xce" % (len(name), name, len(key), key)
+
+
+@lru_cache(maxsize=10_000)
+def names_in(suffix: bytes) -> tuple[str, str]:
+    """Exchange and routing key, as a delivery's suffix has them."""
+    size = suffix[1]
+    exchange, key = suffix[2 : 2 + size], suffix[3 + size : -1]
+    return exchange.decode("utf-8", "surrogateescape"), key.decode("utf-8", "surrogateescape")
 
 
 def counted_header(message: Message, deliveries: int) -> bytes:

@@ -90,8 +90,7 @@ class Queue:
         self.records = NOTHING
         # Recorded messages that were delivered and are not settled, by their places. The journal takes them out.
         self.out: dict[int, Entry] = {}
-        self.ready_bytes = 0
-        self.unacked = 0
+        self.ready_bytes = self.unacked = 0
         self.unused_since_ms = vhost.broker.now_ms
         self.deadline_ms = 0
         self.follow(settings)
@@ -185,9 +184,7 @@ class Queue:
         """Deliver what waits to whoever is ready."""
         backlog = self.backlog
         now_ms = self.vhost.broker.now_ms
-        while backlog:
-            head = backlog.peek()
-            assert head is not None, "a backlog with a length has a head"
+        while (head := backlog.peek()) is not None:
             if head.expires_ms and head.expires_ms <= now_ms and self._is_active:
                 expire(self)
                 continue
@@ -197,6 +194,8 @@ class Queue:
                     self.schedule()
                 return
             consumer.deliver(self._take())
+        if backlog:  # the disk does not give it now
+            self.vhost.broker.deadlines.wake(self, now_ms + 1_000)
         self.refresh_direct()
 
     def _take(self) -> Entry:
@@ -220,7 +219,7 @@ class Queue:
         """Take the next message for basic.get; afterwards `forget`, `settle` or `put_back` it."""
         self.touch()
         expire(self)
-        if not self.backlog:
+        if self.backlog.peek() is None:
             return None
         entry = self._take()
         self.watch_head()
@@ -342,6 +341,7 @@ class Queue:
             self.vhost.queue_unused(self)
             return
         self.schedule()
+        self.dispatch()
 
     def take_charge(self) -> None:
         """It is active here from now on: it may expire, must keep its limits, and may deliver."""
@@ -375,13 +375,13 @@ class Queue:
 
     def purge(self) -> int:
         """Drop all that waits; how many that were."""
-        entries = self.backlog.clear()
-        for entry in entries:
+        count = len(self.backlog)
+        for entry in self.backlog.clear():
             self.release(entry)
         self.ready_bytes = 0
         self.touch()
         self.refresh_direct()
-        return len(entries)
+        return count
 
     @property
     def _is_active(self) -> bool:

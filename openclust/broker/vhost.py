@@ -328,6 +328,7 @@ class VirtualHost:
         self._drop_incoming(queue)
         self.topology_changed()
         count = queue.purge()
+        self.broker.journal.library.dropped(queue)
         queue.deadline_ms = 0
         if queue.owner is not None:
             queue.owner.disown(queue)

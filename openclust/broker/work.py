@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from openclust.broker.backlog import Entry
-from openclust.broker.keeping import remove, restore
-from openclust.broker.message import Message
+from openclust.broker.keeping import came_back, remove_run, restore
+from openclust.broker.message import Message, names_in
+from openclust.broker.paged_backlog import Away
 
 if TYPE_CHECKING:
     from openclust.broker.broker import Broker
@@ -96,7 +96,9 @@ class Writing:
             of_queue = table.of(queue)
             if of_queue is not None:
                 ranges, seq = of_queue.left, entry.seq
-                if ranges and ranges[-1] == seq - 1:
+                if isinstance(entry, Away):
+                    ranges += entry.runs
+                elif ranges and ranges[-1] == seq - 1:
                     ranges[-1] = seq
                 else:
                     ranges += (seq, seq)
@@ -162,14 +164,6 @@ def _enter(of_queue: OfQueue, index: int, entry: Entry, wall_offset_ms: int) -> 
         runs += (entry.seq, index, 1)
 
 
-@lru_cache(maxsize=10_000)
-def _names(suffix: bytes) -> tuple[str, str]:
-    """Exchange and routing key, as a delivery's suffix has them."""
-    size = suffix[1]
-    exchange, key = suffix[2 : 2 + size], suffix[3 + size : -1]
-    return exchange.decode("utf-8", "surrogateescape"), key.decode("utf-8", "surrogateescape")
-
-
 class Applied(msgspec.Struct, frozen=True):
     """What a batch has done here: to be undone, where it does not stay. Entries that left, and places that are new."""
 
@@ -181,7 +175,7 @@ def apply_work(broker: Broker, work: Work, recorded: int) -> Applied:
     """Do to the queues here what was done elsewhere, or before. What was done already changes nothing."""
     applied = Applied([], [])
     offset_ms = broker.wall_offset_ms
-    messages = [Message(*_names(suffix), header, body, suffix) for suffix, header, body in work.messages]
+    messages = [Message(*names_in(suffix), header, body, suffix) for suffix, header, body in work.messages]
     for each in work.queues:
         vhost = broker.vhosts.get(each.vhost.decode("utf-8", "surrogateescape"))
         queue = vhost.queues.get(each.name.decode("utf-8", "surrogateescape")) if vhost is not None else None
@@ -204,14 +198,10 @@ def apply_work(broker: Broker, work: Work, recorded: int) -> Applied:
                 applied.left.append((queue, replaced))
         left = each.left
         for at in range(0, len(left), 2):
-            for seq in range(left[at], left[at + 1] + 1):
-                gone = remove(queue, seq)
-                if gone is not None:
-                    applied.left.append((queue, gone))
+            applied.left.extend((queue, gone) for gone in remove_run(queue, left[at], left[at + 1]))
         for seq, deliveries in each.returned:
-            found = queue.backlog.find(seq)
-            if found is not None:
-                found.deliveries = deliveries
+            came_back(queue, seq, deliveries)
+        broker.journal.library.mentioned(queue)
         queue.reached = max(queue.reached, each.reached)
         for key in each.seen:
             if queue.dedup is not None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from openclust.broker.changes import Change, DeleteExchange, DeleteQueue, perform
 from openclust.broker.journal import KEPT
-from openclust.broker.storage import Contents
+from openclust.broker.storage import Contents, Shelves
 from openclust.broker.work import apply_work, decode_work
+from openclust.cluster.finding import find_pages
 from openclust.cluster.log import Entry
 from openclust.cluster.status import Position
 from openclust.cluster.storing import OWN
@@ -18,14 +19,19 @@ if TYPE_CHECKING:
     from openclust.cluster.membership import Membership
 
 
-def recover(membership: Membership, contents: Contents) -> None:
-    """Call it before anything else happens to a new member. ValueError where a row is not what it should be."""
+def recover(membership: Membership, contents: Contents, shelves: Shelves | None = None) -> None:
+    """Call it before anything else happens to a new member. ValueError where a row is not what it should be.
+
+    Checkpoints are made from now on, if there are `shelves` to read from.
+    """
     broker, replica = membership.broker, membership.replica
     journal = broker.journal
+    journal.library.source = shelves if journal.has_disk else None
     is_in_charge, journal.is_in_charge = journal.is_in_charge, False
     if contents.definitions:
         replica.definitions.install([contents.definitions])
         replica.definitions.install_on(to_the_end=True)
+    find_pages(membership, contents.pages)
     first = next((kept.row for kept in contents.rows if kept.row.kind != OWN), None)
     base = Position(contents.epoch, contents.sequence)
     if first is not None and first.sequence <= contents.sequence:
@@ -42,6 +48,13 @@ def recover(membership: Membership, contents: Contents) -> None:
         replica.log.append(entry)
         if not kept.is_told:
             replica.apply(entry)
+    since = [kept.row for kept in contents.rows if not kept.is_told]
+    membership.storing.checkpoints.found(
+        Position(contents.epoch, contents.sequence),
+        len(since),
+        sum(len(row.body) for row in since),
+        is_changed=not contents.definitions or any(row.kind == "change" for row in since),
+    )
     membership.storing.on_disk = replica.log.last
     journal.is_in_charge = is_in_charge
     replica.tell_position()

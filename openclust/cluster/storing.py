@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from openclust.broker.journal import IN_MEMORIES, ON_DISKS, ON_OWN_DISK
 from openclust.broker.storage import Keep, Write
+from openclust.cluster.checkpointing import Checkpointing
 from openclust.cluster.disk_health import DiskHealth
 from openclust.cluster.status import Position
 
@@ -37,6 +38,7 @@ class Storing:
         self._cluster = membership
         self._journal = membership.broker.journal
         self.disk = DiskHealth(membership, bounds)
+        self.checkpoints = Checkpointing(membership, bounds)
         # What is undone here, and not in the log yet.
         self.passing: list[Change] = []
         self.writes: list[Write] = []
@@ -65,6 +67,7 @@ class Storing:
     def keep(self, entry: Entry) -> None:
         """An entry of the log, which now ends with it."""
         self.give(Keep(entry.kind, entry.position.epoch, entry.position.sequence, entry.body))
+        self.checkpoints.kept(len(entry.body), entry)
         if self.has_disk:
             self._log.append((self.given, entry.position))
         else:
@@ -73,6 +76,7 @@ class Storing:
     def log_is(self, position: Position) -> None:
         """The log was cut, or begun anew, and ends there; what is to be written of that is given."""
         self._log.clear()
+        self.checkpoints.is_cut(position)
         if self.has_disk:
             # Not before the disk has followed.
             self.on_disk = min(self.on_disk, position)
@@ -94,13 +98,13 @@ class Storing:
     # -- batches
 
     def flush(self) -> None:
-        """End the journal's batch, if it is time to."""
+        """End the journal's batch, and make a checkpoint, if it is time to."""
         journal = self._journal
-        if journal.is_empty:
-            return
-        if len(self._own) + len(self._shared) >= UNDERWAY_MAX and journal.open_bytes < BATCH_BYTES_MAX:
-            return
-        self._seal()
+        is_full = len(self._own) + len(self._shared) >= UNDERWAY_MAX and journal.open_bytes < BATCH_BYTES_MAX
+        if not journal.is_empty and not is_full:
+            self._seal()
+        self.checkpoints.flush(self._seal)
+        self._relieve()
 
     def _seal(self) -> None:
         sealed = self._journal.seal(self._cluster.broker.wall_offset_ms)
@@ -108,9 +112,19 @@ class Storing:
         if sealed.own:
             self.give(Keep(OWN, 0, 0, sealed.own))
             self._own.append((sealed.number, self.given))
+            self.checkpoints.kept(len(sealed.own))
         if sealed.shared:
             self._shared.append((sealed.number, self._cluster.replica.add_work(sealed)))
         self._look()
+
+    def _relieve(self) -> None:
+        """While messages take more memory than they should, let go of those that are on disk."""
+        broker, library = self._cluster.broker, self._journal.library
+        books = broker.books
+        # Well before publishers would have to wait.
+        bound = min(broker.limits.queue_memory_bytes, max(0, books.high_bytes - books.base_bytes) // 2)
+        if books.held_bytes > bound and library.source is not None:
+            library.relieve(books.held_bytes - bound, self.done)
 
     def take_passing(self) -> list[Change]:
         """What did not outlive this broker of one, for the log: once, when its reign begins."""

@@ -50,6 +50,7 @@ RANGES: dict[str, tuple[int, int]] = {
     "limits.transaction_bytes_max": (1, 2**40),
     "limits.turn_bytes_max": (4_096, 2**40),
     "limits.unwritten_bytes_max": (0, 2**40),
+    "limits.queue_memory_bytes": (0, 2**40),
     "limits.unacked_per_channel_max": (1, 1_000_000_000),
     "limits.outbox_bytes_max": (4_096, 2**40),
     "limits.route_cache_max": (1, 100_000_000),

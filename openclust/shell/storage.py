@@ -38,7 +38,7 @@ class Storage:
         began = time.monotonic()
         contents = self.store.contents()
         try:
-            recover(server.member.membership, contents)
+            recover(server.member.membership, contents, self.store)
         except ValueError as error:
             place = server.config.cluster.data_dir
             raise ConfigError(

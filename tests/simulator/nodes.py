@@ -135,7 +135,7 @@ class Nodes(World):
     def _recover(self, host: Host, node: Node) -> None:
         contents = host.disk.store.contents()
         try:
-            recover(node.membership, contents)
+            recover(node.membership, contents, host.disk.store)
         except Exception as error:
             text = "".join(traceback.format_exception(error))
             raise Violation(f"{host.name} cannot begin with what it has kept: {text}") from error

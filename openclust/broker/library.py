@@ -1,0 +1,320 @@
+"""All that this broker's store has in pages, queue by queue, and what has happened since the last checkpoint.
+
+What is recorded enters and leaves by the journal (`sealed`) where this broker is in charge, one by one (`entered`,
+`left`) where it follows or begins. What comes and goes between two checkpoints costs a place in a list.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from openclust.broker.backlog import FifoBacklog
+from openclust.broker.leaf import Leaf, decode_page, encode_page, is_plain, new_leaf, split
+from openclust.broker.level import SHARED
+from openclust.broker.notebook import Notebook
+from openclust.broker.paged_backlog import Away, PagedBacklog
+from openclust.broker.shelf import Shelf
+from openclust.broker.storage import Page
+
+if TYPE_CHECKING:
+    from openclust.broker.backlog import Entry
+    from openclust.broker.queue import Queue
+    from openclust.broker.storage import Shelves
+    from openclust.broker.work import Writing
+
+_by_seq = attrgetter("seq")
+_KEPT = 1
+RELIEF_BYTES = 4_194_304
+"""So much leaves memory in one turn: about 10 ms."""
+
+
+class Collected(msgspec.Struct, frozen=True):
+    """What a checkpoint says of pages."""
+
+    pages: list[Page]
+    dead: list[tuple[int, bytes]]
+    gone: list[int]
+
+
+class Library:
+    """It does nothing before `source` is there. Call `relieve` once a turn while memory is short."""
+
+    def __init__(self) -> None:
+        self.source: Shelves | None = None
+        self.number = 1
+        self.notebook = Notebook()
+        self._shelves: dict[Queue, Shelf] = {}
+        # Since the last checkpoint. An entry that has left by now is recorded no more.
+        self._entered: list[list[tuple[Queue, Entry]]] = []
+        self._left: list[list[tuple[Queue, Entry]]] = []
+        self._returned: list[list[tuple[Queue, Entry]]] = []
+        self._one_by_one: list[tuple[Queue, Entry]] = []
+        self._touched: dict[Leaf, Queue] = {}
+        self._gone: list[int] = []
+        # Empty pages of shared queues may be wanted again, until the log is sure to stay as far as it was then.
+        self._dying: list[tuple[int, Leaf]] = []
+        # Whose pages may be let go of.
+        self._full: dict[Queue, None] = {}
+        self._new: list[Leaf] = []
+        self._is_unreadable = False
+
+    @property
+    def count(self) -> int:
+        """How many messages have moved since the last checkpoint."""
+        return sum(map(len, self._entered)) + sum(map(len, self._left))
+
+    def shelf(self, queue: Queue) -> Shelf:
+        shelf = self._shelves.get(queue)
+        if shelf is None:
+            shelf = self._shelves[queue] = Shelf()
+        return shelf
+
+    def mark(self, queue: Queue) -> int:
+        """How an entry is recorded that was in a page."""
+        return _KEPT if queue.records == SHARED else -_KEPT
+
+    # -- what happens
+
+    def sealed(self, writing: Writing) -> None:
+        """A batch of the journal has ended."""
+        if self.source is None:
+            return
+        for some, all_ in (
+            (writing.entered, self._entered),
+            (writing.left, self._left),
+            (writing.returned, self._returned),
+        ):
+            if some:
+                all_.append(some)
+        if writing.seen:
+            self.notebook.mention(queue for queue, _ in writing.seen)
+        if writing.reached:
+            self.notebook.mention(writing.reached)
+
+    def entered(self, queue: Queue, entry: Entry) -> None:
+        """A recorded message has its place in its queue, by no batch of this broker's; perhaps once more."""
+        if self.source is not None and not isinstance(entry, Away):
+            self._of_following(self._entered, queue, entry)
+
+    def left(self, queue: Queue, entry: Entry) -> None:
+        """It has left, by no batch of this broker's."""
+        if self.source is not None:
+            entry.recorded = 0
+            self._of_following(self._left, queue, entry)
+
+    def returned(self, queue: Queue, entry: Entry) -> None:
+        """It was delivered in vain, by another broker."""
+        if self.source is not None:
+            self._of_following(self._returned, queue, entry)
+
+    def _of_following(self, lists: list[list[tuple[Queue, Entry]]], queue: Queue, entry: Entry) -> None:
+        if not lists or len(lists[-1]) >= 1_000:
+            lists.append([])
+        lists[-1].append((queue, entry))
+
+    def mentioned(self, queue: Queue) -> None:
+        """There may be something new of a queue beside its messages."""
+        if self.source is not None:
+            self.notebook.mention((queue,))
+
+    def touched(self, leaf: Leaf, queue: Queue) -> None:
+        """What is alive of a page is not what its notes in the store say."""
+        self._touched[leaf] = queue
+
+    def lost(self, number: int) -> None:
+        """A page was found that is nobody's."""
+        self._gone.append(number)
+
+    def dropped(self, queue: Queue) -> None:
+        """A queue is gone, with all it held."""
+        shelf = self._shelves.pop(queue, None)
+        if shelf is not None:
+            self._gone += [leaf.number for leaf in shelf.leaves]
+        self._gone += self.notebook.dropped(queue)
+        self._full.pop(queue, None)
+
+    def tell(self, queue: Queue) -> None:
+        """All that a queue holds is new to the store."""
+        for entry in [*queue.backlog, *queue.out.values()]:
+            if entry.recorded:
+                self.entered(queue, entry)
+        self.notebook.mention((queue,))
+
+    def forget(self) -> None:
+        """All pages are gone from the store: what is in memory is new there."""
+        for queue, shelf in self._shelves.items():
+            if shelf.away and isinstance(queue.backlog, PagedBacklog) and queue.is_alive:
+                queue.backlog.bring_in()
+            shelf.leaves.clear()
+        self._entered, self._left, self._returned = [], [], []
+        self._touched, self._gone, self._dying, self._full = {}, [], [], {}
+        self.notebook = Notebook()
+
+    # -- a checkpoint
+
+    def collect(self, sequence: int, sure: int, uuid: str) -> Collected:
+        """What has become of pages; the journal is sealed, and the log ends at `sequence` and is sure up to `sure`."""
+        entered, self._entered = self._entered, []
+        left, self._left = self._left, []
+        returned, self._returned = self._returned, []
+        self._bury(left)
+        self._count(returned)
+        pages = self._store(entered)
+        dead, gone = self._tell(sequence, sure)
+        noted, stale = self.notebook.collect(uuid, self._next_number)
+        return Collected(pages + noted, dead, gone + stale)
+
+    def _next_number(self) -> int:
+        number = self.number
+        self.number += 1
+        return number
+
+    def _bury(self, left: list[list[tuple[Queue, Entry]]]) -> None:
+        shelves, touched = self._shelves, self._touched
+        mentioned: dict[Queue, None] = {}
+        for some in left:
+            for queue, entry in some:
+                mentioned[queue] = None
+                if entry.recorded or isinstance(entry, Away):
+                    continue
+                shelf = shelves.get(queue)
+                if shelf is None or not shelf.leaves or entry.seq > shelf.leaves[-1].last:
+                    continue
+                leaf = shelf.find(entry.seq)
+                if leaf is not None:
+                    leaf.alive ^= 1 << (entry.seq - leaf.first)
+                    touched[leaf] = queue
+        self.notebook.mention(mentioned)
+
+    def _count(self, returned: list[list[tuple[Queue, Entry]]]) -> None:
+        for some in returned:
+            for queue, entry in some:
+                shelf = self._shelves.get(queue)
+                leaf = shelf.find(entry.seq) if shelf is not None and entry.recorded else None
+                if leaf is not None:
+                    self.came_back(queue, leaf, entry.seq, entry.deliveries)
+
+    def came_back(self, queue: Queue, leaf: Leaf, seq: int, deliveries: int) -> None:
+        """A message of a page was delivered in vain, so often in all."""
+        if leaf.deliveries is None:
+            leaf.deliveries = {}
+        leaf.deliveries[seq] = deliveries
+        self._touched[leaf] = queue
+
+    def _store(self, entered: list[list[tuple[Queue, Entry]]]) -> list[Page]:
+        alive: dict[Queue, list[Entry]] = {}
+        mentioned: dict[Queue, None] = {}
+        for some in entered:
+            for queue, entry in some:
+                if entry.recorded:
+                    found = alive.get(queue)
+                    if found is None:
+                        alive[queue] = [entry]
+                    else:
+                        found.append(entry)
+                else:
+                    mentioned[queue] = None
+        self.notebook.mention(mentioned)
+        self.notebook.mention(alive)
+        pages: list[Page] = []
+        for queue, entries in alive.items():
+            if queue.is_alive:
+                pages += self._pages_of(queue, entries)
+        return pages
+
+    def _pages_of(self, queue: Queue, entries: list[Entry]) -> list[Page]:
+        shelf = self.shelf(queue)
+        vhost, offset_ms = queue.vhost, queue.vhost.broker.wall_offset_ms
+        last = shelf.leaves[-1].last if shelf.leaves else 0
+        entries.sort(key=_by_seq)
+        if entries[0].seq <= last or any(a.seq == b.seq for a, b in pairwise(entries)):
+            by_place = {entry.seq: entry for entry in entries if shelf.find(entry.seq) is None}
+            entries = list(by_place.values())
+        pages = []
+        for some in split(entries):
+            leaf = new_leaf(self._next_number(), some)
+            shelf.add(leaf)
+            self._new.append(leaf)
+            if not is_plain(leaf):
+                self._touched[leaf] = queue
+            size = sum(len(entry.message.body) for entry in some)
+            body = encode_page(some, offset_ms)
+            pages.append(Page(leaf.number, vhost.name, queue.name, leaf.first, leaf.last, len(some), size, body))
+        self._full[queue] = None
+        return pages
+
+    def _tell(self, sequence: int, sure: int) -> tuple[list[tuple[int, bytes]], list[int]]:
+        dead: list[tuple[int, bytes]] = []
+        touched, self._touched = self._touched, {}
+        gone, self._gone = self._gone, []
+        for leaf, queue in touched.items():
+            shelf = self._shelves.get(queue)
+            if shelf is None or not queue.is_alive or not leaf.is_shelved:
+                continue
+            if leaf.alive:
+                dead.append((leaf.number, leaf.notes()))
+                continue
+            shelf.drop(leaf)
+            if queue.records == SHARED:
+                self._dying.append((sequence, leaf))
+                dead.append((leaf.number, leaf.notes()))
+            else:
+                gone.append(leaf.number)
+        keep = 0
+        for at, leaf in self._dying:
+            if at > sure:
+                break
+            keep += 1
+            if not leaf.is_shelved:
+                gone.append(leaf.number)
+        del self._dying[:keep]
+        return dead, gone
+
+    def written(self, number: int) -> None:
+        """With this write, what was collected last is on disk."""
+        new, self._new = self._new, []
+        for leaf in new:
+            leaf.written = number
+
+    # -- memory and disk
+
+    def fetch(self, queue: Queue, leaf: Leaf) -> list[Entry] | None:
+        """What is out of a page, from the store; None where that cannot be read now."""
+        broker = queue.vhost.broker
+        try:
+            if self.source is None:
+                raise OSError("there is no store")
+            body = self.source.page(leaf.number)
+            entries = decode_page(leaf, leaf.out, body, self.mark(queue), broker.wall_offset_ms)
+        except (OSError, ValueError) as error:
+            if not self._is_unreadable:
+                self._is_unreadable = True
+                broker.note(
+                    "error",
+                    f"queue '{queue.name}' in vhost '{queue.vhost.name}' waits: its messages cannot be read from disk",
+                    text=str(error),
+                )
+            return None
+        self._is_unreadable = False
+        return entries
+
+    def relieve(self, excess: int, done: int) -> bool:
+        """Let go of so many bytes, if so many are in pages on disk; whether there is nothing more of these."""
+        wanted = min(excess, RELIEF_BYTES)
+        for queue in reversed(list(self._full)):
+            if wanted <= 0:
+                return False
+            if type(queue.backlog) is FifoBacklog and queue.is_alive:
+                queue.backlog = PagedBacklog(queue, self, queue.backlog)
+            size = 0
+            if isinstance(queue.backlog, PagedBacklog) and queue.is_alive:
+                size = queue.backlog.shelve(wanted, done)
+            wanted -= size
+            leaves = self.shelf(queue).leaves
+            if not size and (not leaves or leaves[-1].written <= done):
+                del self._full[queue]
+        return wanted > 0
