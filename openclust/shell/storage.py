@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("openclust.store")
 
+WELL_WAIT_S = 10.0
+ILL_WAIT_S = 1.0
+"""How long a broker that ends waits for its disk."""
+
 
 def new_store(config: Config) -> Store:
     """The store of the data directory; one in memory where there is none."""
@@ -84,7 +88,8 @@ class Storage:
 
     def stop(self) -> None:
         self.take()
-        if not self.store.close():
+        # A disk that does not even take what came before will not take it all in time.
+        if not self.store.close(ILL_WAIT_S if self.store.failing else WELL_WAIT_S):
             log.error("not all could be written before the end")
 
 
