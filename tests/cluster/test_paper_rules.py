@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from openclust.broker.storage import Keep
+from openclust.broker.work import Work, decode_work
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.hello import difference
 from openclust.cluster.messages import RosterTold
@@ -28,6 +30,10 @@ from openclust.wire.methods import (
     ExchangeDeclareOk,
     QueueDeclare,
     QueueDeclareOk,
+    TxCommit,
+    TxCommitOk,
+    TxSelect,
+    TxSelectOk,
 )
 from tests.cluster.joined import Joined
 from tests.cluster.test_interest import held, subscribe
@@ -542,3 +548,54 @@ def test_what_the_root_sends_goes_to_the_consumer_that_it_is_for(cluster: Joined
         deliveries = client.deliveries()
         assert len(deliveries) == 2
         assert {each.method.consumer_tag for each in deliveries if isinstance(each.method, BasicDeliver)} == {tag}
+
+
+# -- transactions
+
+
+@pytest.mark.parametrize("at", ROLES)
+def test_a_transaction_is_confirmed_when_the_disks_of_root_and_backup_have_it(cluster: Joined, at: str) -> None:
+    """The paper's steps A to F."""
+    client = cluster.client(at)
+    for name in ("jobs", "done"):
+        client.queue(name, durable=True)
+    client.publish("jobs", b"job", delivery_mode=2)
+    for name in PRIMARIES:
+        cluster.broker(name).journal.has_disk = True
+
+    def written(name: str) -> list[Work]:
+        """What a broker has given its disk to write, of queues' contents."""
+        keeps = [each for each in cluster[name].storing.writes if isinstance(each, Keep)]
+        return [decode_work(each.body) for each in keeps if each.kind == "work"]
+
+    def disk_has_it(name: str) -> None:
+        storing = cluster[name].storing
+        storing.stored(storing.given)
+        cluster.settle()
+
+    # A: the client prepares a transaction, and commits.
+    client.call(TxSelect(), TxSelectOk)
+    client.get("jobs", no_ack=False)
+    disk_has_it("p1")
+    for name in PRIMARIES:
+        cluster[name].storing.writes.clear()
+    client.publish("done", b"first", delivery_mode=2)
+    client.publish("done", b"second", delivery_mode=2)
+    client.ack(1)
+    assert not any(written(name) for name in PRIMARIES)
+    client.send(TxCommit())
+    # B, C and D: the root writes it, passes it on, and the backup writes it: all of it at once.
+    for name in ("p1", "p2"):
+        (work,) = written(name)
+        assert [body for _, _, body in work.messages] == [b"first", b"second"]
+        assert {each.name: each.left for each in work.queues} == {b"jobs": [1, 1], b"done": []}
+        assert (depth(cluster, name, "jobs"), depth(cluster, name, "done")) == (0, 2)
+    disk_has_it("p1")
+    assert not client.replies.get(1)
+    # E: the backup confirms that it has it safely. F: the root confirms it to the client.
+    disk_has_it("p2")
+    client.reply(1, TxCommitOk)
+    # The root fails, and its client turns to the backup.
+    cluster.kill("p1")
+    assert cluster.await_root() == "p2"
+    assert (depth(cluster, "p2", "jobs"), depth(cluster, "p2", "done")) == (0, 2)
