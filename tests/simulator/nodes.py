@@ -101,6 +101,7 @@ class Nodes(World):
         self.bounds = bounds
         self.ledger = Ledger()
         self.on_start: Callable[[Host], None] = lambda host: None
+        self.is_open = chance.random() < 0.5
         self.states = States()
         self.has_forgotten = False
         """Whether one that has everything in memory has crashed."""
@@ -152,7 +153,8 @@ class Nodes(World):
                 primaries=digest(primaries),
                 heartbeat_ms=self.terms.heartbeat_ms,
                 uuid=host.disk.uuid,
-                peer=host.name,
+                # A broker of one that nobody will ever join has no address for peers.
+                peer=host.name if len(self.names) > 1 or self.is_open else "",
             )
         membership = Membership(
             core, hello, SECRET, election, bounds=self.bounds, save_vote=lambda vote: self._save_vote(host, vote)

@@ -109,6 +109,8 @@ def _wanted(host: Host) -> set[Item]:
 def _look_at_interests(world: Nodes, host: Host, wanted: dict[str, set[Item]]) -> None:
     """What it holds of each other is what that wants; of those it has no link with, what they all want together."""
     interests = host.running.membership.interests
+    if host.running.membership.is_alone:
+        return
     if set(interests.own.counts) != wanted[host.name]:
         raise Violation(f"{host.name} counts {set(interests.own.counts) ^ wanted[host.name]} otherwise than bound")
     others = [each for each in world.brokers.values() if each is not host]

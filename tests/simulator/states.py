@@ -29,6 +29,9 @@ class States:
         """`closely`: nothing happens any more."""
         position = host.running.membership.replica.position
         core = host.running.broker
+        if host.running.membership.is_alone:
+            # It has nobody to be equal to, and what is not durable goes with it.
+            return
         queues = [queue for vhost in core.vhosts.values() for queue in vhost.queues.values()]
         if any(queue.owner is not None and not queue.name.startswith("amq.gen-") for queue in queues):
             # A private queue may hide a shared one of its name, until it goes.
