@@ -12,6 +12,7 @@ import msgspec
 
 from openclust.broker.limits import Limits
 from openclust.cluster.redirect import Redirect
+from openclust.shell.config_topology import Place, Topology
 
 Mechanism = Literal["PLAIN", "AMQPLAIN", "EXTERNAL"]
 PeerVerification = Literal["none", "optional", "required"]
@@ -76,7 +77,7 @@ class Definitions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     file: str | None = None
 
 
-class Primary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Primary(Place, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where one primary is, as `host:port`: for clients, for its peers, and its HTTP API (none without)."""
 
     client: str
@@ -134,3 +135,4 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     cluster: Cluster = Cluster()
     redirect: Redirect = Redirect()
     log: Log = Log()
+    topology: Topology = Topology()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from openclust.cluster.redirect import Redirect
 from openclust.shell.config import Config, ConfigError, Primary
 
 SECRET_BYTES_MAX = 4_096
@@ -23,6 +24,8 @@ def placed(config: Config) -> Config:
     replace = msgspec.structs.replace
     host, port = split_address(config.cluster.client_listen or entry.client)
     config = replace(config, listen=replace(config.listen, host=host, port=port))
+    if entry.weight and config.redirect.weight == Redirect().weight:
+        config = replace(config, redirect=replace(config.redirect, weight=entry.weight))
     if not entry.http:
         return replace(config, http=replace(config.http, enabled=False))
     host, port = split_address(entry.http)
@@ -78,11 +81,14 @@ def http_advertised(config: Config) -> str:
     return join_address(client_host if _is_every_address(http.host) else http.host, http.port)
 
 
-def cluster_problems(config: Config, told: Told) -> list[str]:
-    """What is wrong with the section, as far as can be seen without the disk."""
+def cluster_problems(config: Config, told: Told, *, for_one_broker: bool = True) -> list[str]:
+    """What is wrong with the section, as far as can be seen without the disk.
+
+    Without `for_one_broker`, who starts with it and whether two have one address is another's to judge.
+    """
     cluster = config.cluster
     problems = []
-    if cluster.primaries and config.name not in cluster.primaries and not cluster.join:
+    if for_one_broker and cluster.primaries and config.name not in cluster.primaries and not cluster.join:
         known = ", ".join(sorted(cluster.primaries))
         problems.append(f"name = {config.name!r}: not among cluster.primaries ({known}); choose with --name")
     if cluster.secret is not None and cluster.secret_file is not None:
@@ -109,7 +115,7 @@ def cluster_problems(config: Config, told: Told) -> list[str]:
             except ValueError:
                 problems.append(f"{where} = {address!r}: wanted HOST:PORT")
                 continue
-            if address in seen:
+            if for_one_broker and address in seen:
                 problems.append(f"{where} = {address!r}: {seen[address]} has this address too")
             seen[address] = where
     return problems

@@ -30,6 +30,10 @@ from openclust.shell.config_keys import (
     did_you_mean,
     nearest,
 )
+from openclust.shell.config_lines import Path as KeyPath
+from openclust.shell.config_lines import line_of, lines_of
+from openclust.shell.config_nested import Problems, convert_nested, is_nested
+from openclust.shell.config_settings import settings_problems
 
 FILE_BYTES_MAX = 1_048_576
 
@@ -41,11 +45,20 @@ _KUBERNETES = re.compile(r"OPENCLUST_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PO
 
 
 class Given(msgspec.Struct, frozen=True):
-    """A value and the place it was written. `is_text`: it came as text and takes the type of its key."""
+    """A value and the place it was written. `is_text`: it came as text and takes the type of its key.
+
+    `source` and `lines` are of a value that came from a file, to tell the places within it.
+    """
 
     value: Any
     place: str
     is_text: bool = False
+    source: str = ""
+    lines: dict[KeyPath, int] = {}
+
+    def place_within(self, path: KeyPath) -> str:
+        line = line_of(self.lines, path)
+        return f"{self.source} line {line}" if line else self.source or self.place
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -65,10 +78,12 @@ def load(
     flags: Mapping[str, Given] | None = None,
     cluster_key_required: bool = True,
     files_required: bool = True,
+    for_one_broker: bool = True,
 ) -> Loaded:
     """Put the configuration together, or raise ConfigError with every problem found.
 
-    `flags` are by dotted key (`listen.port`). With `files_required` the files it names must be readable.
+    `flags` are by dotted key (`listen.port`). With `files_required` the files it names must be readable. Without
+    `for_one_broker` it is looked at as all brokers' file: nobody needs to be the one that starts with it.
     """
     problems: list[str] = []
     given: dict[str, Given] = {}
@@ -80,10 +95,18 @@ def load(
     values: dict[str, dict[str, Any]] = {section: {} for section in ("", *SECTIONS)}
     for dotted, one in given.items():
         key = KEYS[dotted]
+        if is_nested(key.type) and not one.is_text:
+            wrong_within: Problems = []
+            values[key.section][key.name] = convert_nested(key.type, one.value, wrong_within)
+            names = tuple(dotted.split("."))
+            problems += [_told_within(one, (*names, *path), text) for path, text in wrong_within]
+            continue
         try:
             values[key.section][key.name] = (convert_text if one.is_text else convert)(key, one.value)
         except WrongType as wrong:
             problems.append(f"{_told(dotted, given)}: {wrong}")
+    if problems and any(is_nested(KEYS[dotted].type) for dotted in given):
+        raise ConfigError(*dict.fromkeys(problems))  # what is half right within tables cannot be looked at further
     config = _build(values)
     problems += check_values(
         config, lambda key: _told(key, given), cluster_key_required=cluster_key_required and "cluster_key" not in given
@@ -92,11 +115,14 @@ def load(
         problems.append(f"{_told('cluster_key', given)}: must not be empty")
     if files_required:
         problems += check_files(config, lambda key: _told(key, given))
-    problems += cluster_problems(config, lambda key: _told(key, given))
+    problems += cluster_problems(config, lambda key: _told(key, given), for_one_broker=for_one_broker)
+    if "topology.settings" in given:
+        within = given["topology.settings"]
+        problems += [_told_within(within, path, text) for path, text in settings_problems(config)]
     if problems:
         raise ConfigError(*dict.fromkeys(problems))
-    config = placed(with_secret(config) if files_required else config)
-    return Loaded(config, given)
+    config = with_secret(config) if files_required else config
+    return Loaded(placed(config) if for_one_broker else config, given)
 
 
 def parse_setting(text: str) -> tuple[str, Given]:
@@ -119,6 +145,11 @@ def _build(values: dict[str, dict[str, Any]]) -> Config:
     return msgspec.structs.replace(config, name=f"{os.uname().nodename}-{config.listen.port}")
 
 
+def _told_within(one: Given, path: KeyPath, text: str) -> str:
+    shown = ".".join(each if each.isprintable() and each else repr(each) for each in path)
+    return f"{one.place_within(path)}: {shown}: {text}"
+
+
 def _told(key: str, given: Mapping[str, Given]) -> str:
     one = given.get(key)
     if one is None:
@@ -128,9 +159,18 @@ def _told(key: str, given: Mapping[str, Given]) -> str:
         shown = str(value).lower()
     elif isinstance(value, int) and abs(value) >= 2**64:
         shown = "(a huge number)"  # may have more digits than str() will print
+    elif isinstance(value, dict | list):
+        shown = _shown(value)
     else:
         shown = str(value) if one.is_text and str(value).isprintable() else repr(value)
     return f"{one.place}: {key} = {shown}"
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)
+    except (RecursionError, ValueError):  # tables within tables without end, huge numbers
+        return "..."
 
 
 def _from_file(path: Path, problems: list[str]) -> dict[str, Given]:
@@ -143,17 +183,17 @@ def _from_file(path: Path, problems: list[str]) -> dict[str, Given]:
         raise ConfigError(f"{path}: nested too deeply") from None
     except ValueError as error:  # a number with thousands of digits
         raise ConfigError(f"{path}: {error}") from None
-    lines = _lines(text)
+    lines = lines_of(text)
     given: dict[str, Given] = {}
 
     def take(section: str, name: str, value: Any) -> None:
         dotted = f"{section}.{name}" if section else name
-        line = lines.get((section, name))
+        line = lines.get((section, name) if section else (name,))
         place = f"{path} line {line}" if line else str(path)
         if dotted in KEYS:
             if dotted in PATHS and isinstance(value, str) and value:
                 value = str(path.parent / os.path.expanduser(value))
-            given[dotted] = Given(value, place)
+            given[dotted] = Given(value, place, source=str(path), lines=lines)
         else:
             problems.append(f"{place}: {_unknown(section, name)}")
 
@@ -161,11 +201,11 @@ def _from_file(path: Path, problems: list[str]) -> dict[str, Given]:
         if name not in SECTIONS and not isinstance(value, dict):
             take("", name, value)
         elif name not in SECTIONS:
-            line = lines.get((name, ""))
+            line = lines.get((name,))
             place = f"{path} line {line}" if line else str(path)
             problems.append(f"{place}: unknown section [{name}]{did_you_mean(name, SECTIONS)}")
         elif not isinstance(value, dict):
-            line = lines.get(("", name)) or lines.get((name, ""))
+            line = lines.get((name,))
             place = f"{path} line {line}" if line else str(path)
             problems.append(f"{place}: {name} is a section; write [{name}] above its keys")
         else:
@@ -259,17 +299,3 @@ def _syntax(path: Path, text: str, message: str) -> str:
     if line is None:
         line, column = str(text.count("\n") + 1), str(len(text) - text.rfind("\n"))
     return f"{path} line {line}, column {column}: {reason[:1].lower()}{reason[1:]}"
-
-
-def _lines(text: str) -> dict[tuple[str, str], int]:
-    """The line of each key, and of each section as (section, ""). tomllib keeps none: in odd layouts it is a guess."""
-    found: dict[tuple[str, str], int] = {}
-    section = ""
-    for number, line in enumerate(text.splitlines(), start=1):
-        if match := re.match(r"\s*\[\s*\"?([\w-]+)\"?\s*\]", line):
-            section = match[1]
-            found.setdefault((section, ""), number)
-        elif match := re.match(r"\s*\"?([\w-]+)\"?\s*(?:\.\s*\"?([\w-]+)\"?\s*)?=", line):
-            first, second = match.groups()
-            found.setdefault((first, second) if second and not section else (section, first), number)
-    return found

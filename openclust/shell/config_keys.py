@@ -85,7 +85,7 @@ def convert(key: Key, value: Any) -> Any:
     try:
         return msgspec.convert(value, key.type, strict=True)
     except msgspec.ValidationError:
-        raise WrongType(_wanted(key.type, value)) from None
+        raise WrongType(wanted_text(key.type, value)) from None
 
 
 def convert_text(key: Key, text: str) -> Any:
@@ -103,7 +103,7 @@ def convert_text(key: Key, text: str) -> Any:
             return int(text)  # also takes 1_000, as TOML does
         return msgspec.convert(text, bare, strict=False)
     except (msgspec.ValidationError, ValueError):
-        raise WrongType(_wanted(bare, text)) from None
+        raise WrongType(wanted_text(bare, text)) from None
 
 
 def _is_optional(type_: Any) -> bool:
@@ -116,7 +116,7 @@ def _without_none(type_: Any) -> Any:
     return type_
 
 
-def _wanted(type_: Any, value: Any) -> str:
+def wanted_text(type_: Any, value: Any) -> str:
     """What a key of this type wants, in words."""
     type_ = _without_none(type_)
     if get_origin(type_) is Literal:
