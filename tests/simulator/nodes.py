@@ -71,7 +71,7 @@ class _Crash(Exception):
 
 
 class Nodes(World):
-    """`bounds` are those of all memberships. Applications are the workload's: see `on_start`."""
+    """`bounds` and `limits` are those of all brokers. Applications are the workload's: see `on_start`."""
 
     brokers: dict[str, Host]
 
@@ -82,6 +82,7 @@ class Nodes(World):
         secondaries: int,
         *,
         bounds: Bounds,
+        limits: Limits | None = None,
         start_grace_ms: int = 5_000,
         disk: type[Disk] = Disk,
         has_disks: bool = False,
@@ -99,6 +100,7 @@ class Nodes(World):
             for name in names
         }
         self.bounds = bounds
+        self.limits = limits or Limits()
         self.ledger = Ledger()
         self.on_start: Callable[[Host], None] = lambda host: None
         self.is_open = chance.random() < 0.5
@@ -115,7 +117,7 @@ class Nodes(World):
         now_ms = host.clock.monotonic_ms(self.now_us)
         self.note(name, f"starts with {host.disk.vote}")
         journal = Journal(has_disk=host.has_disk)
-        core = Core(Limits(), random_name=host.unguessable, name=name, cluster_name=CLUSTER_KEY, journal=journal)
+        core = Core(self.limits, random_name=host.unguessable, name=name, cluster_name=CLUSTER_KEY, journal=journal)
         core.set_clock(now_ms, host.clock.wall_ms(self.now_us))
         core.put_user(User(name="guest", permissions={"/": _EVERYTHING}))
         host.node = Node(core, self._membership(host, core, now_ms))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from openclust.broker.limits import Limits
 from openclust.cluster.bounds import Bounds
 from tests.simulator.chaos import Chaos
 from tests.simulator.clients import Clients, drain
@@ -21,6 +22,8 @@ STEPS = 600
 PRIMARIES = (1, 2, 3, 3, 3, 3, 4, 5)
 SECONDARIES = (0, 0, 1, 1, 2, 3)
 GRACES_MS = (300, 300, 1_000, 5_000)
+CHECKPOINT_MESSAGES = (2, 20, 5_000)
+QUEUE_MEMORY_BYTES = (0, 2_000, 2**28)
 DISKS = (True, True, True, False)
 ROOT_WAIT_MS = 2_000
 ANSWER_US = 3 * ROOT_WAIT_MS * 1_000
@@ -55,6 +58,7 @@ def run(
     bounds = Bounds(
         root_wait_ms=ROOT_WAIT_MS,
         log_entries_max=shape.choice((3, 10, 100_000)),
+        checkpoint_messages=shape.choice(CHECKPOINT_MESSAGES),
         # Snapshots of some turns, of many, and of one.
         slice_max=(7, 1, 1_000)[seed % 3],
     )
@@ -63,6 +67,7 @@ def run(
         primaries or shape.choice(PRIMARIES),
         shape.choice(SECONDARIES) if secondaries is None else secondaries,
         bounds=bounds,
+        limits=Limits(queue_memory_bytes=shape.choice(QUEUE_MEMORY_BYTES)),
         start_grace_ms=shape.choice(GRACES_MS),
         has_disks=shape.choice(DISKS),
         disk=disk,
