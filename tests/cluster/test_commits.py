@@ -11,6 +11,7 @@ from openclust.broker.work import Work, decode_work
 from openclust.cluster.committed import Committed, Deed
 from openclust.cluster.status import Position
 from openclust.wire.methods import (
+    BasicGet,
     BasicQos,
     BasicQosOk,
     ExchangeDeclare,
@@ -133,6 +134,22 @@ def test_acks_requeues_and_rejects_are_done_together(cluster: Joined, at: str) -
     assert len(queue) == 2
 
 
+def test_dead_letters_wait_for_no_other_turn(cluster: Joined) -> None:
+    """One moves no more than so many of them, and the batch may end with it."""
+    cluster.client("p1").queue("work", durable=True, x_dead_letter_exchange="", x_dead_letter_routing_key="b")
+    fill(cluster, "work", b"1", b"2", b"3")
+    client = transactional(cluster, "s1")
+    for tag in (1, 2, 3):
+        client.get("work", no_ack=False)
+        client.nack(tag, requeue=False)
+    cluster.hold("s1", "p1")
+    client.send(TxCommit())
+    cluster.members["p1"].wires["s1"].connection.receive(cluster.held.pop(("s1", "p1")))
+    assert waiting(cluster)["b"] == [b"1", b"2", b"3"]
+    cluster.settle()
+    client.reply(1, TxCommitOk)
+
+
 @every_role
 def test_credit_comes_back_with_the_commit(cluster: Joined, at: str) -> None:
     fill(cluster, "a", b"1", b"2", b"3")
@@ -161,6 +178,22 @@ def test_it_is_told_when_half_of_the_primaries_have_it(cluster: Joined, at: str)
     cluster.let_go("p3", "p1")
     if at == "p2":
         cluster.let_go("p1", "p2")
+    client.reply(1, TxCommitOk)
+
+
+@pytest.mark.parametrize("at", ROLES)
+@pytest.mark.parametrize("mode", [1, 2])
+def test_acks_alone_are_told_when_half_of_the_primaries_have_them(cluster: Joined, at: str, mode: int) -> None:
+    client = transactional(cluster, at)
+    client.publish("a", b"job", delivery_mode=mode)
+    client.call(TxCommit(), TxCommitOk)
+    client.get("a", no_ack=False)
+    client.ack(1)
+    for follower in ("p2", "p3"):
+        cluster.hold("p1", follower)
+    client.send(TxCommit())
+    assert cluster.broker("p1").vhosts["/"].queues["a"].unacked == 0 and not client.replies.get(1)
+    cluster.let_go("p1", "p2")
     client.reply(1, TxCommitOk)
 
 
@@ -448,13 +481,29 @@ def test_numbers_of_another_root_are_not_taken_for_its_own(cluster: Joined) -> N
     client.publish("b", b"x")
     client.ack(1)
     cluster.hold("p3", "p1")
+    other = cluster.client("p3")
+    # This is asked first.
+    other.send(BasicGet(queue="a"))
     client.send(TxCommit())
     cluster.kill("p1")
-    other = cluster.client("p3")
     cluster.await_root()
     assert client.channel_error().code == 406
-    got = other.get("a", no_ack=False)
-    assert got is not None and got.body == b"job"
+    assert other.bodies() == [b"job"]
+    other.lose()
+    assert waiting(cluster) == {"a": [b"job"], "b": []}
+
+
+def test_what_the_same_root_has_not_heard_before_the_deliveries_went_back_fails(cluster: Joined) -> None:
+    fill(cluster, "a", b"job")
+    client = transactional(cluster, "s1")
+    client.get("a", no_ack=False)
+    publish_both(client)
+    client.ack(1)
+    cluster.hold("s1", "p1")
+    client.send(TxCommit())
+    cluster.redial("s1", "p1")
+    assert client.channel_error().code == 406
+    assert waiting(cluster) == {"a": [b"job"], "b": []}
 
 
 def test_a_root_that_knows_the_log_by_a_snapshot_knows_what_was_done(cluster: Joined) -> None:
@@ -467,14 +516,11 @@ def test_a_root_that_knows_the_log_by_a_snapshot_knows_what_was_done(cluster: Jo
     cluster.start("p2")
     cluster.tick(1_000)
     assert cluster["p2"].replica.position == cluster["p1"].replica.position
-    cluster.kill("p3")
-    cluster.start("p3")
-    cluster.tick(1_000)
+    last = cluster["p2"].replica.log.last
+    assert len(cluster["p2"].asking.commits.done_before.names(last)) == 1
     cluster.kill("p1")
     cluster.await_root()
     client.reply(1, TxCommitOk)
-    done_before = cluster[cluster.root].asking.commits.done_before
-    assert len(done_before.names(cluster[cluster.root].replica.log.last)) == 1
 
 
 def test_a_transaction_that_is_undone_leaves_nothing_of_it_behind(cluster: Joined) -> None:
