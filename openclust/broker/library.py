@@ -46,6 +46,8 @@ class Library:
     def __init__(self) -> None:
         self.source: Shelves | None = None
         self.number = 1
+        # How many messages have come or gone since the last checkpoint.
+        self.count = 0
         self.notebook = Notebook()
         self._shelves: dict[Queue, Shelf] = {}
         # Since the last checkpoint. An entry that has left by now is recorded no more.
@@ -61,11 +63,6 @@ class Library:
         self._full: dict[Queue, None] = {}
         self._new: list[Leaf] = []
         self._is_unreadable = False
-
-    @property
-    def count(self) -> int:
-        """How many messages have moved since the last checkpoint."""
-        return sum(map(len, self._entered)) + sum(map(len, self._left))
 
     def shelf(self, queue: Queue) -> Shelf:
         shelf = self._shelves.get(queue)
@@ -83,13 +80,13 @@ class Library:
         """A batch of the journal has ended."""
         if self.source is None:
             return
-        for some, all_ in (
-            (writing.entered, self._entered),
-            (writing.left, self._left),
-            (writing.returned, self._returned),
-        ):
-            if some:
-                all_.append(some)
+        if writing.entered:
+            self._entered.append(writing.entered)
+        if writing.left:
+            self._left.append(writing.left)
+        if writing.returned:
+            self._returned.append(writing.returned)
+        self.count += len(writing.entered) + len(writing.left)
         if writing.seen:
             self.notebook.mention(queue for queue, _ in writing.seen)
         if writing.reached:
@@ -112,6 +109,7 @@ class Library:
             self._of_following(self._returned, queue, entry)
 
     def _of_following(self, lists: list[list[tuple[Queue, Entry]]], queue: Queue, entry: Entry) -> None:
+        self.count += 1
         if not lists or len(lists[-1]) >= 1_000:
             lists.append([])
         lists[-1].append((queue, entry))
@@ -151,6 +149,7 @@ class Library:
                 queue.backlog.bring_in()
             shelf.leaves.clear()
         self._entered, self._left, self._returned = [], [], []
+        self.count = 0
         self._touched, self._gone, self._dying, self._full = {}, [], [], {}
         self.notebook = Notebook()
 
@@ -158,6 +157,7 @@ class Library:
 
     def collect(self, sequence: int, sure: int, uuid: str) -> Collected:
         """What has become of pages; the journal is sealed, and the log ends at `sequence` and is sure up to `sure`."""
+        self.count = 0
         entered, self._entered = self._entered, []
         left, self._left = self._left, []
         returned, self._returned = self._returned, []
