@@ -155,7 +155,7 @@ class Library:
 
     # -- a checkpoint
 
-    def collect(self, sequence: int, sure: int, uuid: str) -> Collected:
+    def collect(self, sequence: int, sure: int, uuid: str, commits: list[tuple[bytes, int, int]]) -> Collected:
         """What has become of pages; the journal is sealed, and the log ends at `sequence` and is sure up to `sure`."""
         self.count = 0
         entered, self._entered = self._entered, []
@@ -165,7 +165,7 @@ class Library:
         self._count(returned)
         pages = self._store(entered)
         dead, gone = self._tell(sequence, sure)
-        noted, stale = self.notebook.collect(uuid, self._next_number)
+        noted, stale = self.notebook.collect(uuid, commits, self._next_number)
         return Collected(pages + noted, dead, gone + stale)
 
     def _next_number(self) -> int:

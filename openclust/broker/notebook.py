@@ -26,10 +26,14 @@ SLIP_KEYS = 4_096
 
 
 class Sheet(msgspec.Struct, array_like=True):
-    """One page of words: vhost, queue, the last place that was given, the highest that was delivered."""
+    """One page of words: vhost, queue, the last place that was given, the highest that was delivered.
+
+    The cluster's own name, and the transactions that may be asked for again, are those of the newest sheet.
+    """
 
     uuid: str
     words: list[tuple[bytes, bytes, int, int]]
+    commits: list[tuple[bytes, int, int]] = []
 
 
 class Slip(msgspec.Struct, array_like=True):
@@ -58,6 +62,7 @@ class Notebook:
 
     def __init__(self) -> None:
         self.uuid = ""
+        self.commits: list[tuple[bytes, int, int]] = []
         self._mentioned: dict[Queue, None] = {}
         self._sheets: dict[int, list[Queue]] = {}
         self._sheet_of: dict[Queue, int] = {}
@@ -74,7 +79,9 @@ class Notebook:
         slips = self._slips.pop(queue, None)
         return [number for number, _ in slips.slips] if slips is not None else []
 
-    def collect(self, uuid: str, next_number: Callable[[], int]) -> tuple[list[Page], list[int]]:
+    def collect(
+        self, uuid: str, commits: list[tuple[bytes, int, int]], next_number: Callable[[], int]
+    ) -> tuple[list[Page], list[int]]:
         """New pages, and those that are gone."""
         gone, self._stale = self._stale, []
         mentioned, self._mentioned = self._mentioned, {}
@@ -88,11 +95,11 @@ class Notebook:
             counting = [queue for queue in self._sheets.pop(oldest) if self._sheet_of.get(queue) == oldest]
             alive += [queue for queue in counting if queue not in mentioned]
             gone.append(oldest)
-        if alive or uuid != self.uuid or gone:
-            self.uuid = uuid
+        if alive or gone or uuid != self.uuid or commits != self.commits:
+            self.uuid, self.commits = uuid, commits
             number = next_number()
             words = [(_bytes(queue.vhost.name), _bytes(queue.name), queue.next_seq, queue.reached) for queue in alive]
-            pages.append(_page(number, "", "", 0, _encoder.encode(Sheet(uuid, words))))
+            pages.append(_page(number, "", "", 0, _encoder.encode(Sheet(uuid, words, commits))))
             self._sheets[number] = alive
             self._sheet_of.update(dict.fromkeys(alive, number))
         return pages, gone
@@ -129,7 +136,7 @@ class Notebook:
     def found_sheet(self, broker: Broker, number: int, body: bytes) -> None:
         """A page without a queue, oldest first. ValueError where it is none."""
         sheet = _sheet.decode(body)
-        self.uuid = sheet.uuid or self.uuid
+        self.uuid, self.commits = sheet.uuid or self.uuid, sheet.commits
         queues: list[Queue] = []
         for vhost_name, name, next_seq, reached in sheet.words:
             vhost = broker.vhosts.get(_text(vhost_name))
