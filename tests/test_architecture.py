@@ -115,7 +115,7 @@ def complaint(importer: str, wanted: Import) -> str:
     if not target or target == importer or importer == "__main__":
         return ""
     if importer == "topology":
-        return f"{wanted}: topology stands beside openclust and knows nothing of it"
+        return "" if target in LAYERS else f"{wanted}: topology stands beside people and tools, on what is below them"
     if target in ON_DEMAND.get(importer, ()):
         is_its_command = wanted.file.stem == target
         return (
@@ -124,7 +124,7 @@ def complaint(importer: str, wanted: Import) -> str:
             else f"{wanted}: {importer} imports {target} inside the function that needs it"
         )
     if target == "topology":
-        return "" if importer in ("manage", "shell") else f"{wanted}: {importer} has no business with cluster files"
+        return "" if importer == "manage" else f"{wanted}: {importer} has no business with cluster files"
     if LAYERS.get(importer, TOOLS) > LAYERS.get(target, TOOLS):
         return ""
     return f"{wanted}: {importer} is not above {target}"
@@ -158,7 +158,8 @@ def test_imports_point_downwards() -> None:
         ("cli", "openclust.bench.url", False),
         ("cli", "openclust.cli.bench", False),
         ("broker", "topology.rules", True),
-        ("topology", "openclust.wire.frames", False),
+        ("shell", "topology.model", True),
+        ("topology", "openclust.cli.term", False),
     ],
 )
 def test_an_import_upwards_or_aside_is_found(importer: str, module: str, is_lazy: bool) -> None:
@@ -175,6 +176,7 @@ def test_an_import_upwards_or_aside_is_found(importer: str, module: str, is_lazy
         ("cli", "openclust.bench.url", True),
         ("shell", "asyncio", False),
         ("wire", "openclust.__version__", False),
+        ("topology", "openclust.shell.config_file", False),
     ],
 )
 def test_an_import_downwards_is_fine(importer: str, module: str, is_lazy: bool) -> None:

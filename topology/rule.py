@@ -1,0 +1,71 @@
+"""Rules: functions of the model, each under an id that never changes its meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from topology.finding import Found, Severity
+
+if TYPE_CHECKING:
+    from topology.model import Model
+
+Check = Callable[["Model"], Iterable[Found]]
+
+GROUPS = {
+    "OC1": "the file",
+    "OC2": "names and addresses",
+    "OC3": "links and paths",
+    "OC4": "quorum and failure domains",
+    "OC5": "timing",
+    "OC6": "capacity",
+    "OC7": "security",
+}
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """One rule. `title` is what is wrong, in few words; `why` what comes of it; `fix` what to do.
+
+    `check` is None for what is found when the file is read, before there is a model.
+    """
+
+    code: str
+    severity: Severity
+    title: str
+    why: str
+    fix: str
+    check: Check | None = None
+
+    @property
+    def group(self) -> str:
+        return GROUPS[self.code[:3]]
+
+
+RULES: dict[str, Rule] = {}
+"""All rules by their id. It is full when `topology.rules` has been imported."""
+
+
+def rule(code: str, severity: Severity, *, title: str, why: str, fix: str) -> Callable[[Check], Check]:
+    """Registers a function as a rule."""
+
+    def register(check: Check) -> Check:
+        add(Rule(code=code, severity=severity, title=title, why=why, fix=fix, check=check))
+        return check
+
+    return register
+
+
+def add(new: Rule) -> Rule:
+    assert new.code not in RULES, f"{new.code} is there already"
+    assert new.code[:3] in GROUPS, f"{new.code} is in no group"
+    RULES[new.code] = new
+    return new
+
+
+def all_rules() -> list[Rule]:
+    """All rules, by their ids."""
+    import topology.rules  # noqa: F401  registers them
+
+    return [RULES[code] for code in sorted(RULES)]

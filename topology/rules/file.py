@@ -1,0 +1,90 @@
+"""OC1: whether the file can be used at all, and whether what it names is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from openclust.shell.config_keys import did_you_mean
+from topology.finding import Found, Severity
+from topology.model import Model
+from topology.rule import RULES, Rule, add, rule
+
+add(
+    Rule(
+        code="OC101",
+        severity=Severity.ERROR,
+        title="The file cannot be read, or is no TOML",
+        why="No broker starts with it.",
+        fix="Mend what stands at that line and column; a file that is missing is named as it was given.",
+    )
+)
+add(
+    Rule(
+        code="OC102",
+        severity=Severity.ERROR,
+        title="A key or section that there is not",
+        why="Whoever wrote it believes that it does something. A broker refuses the file rather than guess.",
+        fix="Write the key that is suggested, or take it out. docs/configuration.md has them all.",
+    )
+)
+add(
+    Rule(
+        code="OC103",
+        severity=Severity.ERROR,
+        title="A value that its key does not take",
+        why="A broker refuses the file rather than guess what was meant.",
+        fix="Write a value as the message wants it.",
+    )
+)
+
+
+@rule(
+    "OC104",
+    Severity.ERROR,
+    title="A name that is of no broker and no node",
+    why="A link or a setting of something that the file does not have is left out of all that is said here, "
+    "so that the picture is better or worse than the truth.",
+    fix="Correct the name, or add the broker or node. Brokers that only join are in [topology.secondaries].",
+)
+def names_of_nothing(model: Model) -> Iterator[Found]:
+    known = [*model.brokers, *model.nodes]
+    for name, where, line in model.strangers:
+        yield Found(f"{where}: there is no {name!r}{did_you_mean(name, known)}", line=line)
+    for each in model.config.topology.ignore:
+        for name in each.brokers:
+            if name not in model.brokers:
+                line = model.line("topology", "ignore")
+                yield Found(
+                    f"topology.ignore: there is no broker {name!r}{did_you_mean(name, model.brokers)}", line=line
+                )
+
+
+@rule(
+    "OC105",
+    Severity.ERROR,
+    title="A link that has no two ends",
+    why="It joins nothing, and is left out.",
+    fix='Write between = ["one", "other"], with two names that differ.',
+)
+def links_without_two_ends(model: Model) -> Iterator[Found]:
+    for index, each in enumerate(model.config.topology.links):
+        if len(each.between) != 2 or each.between[0] == each.between[1]:
+            ends = ", ".join(each.between) or "nothing"
+            line = model.line("topology", "links", str(index))
+            yield Found(f"topology.links.{index}: is between {ends}; wanted two ends", line=line)
+
+
+@rule(
+    "OC106",
+    Severity.ERROR,
+    title="Findings ignored without a reason, or of a rule that there is not",
+    why="Nobody will know later whether it is still meant to be so. What has no reason is not ignored.",
+    fix='Write reason = "..." beside the rule, in words for whoever reads the file next year.',
+)
+def ignored_without_reason(model: Model) -> Iterator[Found]:
+    for index, each in enumerate(model.config.topology.ignore):
+        line = model.line("topology", "ignore", str(index))
+        if each.rule not in RULES:
+            yield Found(f"topology.ignore: there is no rule {each.rule!r}{did_you_mean(each.rule, RULES)}", line=line)
+        elif not each.reason.strip():
+            yield Found(f"topology.ignore: {each.rule} is to be ignored and no reason is given", line=line)
