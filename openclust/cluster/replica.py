@@ -423,6 +423,7 @@ class Replica:
         self._cluster.asking.commits.done_before.begin_anew(last.position, last.commits)
         self._cluster.storing.log_is(last.position)
         self._cluster.founding.uuid = last.uuid or self._cluster.founding.uuid
+        self._cluster.storing.checkpoints.restart()
         if self._is_fed_by(peer, last.epoch):
             self._advanced(peer, last.epoch)
         else:

@@ -68,17 +68,21 @@ class Disk:
 
 
 class One:
-    """A broker of one with a disk, which has a durable queue `q` and a client that wants confirms."""
+    """A broker of one with a disk, which has a durable queue `q` and a client that wants confirms.
 
-    def __init__(self, rows: Sequence[Kept] = (), **limits: Any) -> None:
+    Its disk has `rows`, or a log that ends at `base`.
+    """
+
+    def __init__(self, rows: Sequence[Kept] = (), base: int = 0, **limits: Any) -> None:
         self.broker = new_broker(journal=Journal(has_disk=True), unwritten_bytes_max=UNWRITTEN_MAX, **limits)
         now_ms = self.broker.now_ms
         hello = Hello(cluster_key="k", name="one")
         election = begin(Terms(primaries=("one",), heartbeat_ms=HEARTBEAT_MS), "one", now_ms, now_ms)
         self.membership = Membership(self.broker, hello, "", election, bounds=Bounds(root_wait_ms=WAIT_MS))
+        self.base = base
         self.disk = Disk(self.broker, self.membership)
         self.disk.written += rows
-        recover(self.membership, Contents(rows=list(rows)))
+        recover(self.membership, Contents(epoch=min(base, 1), sequence=base, rows=list(rows)))
         self.membership.tell(Ready(now_ms))
         self.rest()
         assert self.membership.is_root
@@ -115,7 +119,7 @@ class One:
 
     def restarted(self) -> One:
         """What has become of it after a kill -9: nothing that was not written."""
-        return One(self.disk.written)
+        return One(self.disk.written, self.base)
 
     def publish(self, body: bytes = b"x", *, mode: int = 2) -> None:
         self.client.publish("q", body, delivery_mode=mode)

@@ -55,3 +55,19 @@ def test_a_user_who_was_deleted_stays_so() -> None:
     one.broker.define(DeleteUser(name="other"))
     one.disk.write()
     assert sorted(one.restarted().broker.users) == ["guest"]
+
+
+def test_places_go_on_far_beyond_32_bits() -> None:
+    far = 2**62
+    one = One(base=far)
+    one.broker.vhosts["/"].queues["q"].next_seq = far
+    for number in range(3):
+        one.publish(b"%d" % number)
+        one.disk.write()
+        one.rest()
+    one.call(QueueDeclare(queue="another", durable=True), QueueDeclareOk)
+    again = one.restarted()
+    queue = again.broker.vhosts["/"].queues["q"]
+    assert queue.next_seq == far + 3
+    assert again.membership.replica.position.sequence > far
+    assert [again.client.get("q").body for _ in range(3)] == [b"0", b"1", b"2"]  # type: ignore[union-attr]
