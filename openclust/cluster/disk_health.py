@@ -28,7 +28,7 @@ class DiskHealth:
     def __init__(self, membership: Membership, bounds: Bounds) -> None:
         self._cluster = membership
         self._stall_ms = bounds.disk_stall_ms
-        self._wait_ms = bounds.root_wait_ms
+        self.wait_ms = bounds.root_wait_ms
         self.illness = ""
         self.waiting_bytes = 0
         self.is_full = False
@@ -84,10 +84,10 @@ class DiskHealth:
         before, since_ms = self._oldest.get(place, (0, 0))
         since_ms = since_ms + passed_ms if oldest and oldest == before else 0
         self._oldest[place] = oldest, since_ms
-        if oldest and since_ms >= self._wait_ms:
+        if oldest and since_ms >= self.wait_ms:
             self._oldest[place] = oldest, 0
             where = "this broker's disk" if place == ON_OWN_DISK else "the disks of half of the primaries"
             reason = f"; {self.illness}" if self.illness else ""
-            text = f"nothing came to {where} for {self._wait_ms} ms: what waits to be confirmed is refused{reason}"
+            text = f"nothing came to {where} for {self.wait_ms} ms: what waits to be confirmed is refused{reason}"
             self._cluster.broker.note("error", text)
             storing.refuse(place)

@@ -11,6 +11,7 @@ from openclust.broker.changes import Change
 from openclust.broker.cluster_port import Done
 from openclust.cluster.log import Log
 from openclust.cluster.status import Position
+from openclust.wire.errors import RESOURCE_ERROR, ChannelError
 
 if TYPE_CHECKING:
     from openclust.cluster.membership import Membership
@@ -38,6 +39,12 @@ class _Follower(msgspec.Struct):
     held: Position
     on_disk: Position
     is_late: bool = False
+
+
+def _not_on_disk(wait_ms: int) -> ChannelError:
+    """It is made, and may come to the disks yet; but whoever asked does not wait for ever."""
+    text = f"made, but the disks of half of the primaries have not had it for {wait_ms} ms (cluster.root_wait_ms)"
+    return ChannelError(RESOURCE_ERROR, text)
 
 
 class Followers:
@@ -105,12 +112,14 @@ class Followers:
         if not self._waiting:
             return
         committed = self.committed(on_disk=True)
+        wait_ms = self._cluster.storing.disk.wait_ms
         while self._waiting:
             first = self._waiting[0]
-            if first.position > committed or self._is_awaited(first):
+            is_given_up = first.position > committed and self._cluster.broker.now_ms - first.since_ms > wait_ms
+            if not is_given_up and (first.position > committed or self._is_awaited(first)):
                 return
             self._waiting.popleft()
-            first.done(first.result)
+            first.done(_not_on_disk(wait_ms) if is_given_up else first.result)
 
     def _is_awaited(self, change: Waiting) -> bool:
         """Whether a follower that usually answers in time may still do so."""

@@ -139,6 +139,18 @@ def test_a_disk_that_gets_on_slowly_refuses_nothing() -> None:
         assert one.confirms() == [(BasicAck, number)]
 
 
+def test_a_declare_that_no_disk_takes_fails_in_the_end_and_is_made_all_the_same() -> None:
+    one = One()
+    one.disk.failed(FULL)
+    one.client.send(QueueDeclare(queue="another", durable=True))
+    one.tick(WAIT_MS)
+    assert not one.client.replies.get(1)
+    one.tick(2 * HEARTBEAT_MS)
+    error = one.client.channel_error()
+    assert error.code == 506 and error.text.startswith("RESOURCE_ERROR - made, but the disks of half of the primaries")
+    assert "another" in one.broker.vhosts["/"].queues
+
+
 # -- a cluster
 
 
