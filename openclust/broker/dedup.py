@@ -37,6 +37,10 @@ class DedupWindow:
     def __contains__(self, key: str) -> bool:
         return self._seen is not None and key in self._seen
 
+    def keys(self) -> list[str]:
+        """All that are known, the oldest first."""
+        return list(self._order or ())
+
     def key(self, message: Message) -> str | None:
         """By what a message is known to be the same as another; None where it does not say."""
         properties = message.properties

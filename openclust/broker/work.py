@@ -25,7 +25,8 @@ class OfQueue(msgspec.Struct, array_like=True):
     `runs` are messages with consecutive places: the first place, the first message's index, how many. `singles` have
     more to be said of them: place, index, expiry by the wall clock, deliveries, priority. `left` are places, first and
     last in turn. `reached` is the highest place that was delivered, 0 where that is not told. `seen` are keys of the
-    dedup window whose messages came and went.
+    dedup window whose messages came and went. `last` is the highest place that was ever taken, 0 where that is not
+    told.
     """
 
     vhost: bytes
@@ -36,6 +37,7 @@ class OfQueue(msgspec.Struct, array_like=True):
     returned: list[tuple[int, int]] = []
     reached: int = 0
     seen: list[bytes] = []
+    last: int = 0
 
 
 class Work(msgspec.Struct, array_like=True):
@@ -203,6 +205,7 @@ def apply_work(broker: Broker, work: Work, recorded: int) -> Applied:
             came_back(queue, seq, deliveries)
         broker.journal.library.mentioned(queue)
         queue.reached = max(queue.reached, each.reached)
+        queue.next_seq = max(queue.next_seq, each.last)
         for key in each.seen:
             if queue.dedup is not None:
                 queue.dedup.seen(key.decode("utf-8", "surrogateescape"), broker.now_ms)

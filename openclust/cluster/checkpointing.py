@@ -70,7 +70,7 @@ class Checkpointing:
     def flush(self, seal: Callable[[], None]) -> None:
         """Make a checkpoint if it is time to. `seal` ends the journal's batch and gives its rows."""
         replica = self._cluster.replica
-        if self._library.source is None or replica.definitions.is_installing:
+        if self._library.source is None or replica.is_installing:
             return
         if self._making is None:
             if not self._is_due():

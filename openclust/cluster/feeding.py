@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from openclust.broker.changes import Change
+from openclust.cluster.contents import Passing
 from openclust.cluster.log import Entry, Log
-from openclust.cluster.messages import Append
+from openclust.cluster.messages import Append, Snapshot
 from openclust.cluster.snapshot import Making
 from openclust.cluster.status import Position
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 AHEAD_BYTES_MAX = 1_048_576
 """With so much to be sent to a peer, the rest of a snapshot or of a long log waits: heartbeats go the same way."""
+LIVE_BYTES_MAX = 8_388_608
+"""And with so much, even the newest entries wait: a follower that takes them too slowly gets a snapshot in the end."""
 
 
 class _Feed(msgspec.Struct):
@@ -27,8 +30,10 @@ class _Feed(msgspec.Struct):
     sent: Position | None
     is_once: bool
     making: Making | None = None
+    passing: Passing | None = None
     part: int = 0
     offered: Position = Position()
+    common: Position = Position()
 
 
 class Feeding:
@@ -58,7 +63,7 @@ class Feeding:
         common = after
         if after != Position() and self._log.tail(after, 0) is None:
             common = self._log.common(ends)
-        feed = self._feeds[name] = _Feed(epoch, common, is_once)
+        feed = self._feeds[name] = _Feed(epoch, common, is_once, common=common)
         # One whose log is empty may have any definitions.
         if common != Position() and self._log.tail(common, 0) is not None:
             return common
@@ -69,12 +74,14 @@ class Feeding:
         making = self._making
         if making is None or (making.is_made and self._log.tail(making.position, 0) is None):
             making = self._making = Making(self._state(), self._slice_max)
-        feed.making, feed.part, feed.sent = making, 0, None
+        feed.making, feed.passing, feed.part, feed.sent = making, None, 0, None
 
     def held(self, name: str, position: Position) -> None:
         """It says that it holds the log up to there: what follows a snapshot is sent when that is in use."""
         feed = self._feeds.get(name)
-        if feed is not None and feed.sent is None and feed.making is None and position >= feed.offered:
+        if feed is None or feed.sent is not None or feed.making is not None or feed.passing is not None:
+            return
+        if position >= feed.offered:
             feed.sent = position
 
     def end(self, name: str) -> None:
@@ -98,7 +105,12 @@ class Feeding:
             making.advance(self._log.last)
         self.is_busy = making is not None and not making.is_made
         for name, feed in list(self._feeds.items()):
-            self.is_busy |= self._send_parts(name, feed) if feed.making is not None else self._send_log(name, feed)
+            if feed.making is not None:
+                self.is_busy |= self._send_parts(name, feed, feed.making)
+            elif feed.passing is not None:
+                self.is_busy |= self._send_contents(name, feed, feed.passing)
+            else:
+                self.is_busy |= self._send_log(name, feed)
         if not any(feed.making is self._making for feed in self._feeds.values()):
             # Whoever comes next has one made anew: it would be as large as the state.
             self._making = None
@@ -110,11 +122,13 @@ class Feeding:
             if not entries:
                 self._offer(feed)
                 return True
-            if entries[-1].position != self._log.last and not self._has_room(name):
-                return False
             if name not in self._cluster.primaries:
                 # Messages are not for it; the count goes on.
                 entries = [Entry(each.position, "work", b"") if each.kind == "work" else each for each in entries]
+            entries = _some(entries)
+            is_end = entries[-1].position == self._log.last
+            if not self._has_room(name, LIVE_BYTES_MAX if is_end else AHEAD_BYTES_MAX):
+                return False
             committed = self._cluster.replica.committed()
             append = Append(epoch=feed.epoch, after=feed.sent, entries=entries, committed=committed)
             self._cluster.send(name, append)
@@ -123,25 +137,75 @@ class Feeding:
             del self._feeds[name]
         return feed.sent is not None and feed.sent != self._log.last
 
-    def _send_parts(self, name: str, feed: _Feed) -> bool:
-        """Whether there is more to be sent at once."""
-        making = feed.making
-        assert making is not None, "it needs a snapshot"
+    def _send_parts(self, name: str, feed: _Feed, making: Making) -> bool:
+        """Definitions. Whether there is more to be sent at once."""
         if feed.part == len(making.parts) or not self._has_room(name):
             return False
-        part = making.message(feed.part, feed.epoch, self._cluster.founding.uuid)
-        if part.is_last:
-            commits = self._cluster.asking.commits.done_before.names(making.position)
-            part = msgspec.structs.replace(part, commits=commits)
-        self._cluster.send(name, part)
-        feed.part += 1
+        message = making.message(feed.part, feed.epoch, "")
+        is_primary = name in self._cluster.primaries
+        if not message.is_last or is_primary:
+            message = msgspec.structs.replace(message, is_last=False, common=feed.common)
+            self._cluster.send(name, message)
+            feed.part += 1
+        else:
+            self._send_last(name, feed, making.position, message.changes)
         if not making.is_made or feed.part < len(making.parts):
             return feed.part < len(making.parts)
-        feed.making, feed.offered = None, making.position
-        if feed.is_once:
-            del self._feeds[name]
+        feed.making = None
+        if is_primary:
+            feed.passing, feed.offered = Passing(self._cluster.broker), making.position
+        return is_primary
+
+    def _send_contents(self, name: str, feed: _Feed, passing: Passing) -> bool:
+        """What queues hold, each part behind what the log has told by then. Whether there is more to be sent now."""
+        if not self._has_room(name):
+            return False
+        if feed.offered != self._log.last:
+            entries = self._log.tail(feed.offered, self._slice_max)
+            if not entries:
+                self._offer(feed)
+                return True
+            entries = _some(entries)
+            self._send_part(name, feed, Snapshot(epoch=feed.epoch, entries=entries, is_last=False))
+            feed.offered = entries[-1].position
+            return True
+        body = passing.next()
+        if body == b"":
+            return False
+        if body is not None:
+            self._send_part(name, feed, Snapshot(epoch=feed.epoch, work=body, is_last=False))
+            return True
+        if passing.is_settled():
+            self._send_last(name, feed, self._log.last, [])
+            feed.passing = None
         return False
 
-    def _has_room(self, name: str) -> bool:
+    def _send_part(self, name: str, feed: _Feed, message: Snapshot) -> None:
+        self._cluster.send(name, msgspec.structs.replace(message, part=feed.part))
+        feed.part += 1
+
+    def _send_last(self, name: str, feed: _Feed, position: Position, changes: list[bytes]) -> None:
+        cluster = self._cluster
+        commits = cluster.asking.commits.done_before.names(position)
+        uuid = cluster.founding.uuid
+        last = Snapshot(
+            epoch=feed.epoch, changes=changes, position=position, uuid=uuid, common=feed.common, commits=commits
+        )
+        self._send_part(name, feed, last)
+        feed.offered = position
+        if feed.is_once:
+            del self._feeds[name]
+
+    def _has_room(self, name: str, bytes_max: int = AHEAD_BYTES_MAX) -> bool:
         outbox = self._cluster.outboxes.get(name)
-        return outbox is not None and outbox.size + outbox.waiting_bytes < AHEAD_BYTES_MAX
+        return outbox is not None and outbox.size + outbox.waiting_bytes < bytes_max
+
+
+def _some(entries: list[Entry]) -> list[Entry]:
+    """The first of them, as many as make a message; at least one."""
+    size = 0
+    for count, entry in enumerate(entries):
+        size += len(entry.body)
+        if count and size > AHEAD_BYTES_MAX:
+            return entries[:count]
+    return entries

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from openclust.broker.journal import SHARED
+from openclust.broker.keeping import put_in_place, take_back
 from openclust.broker.message import Message, delivery_suffix
 from openclust.broker.publishing import decode_publish
 from openclust.cluster.messages import Lane, heard, said
@@ -56,8 +57,26 @@ class Handover:
 
     # -- what is in no log
 
+    def resign(self, entered: list[tuple[Queue, Entry]], left: list[tuple[Queue, Entry]]) -> None:
+        """As root no more, when all deliveries are back in their queues: what came to them by the open batch of the
+        journal is in no log, and what left them by it is still in there. Nothing dies here any more.
+        """
+        letters = self._cluster.broker.dead_letters
+        for queue, _, _, entry in letters:
+            if entry is not None and queue.owner is None and queue.is_alive:
+                put_in_place(queue, entry)
+        letters[:] = [each for each in letters if each[3] is None or each[0].owner is not None]
+        taken = [(queue, entry) for queue, entry in entered if take_back(queue, entry.seq) is entry]
+        self._cluster.replica.undo.put_back(left)
+        self.keep(taken)
+
     def keep(self, strays: list[tuple[Queue, Entry]]) -> None:
-        """These were taken out of their queues: no log has them, and their places are others'."""
+        """These were taken out of their queues: no log has them, and their places are others'. To the root!"""
+        self._add(strays)
+        if self._cluster.root_outbox() is not None and not self._queues:
+            self.begin()
+
+    def _add(self, strays: list[tuple[Queue, Entry]]) -> None:
         books = self._cluster.broker.books
         changed = set()
         done_before = self._cluster.asking.commits.done_before
@@ -118,7 +137,7 @@ class Handover:
         journal = self._cluster.broker.journal
         if journal.strays:
             strays, journal.strays = journal.strays, []
-            self.keep(strays)
+            self._add(strays)
 
     def _open_lane(self) -> None:
         """One queue after another, each with a lane that says which it is."""
@@ -148,6 +167,9 @@ class Handover:
             if self._underway:
                 return
             self._queues.popleft()
+            if not self._queues and self._strays:
+                # They have come meanwhile.
+                self._queues += [each for each in self._strays if each.is_alive]
             if self._queues:
                 self._open_lane()
                 return

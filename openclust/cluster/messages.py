@@ -73,16 +73,21 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """A part of all that entries up to `position` have made, for who is too far behind. `changes` are encoded ones.
 
-    Parts count from 0. The last has the position, the cluster's own name, and the transactions that are not known to be
-    answered: whose, its number, and the first of that one's.
+    Parts count from 0. Those of definitions come first. For a primary, others follow: `work` says what replicated
+    queues hold, and `entries` what the log has told meanwhile. The first part has the newest place that the receiver's
+    log has in `common` with this one, as far as that is known. The last has the position, the cluster's own name, and
+    the transactions that are not known to be answered: whose, its number, and the first of that one's.
     """
 
     epoch: int
-    changes: list[bytes]
+    changes: list[bytes] = []
     part: int = 0
     is_last: bool = True
     position: Position = Position()
     uuid: str = ""
+    common: Position = Position()
+    work: bytes = b""
+    entries: list[Entry] = []
     commits: list[tuple[bytes, int, int]] = []
 
 

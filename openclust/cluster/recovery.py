@@ -40,6 +40,7 @@ def recover(membership: Membership, contents: Contents, shelves: Shelves | None 
         # Nobody is there whose log ends right before it, as far as can be known.
         base = Position(first.epoch, first.sequence - 1)
     replica.log.restart(base)
+    replica.undo.cannot(base)
     for kept in contents.rows:
         row = kept.row
         if row.kind == OWN:
@@ -48,7 +49,10 @@ def recover(membership: Membership, contents: Contents, shelves: Shelves | None 
             continue
         entry = Entry(Position(row.epoch, row.sequence), row.kind, row.body)
         replica.log.append(entry)
-        if not kept.is_told:
+        if kept.is_told:
+            # What it has done is here, but not how.
+            replica.undo.cannot(entry.position)
+        else:
             replica.apply(entry)
     since = [kept.row for kept in contents.rows if not kept.is_told]
     membership.storing.checkpoints.found(

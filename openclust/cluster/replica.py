@@ -12,24 +12,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openclust.broker.change_codec import encode_change
-from openclust.broker.changes import Change, DeclareExchange, DeclareQueue, holds, unconditional
+from openclust.broker.changes import Change
 from openclust.broker.cluster_port import Done
 from openclust.broker.journal import KEPT
-from openclust.broker.keeping import put_in_place, take_back
-from openclust.broker.storage import Cut
 from openclust.broker.work import apply_work, decode_work
+from openclust.cluster.defining import Defining
 from openclust.cluster.definitions import Definitions
 from openclust.cluster.events import Appended
 from openclust.cluster.feeding import Feeding
-from openclust.cluster.followers import PATIENCE_BEATS, Followers, Waiting
+from openclust.cluster.followers import PATIENCE_BEATS, Followers
+from openclust.cluster.installing import Installing
+from openclust.cluster.joint import CannotUndo, Joint
 from openclust.cluster.log import Entry, Log
 from openclust.cluster.messages import Append, Enlist, Fetch, Held, Snapshot
-from openclust.cluster.snapshot import Arriving
 from openclust.cluster.status import Position
 from openclust.cluster.takeover import TakeOver
 from openclust.cluster.undo import Undo
 from openclust.cluster.view import Role
-from openclust.wire.errors import PRECONDITION_FAILED, RESOURCE_ERROR, AmqpError, ChannelError
+from openclust.wire.errors import AmqpError
 
 if TYPE_CHECKING:
     from openclust.broker.backlog import Entry as QueueEntry
@@ -57,12 +57,12 @@ class Replica:
         self._followers = Followers(membership, self.log)
         self._feeding = Feeding(membership, self.log, self.definitions.in_passing, slice_max=bounds.slice_max)
         self._take_over = TakeOver(membership, self.log)
-        self._arriving = Arriving()
-        self._after: list[Change] | None = None
+        self._defining = Defining(membership, self.definitions, self._followers, self._append_change)
+        self._joint = Joint(membership, self.log, self.undo)
+        self._installing = Installing(membership, self.definitions.follow)
         self._asked_all_ms = -(2**62)
         self._enlisted_ms = -(2**62)
-        # While a snapshot is installed: whose it is and its last part, and what waits for its end.
-        self._installing: tuple[str, Snapshot] | None = None
+        # While a snapshot is installed: what waits for its end.
         self._is_to_enlist = False
         self._is_to_take_over: tuple[int, dict[str, Position]] | None = None
         self._asked: dict[str, Fetch] = {}
@@ -79,7 +79,12 @@ class Replica:
     @property
     def is_busy(self) -> bool:
         """Whether there is something to do in another turn."""
-        return self._feeding.is_busy or self.definitions.is_busy
+        return self._feeding.is_busy or self.definitions.is_busy or self._installing.is_under_way
+
+    @property
+    def is_installing(self) -> bool:
+        """Whether what is here is on the way to a snapshot: it stands for no position then."""
+        return self._installing.is_under_way
 
     def flush(self) -> None:
         """Feed the followers, and do a turn's part of what takes longer."""
@@ -90,7 +95,7 @@ class Replica:
 
     def tick(self) -> None:
         self._followers.settle()
-        if self._installing is None:
+        if not self._installing.is_under_way:
             self._take_over.tick()
 
     # -- the root
@@ -101,7 +106,7 @@ class Replica:
         self._install_on(to_the_end=True)
         self._followers.end_all()
         self._feeding.end_all()
-        self._arriving.forget()
+        self._installing.forget()
         self._take_over.forget()
         self.definitions.size.know()
         self._append(epoch, "opening", self._cluster.founding.begin_reign())
@@ -114,14 +119,7 @@ class Replica:
 
         What entered and left them lately is in no log: it is undone, and what entered goes to the next root.
         """
-        letters = self._broker.dead_letters
-        for queue, _, _, entry in letters:
-            if entry is not None and queue.owner is None:
-                put_in_place(queue, entry)
-        letters[:] = [each for each in letters if each[3] is None or each[0].owner is not None]
-        taken = [(queue, entry) for queue, entry in entered if take_back(queue, entry.seq) is entry]
-        self.undo.put_back(left)
-        self._cluster.handover.keep(taken)
+        self._cluster.handover.resign(entered, left)
         self._followers.end_all()
         self._feeding.end_all()
         self._take_over.forget()
@@ -131,39 +129,7 @@ class Replica:
 
     def define(self, change: Change, done: Done, *, for_other: bool = False) -> None:
         """Make a change, as root; for another broker, or for an application here."""
-        if self._after is not None:
-            # One that the change under way brings with it: after it, in the log too.
-            self._after.append(change)
-            return
-        change, wanted = unconditional(change), change
-        is_new = not holds(self._broker, wanted)
-        size = self.definitions.size
-        if is_new and isinstance(change, DeclareQueue | DeclareExchange) and size.is_full():
-            limit = size.bytes_max // 1_048_576
-            done(ChannelError(RESOURCE_ERROR, f"the cluster's definitions fill the {limit} MB they may (state_max_mb)"))
-            return
-        self._after = []
-        try:
-            body = encode_change(change)
-            result = self.hidden.decide(wanted)
-        except ValueError as error:
-            done(ChannelError(PRECONDITION_FAILED, str(error)))
-            return
-        except AmqpError as error:
-            done(error)
-            return
-        finally:
-            after, self._after = self._after, None
-        epoch, last = self._cluster.epoch, self.log.last
-        position = Position(epoch, last.sequence + 1) if is_new else last
-        # Before it is in the log: when the election hears of that, it may find that this broker is root no more.
-        self._followers.wait(Waiting(None if for_other else wanted, position, done, result, self._broker.now_ms))
-        if is_new:
-            size.added(body)
-            self._append(epoch, "change", body)
-        for each in after:
-            self._broker.define(each)
-        self._followers.settle()
+        self._defining.define(change, done, for_other=for_other)
 
     def add_work(self, batch: Sealed) -> Position:
         """As root: a batch of the journal, which was done here; where it is in the log."""
@@ -173,6 +139,9 @@ class Replica:
         self._cluster.asking.commits.done_before.sealed(position)
         self._append(epoch, "work", batch.shared)
         return self.log.last
+
+    def _append_change(self, body: bytes) -> None:
+        self._append(self._cluster.epoch, "change", body)
 
     def _append(self, epoch: int, kind: str, body: bytes) -> None:
         self._take(Entry(Position(epoch, self.log.last.sequence + 1), kind, body))
@@ -197,7 +166,7 @@ class Replica:
         """More of the log here is on disk."""
         if self._cluster.is_root:
             self._settle()
-        elif self._cluster.root and self._installing is None and not self._take_over.is_under_way:
+        elif self._cluster.root and not self._installing.is_under_way and not self._take_over.is_under_way:
             self._tell_held(self._cluster.root, self._cluster.epoch)
 
     def _settle(self) -> None:
@@ -238,27 +207,27 @@ class Replica:
         self._asked.pop(name, None)
         self._followers.remove(name)
         self._followers.settle()
-        if self._installing is None:
+        if not self._installing.is_under_way:
             self._take_over.peer_gone(name)
 
     # -- taking over
 
     def take_over(self, epoch: int, voters: dict[str, Position]) -> None:
         """Fetch what the voters hold beyond our log."""
-        if self._installing is not None:
+        if self._installing.is_under_way:
             self._is_to_take_over = epoch, voters
             return
-        self._arriving.forget()
+        self._installing.forget()
         self._take_over.begin(epoch, voters)
 
     def speaks_anew(self, name: str) -> None:
         """A peer's link to us is a new one: what it was about to tell is lost with the old one."""
-        if self._installing is None:
+        if not self._installing.is_under_way:
             self._take_over.ask_again(name)
 
     def fetch(self, peer: str, message: Fetch) -> None:
         """One that is to be root asks for what it lacks."""
-        if self._installing is not None:
+        if self._installing.is_under_way:
             self._asked[peer] = message
         else:
             self._feeding.begin(peer, message.epoch, message.after, message.ends, is_once=True)
@@ -267,11 +236,11 @@ class Replica:
 
     def enlist(self) -> None:
         """Ask the root to be fed from where this log ends."""
-        if self._installing is not None:
+        if self._installing.is_under_way:
             self._is_to_enlist = True
             return
         self._take_over.forget()
-        self._arriving.forget()
+        self._installing.forget()
         self._enlisted_ms = self._broker.now_ms
         on_disk = min(self._cluster.storing.on_disk, self.log.last)
         enlist = Enlist(position=self.log.last, on_disk=on_disk, ends=self.log.ends())
@@ -295,13 +264,17 @@ class Replica:
         """The root's log ends there, as it said after all that it sent before: what is not here by now was lost."""
         if position == self.log.last:
             self._enlisted_ms = -(2**62)
-        elif self._installing is None:
+        elif not self._installing.is_under_way:
             self._enlist_again()
 
     def append(self, peer: str, message: Append) -> None:
         if not self._expects(peer, message.epoch):
             return
-        entries = self._new_of(message)
+        try:
+            entries = self._joint.new_of(message)
+        except CannotUndo:
+            self._ask_for_all()
+            return
         if entries is None:
             self._enlist_again()
             return
@@ -320,35 +293,9 @@ class Replica:
         last = self.log.last
         return position.sequence == last.sequence + 1 and position.epoch >= last.epoch
 
-    def _new_of(self, message: Append) -> list[Entry] | None:
-        """What is not here yet, where that goes on from here; what stands in its place is undone. Else None."""
-        after, entries = message.after, message.entries
-        if after != self.log.last:
-            known = next((at for at in reversed(range(len(entries))) if self._has(entries[at].position)), -1)
-            if known >= 0:
-                after, entries = entries[known].position, entries[known + 1 :]
-            if not entries or not self._has(after) or (after != self.log.last and not self._cut(after)):
-                return None
-        return entries
-
-    def _has(self, position: Position) -> bool:
-        return self.log.tail(position, 0) is not None
-
-    def _cut(self, after: Position) -> bool:
-        """Whether what this log has behind that is undone; else a snapshot is asked for, which does without."""
-        adrift = self.undo.back_to(after)
-        if adrift is None:
-            self._ask_for_all()
-            return False
-        self.log.cut(after)
-        self._cluster.storing.give(Cut(after.sequence))
-        self._cluster.storing.log_is(after)
-        self._cluster.handover.keep(adrift)
-        return True
-
     def _expects(self, peer: str, epoch: int) -> bool:
         """Whether the log may be fed by this peer: the root of this epoch, or the voter that we asked."""
-        if self._installing is not None or (self._cluster.storing.disk.is_full and not self._take_over.is_under_way):
+        if self._installing.is_under_way or (self._cluster.storing.disk.is_full and not self._take_over.is_under_way):
             return False
         return self._is_fed_by(peer, epoch)
 
@@ -399,7 +346,7 @@ class Replica:
         """A part of one comes; with the last, all of it is used."""
         if not self._expects(peer, message.epoch):
             return
-        if not self._arriving.add(peer, message):
+        if not self._installing.add(peer, message):
             self._enlist_again()
             return
         self._enlisted_ms = self._broker.now_ms
@@ -407,21 +354,23 @@ class Replica:
         if message.is_last:
             # From here on the definitions are nobody's: who takes them from this broker would get half of each.
             self._feeding.end_all()
-            self._installing = peer, message
-            self.definitions.install(self._arriving.take())
             self._install_on()
 
     def _install_on(self, *, to_the_end: bool = False) -> None:
-        if self._installing is None:
+        try:
+            installed = self._installing.advance(to_the_end=to_the_end)
+        except (OSError, ValueError) as error:
+            self._broker.note("error", "a part of a snapshot cannot be read: asked for another", text=str(error))
+            self._begin_at(Position())
+            self._is_to_enlist = True
+            self._go_on()
             return
-        self.definitions.install_on(to_the_end=to_the_end)
-        if self.definitions.is_installing:
+        if installed is None:
             return
-        (peer, last), self._installing = self._installing, None
-        self.log.restart(last.position)
-        self.undo.cannot(last.position)
+        peer, last = installed
+        self._begin_at(last.position)
         self._cluster.asking.commits.done_before.begin_anew(last.position, last.commits)
-        self._cluster.storing.log_is(last.position)
+        self._cluster.storing.restart()
         self._cluster.founding.uuid = last.uuid or self._cluster.founding.uuid
         self._cluster.storing.checkpoints.restart()
         if self._is_fed_by(peer, last.epoch):
@@ -429,6 +378,10 @@ class Replica:
         else:
             self.tell_position()
         self._go_on()
+
+    def _begin_at(self, position: Position) -> None:
+        self.log.restart(position)
+        self.undo.cannot(position)
 
     def _go_on(self) -> None:
         """What could not be while the definitions were on their way."""

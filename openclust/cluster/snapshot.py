@@ -1,14 +1,19 @@
-"""A snapshot of the definitions: made bit by bit while they change, sent in parts, and used when all of it is there."""
+"""A snapshot: how its definitions are taken, bit by bit while they change, and how all its parts arrive."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from openclust.broker.change_codec import encode_change
 from openclust.broker.changes import Change
-from openclust.cluster.messages import Snapshot
+from openclust.broker.storage import Shelves, Spool
+from openclust.cluster.messages import Snapshot, decode, encode
 from openclust.cluster.status import Position
+
+if TYPE_CHECKING:
+    from openclust.cluster.membership import Membership
 
 
 class Making:
@@ -52,28 +57,63 @@ class Making:
 
 
 class Arriving:
-    """The parts of a snapshot that have come. As many bytes as the state has: who sends it is root, or was."""
+    """The parts of a snapshot that have come: of definitions in memory, for there is a whole state of them; the rest
+    on the disk, as soon as it is there. As many bytes as who sends it has: that is the root, or was.
+    """
 
-    def __init__(self) -> None:
-        self._parts: list[list[bytes]] = []
+    def __init__(self, membership: Membership) -> None:
+        self._cluster = membership
+        self.definitions: list[list[bytes]] = []
+        # Which of the others are contents; and those that are not known to be on disk, with the number of their write.
+        self.contents: list[bool] = []
+        self._in_memory: dict[int, tuple[int, bytes]] = {}
+        self._count = 0
         self._of: tuple[str, int] = ("", 0)
+        self.common = Position()
 
     def forget(self) -> None:
         """It is asked for anew, or the log goes on without it."""
-        self._parts = []
+        self.definitions, self.contents, self._in_memory, self._count = [], [], {}, 0
 
     def add(self, peer: str, message: Snapshot) -> bool:
         """Whether it is the next part; the first one begins anew, whatever was there."""
         of = peer, message.epoch
         if message.part == 0:
-            self._parts, self._of = [], of
-        if message.part != len(self._parts) or of != self._of:
+            self.forget()
+            self._of, self.common = of, message.common
+        if message.part != self._count or of != self._of:
             self.forget()
             return False
-        self._parts.append(message.changes)
+        self._count += 1
+        if message.changes:
+            self.definitions.append(message.changes)
+        if message.work or message.entries:
+            self._spool(bool(message.work), message)
         return True
 
-    def take(self) -> list[list[bytes]]:
-        """All parts, once they are here."""
-        parts, self._parts = self._parts, []
-        return parts
+    def _spool(self, is_contents: bool, message: Snapshot) -> None:
+        part, body = len(self.contents), encode(message)
+        self.contents.append(is_contents)
+        storing = self._cluster.storing
+        storing.give(Spool(part, body))
+        self._in_memory[part] = storing.given, body
+        if storing.has_disk and self._shelves is not None:
+            for each in [each for each, (number, _) in self._in_memory.items() if number <= storing.done]:
+                del self._in_memory[each]
+
+    @property
+    def _shelves(self) -> Shelves | None:
+        return self._cluster.broker.journal.library.source
+
+    def read(self, part: int) -> Snapshot:
+        """One of contents, or of what the log has told meanwhile; OSError or ValueError where it is not to be had."""
+        if part in self._in_memory:
+            body = self._in_memory[part][1]
+        elif self._shelves is not None:
+            body = self._shelves.spooled(part)
+        else:
+            raise OSError("nothing reads it")
+        message = decode(body)
+        if not isinstance(message, Snapshot):
+            raise ValueError("it is no part of a snapshot")
+        return message

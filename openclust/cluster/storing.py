@@ -84,6 +84,11 @@ class Storing:
         else:
             self.on_disk = position
 
+    def restart(self) -> None:
+        """A snapshot is in force: the store begins anew where the log does."""
+        self.checkpoints.restart()
+        self.log_is(self._cluster.replica.log.last)
+
     def stored(self, done: int) -> None:
         """So many writes are on disk, of all that were ever given."""
         self.done = done

@@ -1,0 +1,148 @@
+"""What replicated queues hold, as a snapshot tells it: bit by bit, while it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from openclust.broker.journal import SHARED
+from openclust.broker.paged_backlog import Away, PagedBacklog
+from openclust.broker.work import OfQueue, Work, encode_work
+
+if TYPE_CHECKING:
+    from openclust.broker.backlog import Entry
+    from openclust.broker.broker import Broker
+    from openclust.broker.queue import Queue
+
+PART_BYTES = 262_144
+PART_QUEUES = 1_000
+KEYS_MAX = 5_000
+"""So many keys of a dedup window in one part."""
+ENTRY_BYTES = 80
+
+
+class Passing:
+    """Take the `next` part when all of the log as it is now was told; None when that was all, empty for none just now.
+
+    Of each queue its first part says what it holds at that moment: what the log tells of it after that comes on top,
+    and what it has told before is in there. What the journal's open batch has is left out, though it may lack what has
+    left by that: so the log must have gone on (`is_settled`) before anybody begins with it.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._parts = self._all()
+        self._batch = 0
+
+    def next(self) -> bytes | None:
+        self._batch = self._broker.journal.number
+        return next(self._parts, None)
+
+    def is_settled(self) -> bool:
+        """Whether the log has all that had happened when the last part was taken."""
+        journal = self._broker.journal
+        return journal.number > self._batch or not journal.is_in_charge or journal.is_empty
+
+    def _all(self) -> Iterator[bytes]:
+        queues = [queue for _, vhost in sorted(self._broker.vhosts.items()) for queue in vhost.queues.values()]
+        part = _Part(self._broker.wall_offset_ms)
+        for queue in queues:
+            if queue.owner is not None or queue.records != SHARED or not queue.is_alive:
+                continue
+            yield from self._window(queue, part)
+            waiting = self._entries(queue)
+            part.begin(queue)
+            for each in waiting:
+                entries = _there(queue, each)
+                while entries is None:
+                    # The disk does not give it now.
+                    yield b""
+                    entries = _there(queue, each)
+                for entry in entries:
+                    # Not what has left since, nor what is not in the log yet.
+                    if 0 < entry.recorded < self._broker.journal.number:
+                        part.add(entry)
+                if part.size >= PART_BYTES:
+                    yield part.take()
+                    part.begin(queue)
+            part.end(queue)
+            if part.size >= PART_BYTES or part.count >= PART_QUEUES:
+                yield part.take()
+        yield part.take()
+
+    def _window(self, queue: Queue, part: _Part) -> Iterator[bytes]:
+        """What its dedup window knows: it is there before the messages are."""
+        keys = queue.dedup.keys() if queue.dedup is not None else []
+        for at in range(0, len(keys), KEYS_MAX):
+            part.begin(queue).seen.extend(key.encode("utf-8", "surrogateescape") for key in keys[at : at + KEYS_MAX])
+            yield part.take()
+
+    def _entries(self, queue: Queue) -> list[Entry]:
+        """All that the log has of a queue: what waits, and what is delivered or about to leave and has not left."""
+        backlog = queue.backlog
+        # What is in no memory stays there, for now.
+        entries = backlog.between(1, queue.next_seq) if isinstance(backlog, PagedBacklog) else list(backlog)
+        entries += queue.out.values()
+        entries += [entry for of, _, _, entry in self._broker.dead_letters if entry is not None and of is queue]
+        entries.sort(key=lambda entry: entry.seq)
+        return entries
+
+
+def _there(queue: Queue, entry: Entry) -> Sequence[Entry] | None:
+    """What is still there of what was: of a page, all its messages, wherever they are by now. None where that is not
+    known yet.
+    """
+    backlog = queue.backlog
+    if not isinstance(backlog, PagedBacklog):
+        return (entry,)
+    if not isinstance(entry, Away):
+        # Another object may stand for it by now.
+        return (entry,) if entry.seq in queue.out or backlog.find(entry.seq) is not None else ()
+    leaf = entry.of
+    fetched = queue.vhost.broker.journal.library.fetch(queue, leaf) if leaf.out & entry.bits else []
+    if fetched is None:
+        return None
+    for first, last in zip(*[iter(leaf.runs(entry.bits & ~leaf.out))] * 2, strict=True):
+        for seq in range(first, last + 1):
+            found = queue.out.get(seq) or backlog.memory.find(seq)
+            if found is not None:
+                fetched.append(found)
+    fetched.sort(key=lambda each: each.seq)
+    return fetched
+
+
+class _Part:
+    """One that is being filled."""
+
+    def __init__(self, wall_offset_ms: int) -> None:
+        self._wall_offset_ms = wall_offset_ms
+        self._work = Work([], [])
+        self.size = 0
+
+    @property
+    def count(self) -> int:
+        return len(self._work.queues)
+
+    def begin(self, queue: Queue) -> OfQueue:
+        vhost, name = (each.encode("utf-8", "surrogateescape") for each in (queue.vhost.name, queue.name))
+        of_queue = OfQueue(vhost, name, [], [], [], [], 0, [])
+        self._work.queues.append(of_queue)
+        return of_queue
+
+    def add(self, entry: Entry) -> None:
+        message = entry.message
+        messages = self._work.messages
+        expires = entry.expires_ms + self._wall_offset_ms if entry.expires_ms else 0
+        of_queue = self._work.queues[-1]
+        of_queue.singles.append((entry.seq, len(messages), expires, entry.deliveries, entry.priority))
+        messages.append((message.suffix, message.header, message.body))
+        self.size += len(message.header) + len(message.body) + ENTRY_BYTES
+
+    def end(self, queue: Queue) -> None:
+        """All of it is there."""
+        of_queue = self._work.queues[-1]
+        of_queue.reached, of_queue.last = queue.reached, queue.next_seq
+
+    def take(self) -> bytes:
+        work, self._work, self.size = self._work, Work([], []), 0
+        return encode_work(work)
