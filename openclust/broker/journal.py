@@ -20,6 +20,7 @@ from openclust.broker.work import Writing
 
 if TYPE_CHECKING:
     from openclust.broker.backlog import Entry
+    from openclust.broker.message import Message
     from openclust.broker.queue import Queue
 
 ON_OWN_DISK, IN_MEMORIES, ON_DISKS = 1, 2, 4
@@ -63,6 +64,7 @@ class Journal:
         "_own",
         "_places",
         "_refused",
+        "_repeated",
         "_shared",
         "has_disk",
         "is_in_charge",
@@ -93,6 +95,8 @@ class Journal:
         # The last batch for whose coming to a place nobody waits any more.
         self._refused: dict[int, int] = {}
         self._moved = False
+        # Whether somebody waits for the open batch, though it may have nothing to tell.
+        self._repeated = False
 
     def level(self, queue: Queue) -> int:
         """What is kept of a queue."""
@@ -115,6 +119,18 @@ class Journal:
             self.places |= ON_OWN_DISK
             entry.recorded = -self.number
             self._own.entered.append((queue, entry))
+
+    def repeated(self, message: Message, level: int) -> bool:
+        """A message is in a queue already, or was: it is accepted, but not before the first of it is where it must be.
+
+        That is in no batch after the open one.
+        """
+        if level == SHARED:
+            self.places |= ON_DISKS if message.is_persistent else IN_MEMORIES
+        elif level and message.is_persistent:
+            self.places |= ON_OWN_DISK
+        self._repeated |= level != NOTHING
+        return True
 
     def left(self, queue: Queue, entry: Entry) -> None:
         """A recorded message has left its queue for good."""
@@ -163,7 +179,7 @@ class Journal:
 
     @property
     def is_empty(self) -> bool:
-        return self._own.is_empty and self._shared.is_empty
+        return self._own.is_empty and self._shared.is_empty and not self._repeated
 
     @property
     def open_places(self) -> int:
@@ -185,6 +201,7 @@ class Journal:
             number, own.encode(-number, wall_offset_ms), shared.encode(number, wall_offset_ms), entered, left
         )
         self._own, self._shared = Writing(), Writing()
+        self._repeated = False
         self.library.sealed(own)
         self.library.sealed(shared)
         self.number = number + 1

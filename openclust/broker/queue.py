@@ -100,7 +100,7 @@ class Queue:
     def publish(self, message: Message) -> bool:
         """Take a message; whether it was accepted. A duplicate counts as accepted, and goes no further."""
         if self.dedup is not None and self.dedup.repeats(message, self.vhost.broker.now_ms):
-            return True
+            return self.vhost.broker.journal.repeated(message, self.records)
         if not self.backlog and self.settings.last_value_key is None:
             consumer = self.turns.next()
             if consumer is not None:
@@ -130,9 +130,9 @@ class Queue:
     def adopt(self, message: Message, *, redelivered: bool) -> None:
         """Take a message that another broker has held for this queue, or this one while it was not in charge."""
         if self.records == SHARED and self.dedup is not None and self.dedup.repeats(message, self.vhost.broker.now_ms):
-            return
-        self._push(message, 1 if redelivered else 0)
-        if self.turns.waiting:
+            self.vhost.broker.journal.repeated(message, SHARED)
+        else:
+            self._push(message, 1 if redelivered else 0)
             self.dispatch()
 
     def _entry(self, message: Message) -> Entry:

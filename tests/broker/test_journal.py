@@ -256,6 +256,25 @@ def test_a_confirm_waits_for_its_level(broker: Broker, queue: str, mode: int, pl
     assert client.confirms == [BasicAck(delivery_tag=1, multiple=False)]
 
 
+@pytest.mark.parametrize(("replicate", "place"), [("messages", ON_DISKS), ("configuration", ON_OWN_DISK)])
+def test_a_repeated_message_is_confirmed_when_the_first_one_is_kept(broker: Broker, replicate: str, place: int) -> None:
+    first, again = confirming(broker), confirming(broker)
+    first.queue("dedup", durable=True, x_message_deduplication=True, x_replicate=replicate)
+    first.publish("dedup", b"one", delivery_mode=2, message_id="one")
+    batch = broker.journal.number
+    seal(broker)
+    again.publish("dedup", b"one", delivery_mode=2, message_id="one")
+    assert again.confirms == [] and not broker.journal.is_empty
+    assert seal(broker) == (Work([], []), Work([], []))
+    assert broker.journal.is_empty
+    broker.journal.advance(place, batch - 1)
+    turn(broker)
+    assert again.confirms == []
+    broker.journal.advance(place, batch + 1)
+    turn(broker)
+    assert first.confirms == again.confirms == [BasicAck(delivery_tag=1, multiple=False)]
+
+
 def test_a_transient_message_for_a_queue_that_is_not_replicated_is_confirmed_at_once(broker: Broker) -> None:
     client = confirming(broker)
     client.publish("here", b"one")
