@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -117,12 +120,25 @@ def test_a_broker_without_a_data_directory_says_what_that_means(tmp_path: Path) 
 
 
 def test_the_users_file_says_who_the_users_are_whoever_they_were_before(tmp_path: Path) -> None:
-    data = str(tmp_path / "data")
-    with running_broker(tmp_path, "", "--data-dir", data) as broker:
-        assert kept(broker, ()) == {}
+    data, http = str(tmp_path / "data"), free_port()
+    with running_broker(tmp_path, f"[http]\nport = {http}", "--data-dir", data):
+        put(http, "/api/users/ghost", {"password": "ghost", "tags": ""})
+        put(http, "/api/permissions/%2F/ghost", {"configure": ".*", "write": ".*", "read": ".*"})
     (tmp_path / "users.json").write_text('{"users": []}')
-    refused = pytest.raises(pika.exceptions.AMQPConnectionError)
-    with running_broker(tmp_path, ADMIN, "--data-dir", data) as broker, refused:
-        kept(broker, ())
+    with running_broker(tmp_path, ADMIN, "--data-dir", data) as broker:
+        for broker.user in ("ghost", "guest"):
+            broker.password = broker.user
+            with pytest.raises(pika.exceptions.AMQPConnectionError):
+                kept(broker, ())
     with running_broker(tmp_path, "", "--data-dir", data) as broker:
+        broker.user = broker.password = "ghost"
         assert kept(broker, ()) == {}
+
+
+def put(port: int, path: str, body: object) -> None:
+    credentials = base64.b64encode(b"guest:guest").decode()
+    headers = {"Authorization": f"Basic {credentials}", "Content-Type": "application/json"}
+    url = f"http://127.0.0.1:{port}{path}"
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers, method="PUT")
+    with urllib.request.urlopen(request, timeout=5) as answer:
+        assert answer.status in (201, 204)
