@@ -13,6 +13,7 @@ from openclust.broker.broker import Broker
 from openclust.broker.connection import Connection
 from openclust.broker.exchange import Exchange
 from openclust.broker.journal import OWN, SHARED
+from openclust.broker.paged_backlog import PagedBacklog
 from openclust.broker.password_hash import to_rabbit
 from openclust.broker.policy import Kind, Policy
 from openclust.broker.queue import Queue
@@ -85,6 +86,8 @@ def queue(queue: Queue) -> Shown:
         "messages_ready": ready,
         "messages_unacknowledged": queue.unacked,
         "message_bytes_ready": queue.ready_bytes,
+        # Those that are on disk alone.
+        "messages_paged_out": queue.backlog.shelf.away if isinstance(queue.backlog, PagedBacklog) else 0,
         "policy": policy.name if policy is not None else None,
         "operator_policy": operator_policy.name if operator_policy is not None else None,
         "effective_policy_definition": value(vhost.broker.policies.effective(vhost.name, kind, queue.name)),

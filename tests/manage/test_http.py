@@ -166,6 +166,7 @@ def test_a_queue_is_shown_as_rabbitmq_shows_it(api: RunningApi) -> None:
             "messages_ready": 0,
             "messages_unacknowledged": 0,
             "message_bytes_ready": 0,
+            "messages_paged_out": 0,
             "policy": "three",
             "operator_policy": None,
             "effective_policy_definition": {"max-length": 3},

@@ -7,6 +7,8 @@ import pytest
 from openclust.broker.changes import DeclareQueue, perform
 from openclust.broker.journal import Journal
 from openclust.manage import snapshot
+from tests.cluster.test_checkpoints import Life, publish
+from tests.simulator.store import ModelStore
 from tests.support.client import new_broker
 
 TRANSIENT = {"transient": "fully transient", "persistent": "fully transient"}
@@ -38,3 +40,14 @@ def test_a_queue_is_shown_with_its_level(
     perform(broker, DeclareQueue(vhost="/", name="q", durable=durable, arguments=arguments))
     row = snapshot.queue(broker.vhosts["/"].queues["q"])
     assert (row["replicate"], row["level"]) == (shown, level)
+
+
+def test_messages_that_are_on_disk_alone_are_counted() -> None:
+    life = Life(ModelStore())
+    queue = life.declare("q")
+    for number in range(300):
+        publish(queue, number)
+        life.turn()
+    row = snapshot.queue(queue)
+    assert row["messages_ready"] == 300
+    assert 0 < row["messages_paged_out"] < 300
