@@ -150,6 +150,12 @@ def test_a_broker_of_one_waits_for_room_and_loses_nothing_that_it_confirmed(tmp_
     assert len(confirmed) >= 350 and confirmed <= found, f"lost: {sorted(confirmed - found)}"
 
 
+def shown_disk(asked: Primary, name: str) -> str | None:
+    """How the disk of a primary is, as another one shows it."""
+    seen = asked.ask()
+    return next(each["disk"] for each in seen["brokers"] if each["name"] == name) if seen is not None else None
+
+
 async def publish_while_the_roots_disk_fills(cluster: RunningCluster, root: Primary, at: Primary) -> set[int]:
     """Publish at a backup; the root's disk is full in the middle of it."""
     others = cluster.others(root)
@@ -164,6 +170,7 @@ async def publish_while_the_roots_disk_fills(cluster: RunningCluster, root: Prim
         publisher.publish(50)
         await publisher.until_confirmed(200)
         assert f"its disk is ill: {FULL}" in root.log.read_text(), "it made room by itself"
+        await asyncio.to_thread(eventually, lambda: shown_disk(new, root.name) == FULL, WITHIN_S)
         ballast.unlink()
         await asyncio.to_thread(eventually, lambda: "the disk is well again" in root.log.read_text(), WITHIN_S)
         assert await asyncio.to_thread(cluster.wait_until_settled) is new, "it takes nothing back"

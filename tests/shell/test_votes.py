@@ -31,7 +31,29 @@ def test_a_write_that_fails_leaves_the_old_vote(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(OSError, match="No space"):
         votes.save(Reign(4, "p2"))
     assert votes.last == Votes(str(tmp_path)).last == Reign(3, "p1")
-    assert [file.name for file in tmp_path.iterdir()] == ["vote.json"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["vote.json", "vote.json.reserve"]
+
+
+def test_where_the_disk_is_full_a_vote_takes_the_room_that_was_kept_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    votes = Votes(str(tmp_path))
+    votes.save(Reign(3, "p1"))
+
+    def full(path: str, data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("openclust.shell.votes.replace_file", full)
+    votes.save(Reign(4, "p2"))
+    assert votes.last == Votes(str(tmp_path)).last == Reign(4, "p2")
+    with pytest.raises(OSError, match="No space"):
+        votes.save(Reign(5, "p3"))
+    assert votes.last == Votes(str(tmp_path)).last == Reign(4, "p2"), "there was room for one"
+    monkeypatch.undo()
+    votes.save(Reign(6, "p3"))
+    monkeypatch.setattr("openclust.shell.votes.replace_file", full)
+    votes.save(Reign(7, "p1"))
+    assert Votes(str(tmp_path)).last == Reign(7, "p1")
 
 
 def test_without_a_directory_the_vote_is_in_memory_only() -> None:
