@@ -28,7 +28,10 @@ def restore(queue: Queue, entry: Entry) -> Entry | None:
     if is_new:
         queue.next_seq = entry.seq
         library.entered(queue, entry)
-        return queue.take_in(entry)
+        replaced = queue.take_in(entry)
+        if replaced is not None:
+            library.left(queue, replaced)
+        return replaced
     put_in_place(queue, entry)
     return None
 

@@ -14,6 +14,7 @@ from openclust.broker.backlog import Entry
 from openclust.broker.broker import Broker
 from openclust.broker.changes import DeclareQueue, DeleteQueue, PutPolicy
 from openclust.broker.journal import Journal
+from openclust.broker.keeping import restore
 from openclust.broker.limits import Limits
 from openclust.broker.message import Message, delivery_suffix
 from openclust.broker.paged_backlog import PagedBacklog
@@ -289,6 +290,19 @@ def test_other_orders_come_back_from_pages_too(arguments: dict[str, Any]) -> Non
     again = Life(life.store).queue()
     assert bodies(again) == bodies(queue)
     assert again.ready_bytes == queue.ready_bytes
+
+
+def test_what_a_newer_value_replaces_on_a_follower_stays_away() -> None:
+    life = Life(ModelStore())
+    life.broker.journal.mode = "shared"
+    queue = life.declare("q", last_value_key="k")
+    life.broker.journal.is_in_charge = False
+    for seq in range(1, 31):
+        restore(queue, Entry(message(b"%06d" % seq, headers={"k": f"v{seq % 2}"}), seq, recorded=1))
+        if seq % 10 == 0:
+            life.turn()
+    assert life.checkpoints()
+    assert bodies(queue) == bodies(Life(life.store).queue()) == [b"000029", b"000030"]
 
 
 def test_after_a_snapshot_all_is_told_anew_in_the_same_turn() -> None:
