@@ -167,6 +167,10 @@ class Model:
         return all(is_loopback(each) for each in peers)
 
     @cached_property
+    def links_by_index(self) -> dict[int, Link]:
+        return {each.index: each for each in self.links}
+
+    @cached_property
     def domains(self) -> dict[Key, Domain]:
         """All failure domains by kind and name, the smallest kinds first."""
         brokers: dict[Key, list[str]] = {}

@@ -46,8 +46,12 @@ class Routes:
         """The physical nodes alone. An edge has the fastest of its `link`s."""
         self.network.add_nodes_from(model.nodes)
         self.trunks: list[Link] = []
+        self.doubled: set[frozenset[str]] = set()
+        """Pairs of physical nodes that more than one link joins."""
         for link in model.links:
             self._add(link)
+        self.is_forest = not self.doubled and (not self.network or nx.is_forest(self.network))
+        """Whether there is one way at most between any two physical nodes."""
         self.network_of: dict[str, int] = {}
         """The number of the network each physical node is part of."""
         for number, part in enumerate(nx.connected_components(self.network)):
@@ -68,6 +72,8 @@ class Routes:
         elif one_kind == other_kind:
             self.trunks.append(link)
             known = self.network.get_edge_data(one, other)
+            if known is not None:
+                self.doubled.add(frozenset((one, other)))
             if known is None or link.latency_ms < known["latency_ms"]:
                 self.network.add_edge(one, other, link=link, latency_ms=link.latency_ms)
         else:

@@ -1,6 +1,6 @@
-"""The rules, one module a group. To add one: write a function under `@rule`, a failing and a passing file in the tests,
-and run `python -m topology.rule_table`."""
+"""The rules, a module for each group. Whoever adds one adds a failing and a passing file to the tests as well, and runs
+`python -m topology.rule_table`."""
 
-from topology.rules import file
+from topology.rules import capacity, file, links, names, quorum, security, timing
 
-__all__ = ["file"]
+__all__ = ["capacity", "file", "links", "names", "quorum", "security", "timing"]

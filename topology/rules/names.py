@@ -1,0 +1,157 @@
+"""OC2: names and addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from topology.address import host_of, is_loopback, is_wildcard, normal
+from topology.finding import Found, Severity
+from topology.model import Broker, Model
+from topology.rule import rule
+from topology.words import few
+
+KINDS = ("client", "peer", "http")
+
+
+def _addresses(broker: Broker) -> Iterator[tuple[str, str]]:
+    for kind in KINDS:
+        if address := getattr(broker, kind):
+            yield kind, address
+
+
+@rule(
+    "OC201",
+    Severity.ERROR,
+    title="One address twice",
+    why="Two listeners cannot have one address: the second broker does not start, or the others take it for the first. "
+    "Hosts are compared in one spelling: capitals, localhost and IPv6 in its many forms make no difference.",
+    fix="Give each listener an address of its own.",
+)
+def one_address_twice(model: Model) -> Iterator[Found]:
+    seen: dict[str, tuple[str, str, str]] = {}
+    for broker in (*model.brokers.values(), *model.twins):
+        for kind, address in _addresses(broker):
+            known = seen.setdefault(normal(address), (broker.name, kind, address))
+            if known == (broker.name, kind, address) and broker not in model.twins:
+                continue
+            name, its_kind, spelled = known
+            also = f" (as {spelled})" if spelled != address else ""
+            yield Found(
+                f"{broker.name}: its {kind} address {address} is the {its_kind} address of {name} too{also}",
+                brokers=tuple(dict.fromkeys((broker.name, name))),
+                line=broker.line,
+            )
+
+
+@rule(
+    "OC202",
+    Severity.ERROR,
+    title="One name for two things",
+    why="A link that names it may mean either, and people take names that differ in capitals for one.",
+    fix="Give brokers, switches, routers and networks names that differ.",
+)
+def one_name_for_two(model: Model) -> Iterator[Found]:
+    for name in sorted(model.brokers.keys() & model.nodes.keys()):
+        yield Found(
+            f"{name} is a broker and a {model.nodes[name].kind}",
+            brokers=(name,),
+            nodes=(name,),
+            line=model.nodes[name].line,
+        )
+    alike: dict[str, list[str]] = {}
+    for name in model.brokers:
+        alike.setdefault(name.lower(), []).append(name)
+    for names in alike.values():
+        if len(names) > 1:
+            yield Found(
+                f"{few(names)} differ in capitals only",
+                brokers=tuple(names),
+                severity=Severity.WARNING,
+                line=model.brokers[names[-1]].line,
+            )
+
+
+@rule(
+    "OC203",
+    Severity.ERROR,
+    title="A broker in both partitions",
+    why="A broker is a primary, which votes and is on the list, or a secondary, which does not and is not. "
+    "The others refuse a secondary with the name of a primary.",
+    fix="Take it out of [cluster.primaries] or of [topology.secondaries].",
+)
+def in_both_partitions(model: Model) -> Iterator[Found]:
+    for broker in model.twins:
+        yield Found(
+            f"{broker.name} is both a primary and a secondary",
+            brokers=(broker.name,),
+            line=broker.line,
+        )
+
+
+@rule(
+    "OC204",
+    Severity.ERROR,
+    title="A wildcard as an address that others are to dial",
+    why="0.0.0.0 and :: are every address of the machine that listens, and no address to dial: peers and clients that "
+    "are sent there reach themselves or nobody.",
+    fix="Write the address that others reach, and set cluster.peer_listen and cluster.client_listen to the wildcard.",
+)
+def wildcards(model: Model) -> Iterator[Found]:
+    for broker in model.brokers.values():
+        for kind, address in _addresses(broker):
+            if is_wildcard(address):
+                yield Found(f"{broker.name}: nobody can dial its {kind} address {address}", brokers=(broker.name,))
+
+
+@rule(
+    "OC205",
+    Severity.ERROR,
+    title="A loopback address in a cluster of several hosts",
+    why="A broker on another machine that dials it reaches itself.",
+    fix="Write the address by which the other machines reach this broker.",
+)
+def loopback_among_hosts(model: Model) -> Iterator[Found]:
+    if model.is_local:
+        return
+    for broker in model.brokers.values():
+        for kind, address in _addresses(broker):
+            if is_loopback(address) and kind != "http":
+                yield Found(
+                    f"{broker.name}: its {kind} address {address} is on the loopback, and other brokers are not",
+                    brokers=(broker.name,),
+                )
+
+
+@rule(
+    "OC206",
+    Severity.INFO,
+    title="A cluster on one machine",
+    why="All brokers are on the loopback, so the machine is what fails. Good to try things out; rules about failure "
+    "domains and secrets are not applied.",
+    fix="For more than a trial, put the primaries on machines of their own.",
+)
+def all_on_one_machine(model: Model) -> Iterator[Found]:
+    if model.is_local and len(model.brokers) > 1:
+        yield Found(f"all {len(model.brokers)} brokers are on this machine", brokers=tuple(model.brokers))
+
+
+@rule(
+    "OC207",
+    Severity.WARNING,
+    title="One host under two names",
+    why="Brokers with one IP address or host name that are said to be on different hosts fail together all the same.",
+    fix="Give them the same host, or take `host` out: it is that of the peer address by itself.",
+)
+def one_host_under_two_names(model: Model) -> Iterator[Found]:
+    if model.is_local:
+        return
+    by_address: dict[str, list[Broker]] = {}
+    for broker in model.brokers.values():
+        host = host_of(broker.peer)
+        if host and not is_wildcard(broker.peer):
+            by_address.setdefault(host, []).append(broker)
+    for address, brokers in by_address.items():
+        hosts = list(dict.fromkeys(each.host for each in brokers))
+        if len(hosts) > 1:
+            names = tuple(each.name for each in brokers)
+            yield Found(f"{few(names)} are all at {address}, but said to be on hosts {few(hosts)}", brokers=names)

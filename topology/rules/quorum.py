@@ -1,0 +1,202 @@
+"""OC4: how many primaries, where they stand, and whether they are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from openclust.shell.config_settings import flattened
+from topology.finding import Found, Severity
+from topology.model import DOMAIN_KINDS, Broker, DomainKind, Model
+from topology.rule import rule
+from topology.words import few
+
+PRIMARIES_MAX = 9
+
+MUST_BE_THE_SAME = "cluster.heartbeat_ms"
+
+OWN = ("name", "listen.", "tls.", "http.", "log.", "cluster.data_dir", "cluster.peer_", "cluster.client_")
+"""Settings of a broker's own: that they differ is as it should be."""
+
+
+@rule(
+    "OC401",
+    Severity.WARNING,
+    title="One or two primaries",
+    why="It takes more than half of the defined primaries to elect a root. Of one, nothing is left; of two, one is "
+    "exactly half: it stays root if it is, and otherwise nobody is. Two wait for each other when they start, too.",
+    fix="Run three primaries, or five. The third may be a small machine of its own.",
+)
+def few_primaries(model: Model) -> Iterator[Found]:
+    count = len(model.primaries)
+    if count == 0 and (model.secondaries or model.twins):
+        yield Found(
+            f"there are no primaries for {few(model.secondaries)} to join",
+            brokers=model.secondaries,
+            severity=Severity.ERROR,
+        )
+    elif count == 1:
+        yield Found(f"{model.primaries[0]} is the only primary: without it there is no root", brokers=model.primaries)
+    elif count == 2:
+        one, other = model.primaries
+        yield Found(
+            f"{one} and {other} are the only primaries: when the root dies, the other cannot be elected",
+            brokers=model.primaries,
+        )
+
+
+@rule(
+    "OC402",
+    Severity.WARNING,
+    title="An even number of primaries",
+    why="More than half must be left to elect a root, so that an even number survives no more losses than the odd one "
+    "below it. When the network cuts them in two halves, a sitting root stays and no new one can be made.",
+    fix="Take one out, or add one.",
+)
+def even_primaries(model: Model) -> Iterator[Found]:
+    count = len(model.primaries)
+    if count >= 4 and count % 2 == 0:
+        losses = count - model.quorum
+        yield Found(
+            f"{count} primaries survive the loss of {losses}, as {count - 1} do; with exactly half ({count // 2}) left "
+            "a root stays root, and none is elected",
+            brokers=model.primaries,
+        )
+
+
+@rule(
+    "OC403",
+    Severity.ERROR,
+    title="Half of the primaries or more in one failure domain",
+    why="When that host, rack, zone or region is lost, no more than half are left, and nobody can be elected. It is a "
+    "warning where the file has too few such domains to do better, an error where it has enough.",
+    fix="Spread the primaries, so that every domain has fewer than half of them: over three zones at least.",
+)
+def majority_in_one_domain(model: Model) -> Iterator[Found]:
+    count = len(model.primaries)
+    if count < 2 or model.is_local:
+        return
+    told: set[tuple[str, ...]] = set()
+    for domain in model.domains.values():
+        inside = tuple(name for name in domain.brokers if name in model.primaries)
+        left = count - len(inside)
+        if 2 * left > count or inside in told:
+            continue  # of a rack with one host, the host was told already
+        told.add(inside)
+        of_kind = sum(1 for each in model.domains.values() if each.kind == domain.kind)
+        largest = -(-count // of_kind)
+        can_do_better = 2 * (count - largest) > count and domain.kind != "region"
+        all_there = "all" if not left else f"{len(inside)} of {count}"
+        yield Found(
+            f"{domain.text} has {all_there} primaries ({few(inside)}): without it nobody can be elected",
+            brokers=inside,
+            severity=_how_grave(domain.kind, of_kind, can_do_better),
+        )
+
+
+def _how_grave(kind: DomainKind, of_kind: int, can_do_better: bool) -> Severity:
+    if kind == "region":
+        return Severity.INFO if of_kind == 1 else Severity.WARNING
+    return Severity.ERROR if can_do_better or kind == "host" else Severity.WARNING
+
+
+@rule(
+    "OC404",
+    Severity.WARNING,
+    title="Primaries of unequal capability",
+    why="Any primary may become root, and the root does the work of all shared queues. When the weakest is elected, "
+    "the whole cluster is as weak.",
+    fix="Give all primaries the same, or let what is small be a secondary.",
+)
+def unequal_primaries(model: Model) -> Iterator[Found]:
+    units = {"connections": " connections", "memory_mb": " MB", "cores": " cores", "bandwidth_mbit": " Mbit/s"}
+    primaries = [model.brokers[name] for name in model.primaries]
+    for field, unit in units.items():
+        values = {each.name: getattr(each, field) for each in primaries if getattr(each, field)}
+        if values and min(values.values()) < max(values.values()):
+            low, high = min(values.values()), max(values.values())
+            weak = [name for name, value in values.items() if value == low]
+            strong = [name for name, value in values.items() if value == high]
+            yield Found(
+                f"{few(weak)}: {low:,.0f}{unit}, where {few(strong)} has {high:,.0f}"
+                if len(strong) == 1
+                else f"{few(weak)}: {low:,.0f}{unit}, where {few(strong)} have {high:,.0f}",
+                brokers=tuple(weak),
+            )
+
+
+@rule(
+    "OC405",
+    Severity.WARNING,
+    title="Some brokers say where they stand, and some do not",
+    why="What is lost with a zone or a rack can only be told of brokers whose zone or rack is known; of the others it "
+    "is assumed that they go on.",
+    fix="Write the same kinds of place for all primaries, and for all secondaries.",
+)
+def half_placed(model: Model) -> Iterator[Found]:
+    for names in (model.primaries, model.secondaries):
+        brokers: list[Broker] = [model.brokers[name] for name in names]
+        for kind in DOMAIN_KINDS[1:]:
+            without = [each.name for each in brokers if not getattr(each, kind)]
+            if without and len(without) < len(brokers):
+                verb = "has" if len(without) == 1 else "have"
+                yield Found(f"{few(without)} {verb} no {kind}, and others have one", brokers=tuple(without))
+
+
+@rule(
+    "OC406",
+    Severity.WARNING,
+    title="More primaries than are of use",
+    why="The root sends all definitions and the messages of replicated queues to every primary, half of which must "
+    "have them before a publisher's confirm. Each primary also links to all others.",
+    fix="Let the others be secondaries, which take clients as well: nine primaries survive the loss of four.",
+)
+def many_primaries(model: Model) -> Iterator[Found]:
+    if len(model.primaries) > PRIMARIES_MAX:
+        yield Found(
+            f"{len(model.primaries)} primaries: more than {PRIMARIES_MAX} make all of them slower",
+            brokers=model.primaries,
+        )
+
+
+@rule(
+    "OC407",
+    Severity.ERROR,
+    title="Primaries with different heartbeats",
+    why="A root counts on how long the others wait, so that primaries with different heartbeats refuse to link.",
+    fix="Take cluster.heartbeat_ms out of [topology.settings] and set it once, in [cluster].",
+)
+def different_heartbeats(model: Model) -> Iterator[Found]:
+    beats: dict[object, list[str]] = {}
+    for name in model.primaries:
+        beats.setdefault(model.setting(name, MUST_BE_THE_SAME), []).append(name)
+    if len(beats) > 1:
+        told = ", ".join(f"{few(names)} {beat} ms" for beat, names in beats.items())
+        odd = min(beats.values(), key=len)
+        yield Found(
+            f"the heartbeats differ, so that these do not link: {told}",
+            brokers=tuple(name for names in beats.values() for name in names),
+            line=model.line("topology", "settings", odd[0]),
+        )
+
+
+@rule(
+    "OC408",
+    Severity.WARNING,
+    title="A setting that differs between primaries",
+    why="Any primary may become root. What clients can do would hang on which one is.",
+    fix="Set it for all alike, outside of [topology.settings].",
+)
+def different_settings(model: Model) -> Iterator[Found]:
+    own = {name: flattened(model.config.topology.settings.get(name, {})) for name in model.primaries}
+    for dotted in sorted({key for table in own.values() for key in table}):
+        if dotted == MUST_BE_THE_SAME or dotted.startswith(OWN):
+            continue
+        values: dict[str, list[str]] = {}
+        for name in model.primaries:
+            values.setdefault(str(model.setting(name, dotted)), []).append(name)
+        if len(values) > 1:
+            odd = min(values.values(), key=len)
+            shown = ", ".join(f"{few(names)} {value[:40]}" for value, names in values.items())
+            yield Found(
+                f"{dotted} differs: {shown}", brokers=tuple(odd), line=model.line("topology", "settings", odd[0])
+            )
