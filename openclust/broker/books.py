@@ -7,12 +7,15 @@ from typing import Literal
 from openclust.broker.message import Message
 
 REASON_CHARACTERS_MAX = 200
+UNCOMMITTED_BYTES_MAX = 16_777_216
+"""Less than the log's tail keeps: who holds some of what is not committed never needs a snapshot."""
 
 
 class Books:
     """`held_bytes` are messages in queues and unacknowledged, `outbox_bytes` what slow sockets have not yet taken.
 
-    `base_bytes` is what the process needs for itself. `unwritten_bytes` wait for the disk, which `illness` ails.
+    `base_bytes` is what the process needs for itself. `unwritten_bytes` wait for the disk, which `illness` ails, and
+    `uncommitted_bytes` for other primaries.
 
     Publishers are stopped above `high_bytes` and let go below nine tenths of it, so that the alarm does not flutter; by
     what waits for the disk likewise, and they are let go when half of it is written. `lacks` is what it was about last.
@@ -26,6 +29,7 @@ class Books:
         "illness",
         "lacks",
         "outbox_bytes",
+        "uncommitted_bytes",
         "unwritten_bytes",
         "unwritten_bytes_max",
     )
@@ -37,9 +41,10 @@ class Books:
         self.outbox_bytes = 0
         self.unwritten_bytes_max = unwritten_bytes_max
         self.unwritten_bytes = 0
+        self.uncommitted_bytes = 0
         self.illness = ""
         self.alarm = False
-        self.lacks: Literal["memory", "disk"] = "memory"
+        self.lacks: Literal["memory", "disk", "log"] = "memory"
 
     def hold(self, message: Message) -> None:
         if not message.holders:
@@ -67,6 +72,8 @@ class Books:
             self.lacks = "memory"
         elif self.unwritten_bytes > self.unwritten_bytes_max // (2 if lacked == "disk" else 1):
             self.lacks = "disk"
+        elif self.uncommitted_bytes > UNCOMMITTED_BYTES_MAX // (2 if lacked == "log" else 1):
+            self.lacks = "log"
         else:
             now = False
         changed = now is not self.alarm
@@ -78,4 +85,6 @@ class Books:
         """Why publishers wait, in words for them."""
         if self.lacks == "memory":
             return "low on memory"
+        if self.lacks == "log":
+            return "the other primaries are slower than what is published"
         return f"disk: {self.illness or 'slower than what is published'}"[:REASON_CHARACTERS_MAX]

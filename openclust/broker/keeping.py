@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from openclust.broker.backlog import Entry
 from openclust.broker.last_value_backlog import LastValueBacklog
 from openclust.broker.level import SHARED
@@ -38,11 +40,13 @@ def restore(queue: Queue, entry: Entry) -> Entry | None:
 
 def put_in_place(queue: Queue, entry: Entry) -> None:
     """Put a message that is not there back among the others."""
-    entry.gone = False
     if isinstance(entry, Away):
         queue.ready_bytes += size_of(entry)
         queue.backlog.put_back(entry)
         return
+    if entry.gone:
+        # The backlog may still know it as that.
+        entry = msgspec.structs.replace(entry, gone=False)
     queue.vhost.broker.journal.library.entered(queue, entry)
     if isinstance(queue.backlog, LastValueBacklog):
         key = value_key(queue, entry.message)
@@ -96,6 +100,14 @@ def bring_in(queue: Queue) -> None:
         queue.backlog.bring_in()
 
 
+def set_adrift(queue: Queue, entry: Entry) -> Entry:
+    """Take out what this broker alone has, to be kept elsewhere: for its store it is still there."""
+    queue.ready_bytes -= len(entry.message.body)
+    queue.backlog.remove(entry)
+    queue.vhost.broker.books.release(entry.message)
+    return entry
+
+
 def take_back(queue: Queue, seq: int) -> Entry | None:
     """Take out what has that place, as if it had never come."""
     if isinstance(queue.backlog, PagedBacklog):
@@ -125,7 +137,7 @@ def keep_as(queue: Queue, level: int) -> None:
     if not journal.is_in_charge:
         if level == SHARED:
             # Their places are the log's from now on.
-            journal.strays += [(queue, entry) for entry in list(queue.backlog) if remove(queue, entry.seq) is entry]
+            journal.strays += [(queue, set_adrift(queue, each)) for each in list(queue.backlog) if each.recorded <= 0]
         return
     for entry in list(queue.backlog):
         if entry.recorded:

@@ -179,7 +179,8 @@ class Asking:
             if isinstance(result, AmqpError):
                 reply(failed(number, result))
                 return
-            position = self._cluster.replica.position
+            # What others lack of messages is no reason to wait.
+            position = self._cluster.replica.changed
             counts = counted(result) if isinstance(result, Queue) else None
             count = result if isinstance(result, int) else 0
             reply(Answer(number=number, count=count, counts=counts, position=position))

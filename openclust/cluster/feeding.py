@@ -34,6 +34,8 @@ class _Feed(msgspec.Struct):
     part: int = 0
     offered: Position = Position()
     common: Position = Position()
+    told_ms: int = -(2**62)
+    upto: Position = Position()
 
 
 class Feeding:
@@ -118,6 +120,8 @@ class Feeding:
     def _send_log(self, name: str, feed: _Feed) -> bool:
         """Whether there is more to be sent at once."""
         if feed.sent is not None and feed.sent != self._log.last:
+            if not self._is_due(name, feed, feed.sent):
+                return False
             entries = self._log.tail(feed.sent, self._slice_max)
             if not entries:
                 self._offer(feed)
@@ -132,10 +136,20 @@ class Feeding:
             committed = self._cluster.replica.committed()
             append = Append(epoch=feed.epoch, after=feed.sent, entries=entries, committed=committed)
             self._cluster.send(name, append)
-            feed.sent = entries[-1].position
+            feed.sent, feed.told_ms = entries[-1].position, self._cluster.broker.now_ms
         if feed.is_once and feed.sent == self._log.last:
             del self._feeds[name]
         return feed.sent is not None and feed.sent != self._log.last
+
+    def _is_due(self, name: str, feed: _Feed, sent: Position) -> bool:
+        """Who gets no messages is told of work once a heartbeat, and of all else at once."""
+        cluster = self._cluster
+        if name in cluster.primaries or feed.is_once or sent < max(cluster.replica.changed, feed.upto):
+            return True
+        if cluster.broker.now_ms - feed.told_ms < cluster.heartbeat_ms // 2:
+            return False
+        feed.upto = self._log.last
+        return True
 
     def _send_parts(self, name: str, feed: _Feed, making: Making) -> bool:
         """Definitions. Whether there is more to be sent at once."""

@@ -37,7 +37,11 @@ class Founding:
     def look(self) -> None:
         """As root: whether the name is sure to stay by now."""
         cluster = self._cluster
-        if cluster.hello.uuid == self.uuid or not cluster.is_root or cluster.replica.committed() < self._opened:
+        if (
+            cluster.hello.uuid == self.uuid
+            or not cluster.is_root
+            or cluster.replica.committed(on_disk=True) < self._opened
+        ):
             return
         self._learn(self.uuid)
         for name in cluster.outboxes:

@@ -66,7 +66,7 @@ class Handover:
             if entry is not None and queue.owner is None and queue.is_alive:
                 put_in_place(queue, entry)
         letters[:] = [each for each in letters if each[3] is None or each[0].owner is not None]
-        taken = [(queue, entry) for queue, entry in entered if take_back(queue, entry.seq) is entry]
+        taken = [(queue, found) for queue, entry in entered if (found := take_back(queue, entry.seq)) is not None]
         self._cluster.replica.undo.put_back(left)
         self.keep(taken)
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from openclust.broker.changes import Change, DeleteExchange, DeleteQueue, perform
-from openclust.broker.journal import KEPT
+from openclust.broker.journal import KEPT, SHARED
+from openclust.broker.keeping import set_adrift
+from openclust.broker.paged_backlog import PagedBacklog
 from openclust.broker.storage import Contents, Shelves
 from openclust.broker.work import apply_work, decode_work
 from openclust.cluster.finding import find_pages
@@ -15,7 +17,9 @@ from openclust.cluster.status import Position
 from openclust.cluster.storing import OWN
 
 if TYPE_CHECKING:
+    from openclust.broker.backlog import Entry as QueueEntry
     from openclust.broker.broker import Broker
+    from openclust.broker.queue import Queue
     from openclust.cluster.membership import Membership
 
 
@@ -54,6 +58,8 @@ def recover(membership: Membership, contents: Contents, shelves: Shelves | None 
             replica.undo.cannot(entry.position)
         else:
             replica.apply(entry)
+    if any(kept.row.kind == OWN and not kept.is_told for kept in contents.rows):
+        journal.strays += _strays(broker)
     since = [kept.row for kept in contents.rows if not kept.is_told]
     membership.storing.checkpoints.found(
         Position(contents.epoch, contents.sequence),
@@ -69,6 +75,15 @@ def recover(membership: Membership, contents: Contents, shelves: Shelves | None 
         membership.storing.passing = list(passing(broker))
         for change in membership.storing.passing:
             perform(broker, change)
+
+
+def _strays(broker: Broker) -> Iterator[tuple[Queue, QueueEntry]]:
+    """What this broker alone had, of queues whose contents are the log's by now: it is not in there."""
+    for vhost in broker.vhosts.values():
+        for queue in vhost.queues.values():
+            if queue.records == SHARED:
+                backlog = queue.backlog.memory if isinstance(queue.backlog, PagedBacklog) else queue.backlog
+                yield from [(queue, set_adrift(queue, each)) for each in list(backlog) if each.recorded < 0]
 
 
 def passing(broker: Broker) -> Iterator[Change]:

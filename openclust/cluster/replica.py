@@ -18,15 +18,17 @@ from openclust.broker.journal import KEPT
 from openclust.broker.work import apply_work, decode_work
 from openclust.cluster.defining import Defining
 from openclust.cluster.definitions import Definitions
+from openclust.cluster.enlisting import Enlisting
 from openclust.cluster.events import Appended
 from openclust.cluster.feeding import Feeding
-from openclust.cluster.followers import PATIENCE_BEATS, Followers
+from openclust.cluster.followers import Followers
 from openclust.cluster.installing import Installing
 from openclust.cluster.joint import CannotUndo, Joint
 from openclust.cluster.log import Entry, Log
 from openclust.cluster.messages import Append, Enlist, Fetch, Held, Snapshot
 from openclust.cluster.status import Position
 from openclust.cluster.takeover import TakeOver
+from openclust.cluster.uncommitted import Uncommitted
 from openclust.cluster.undo import Undo
 from openclust.cluster.view import Role
 from openclust.wire.errors import AmqpError
@@ -38,8 +40,6 @@ if TYPE_CHECKING:
     from openclust.cluster.bounds import Bounds
     from openclust.cluster.membership import Membership
 
-ENLIST_BEATS = 50
-"""For so many heartbeats a follower does not ask again for what it has asked for: a snapshot may take its time."""
 TAIL_BYTES_MAX = 67_108_864
 
 
@@ -60,8 +60,10 @@ class Replica:
         self._defining = Defining(membership, self.definitions, self._followers, self._append_change)
         self._joint = Joint(membership, self.log, self.undo)
         self._installing = Installing(membership, self.definitions.follow)
-        self._asked_all_ms = -(2**62)
-        self._enlisted_ms = -(2**62)
+        self._enlisting = Enlisting(membership, self.log)
+        self._uncommitted = Uncommitted(self._broker.books)
+        # The last place that is no work.
+        self.changed = Position()
         # While a snapshot is installed: what waits for its end.
         self._is_to_enlist = False
         self._is_to_take_over: tuple[int, dict[str, Position]] | None = None
@@ -89,6 +91,8 @@ class Replica:
     def flush(self) -> None:
         """Feed the followers, and do a turn's part of what takes longer."""
         self._cluster.founding.look()
+        if self._uncommitted:
+            self._uncommitted.committed(self.committed() if self._cluster.is_root else self.log.last)
         self._install_on()
         self.definitions.size.measure_on()
         self._feeding.flush()
@@ -138,6 +142,7 @@ class Replica:
         self.undo.did(position, batch.left, batch.entered, is_own=True)
         self._cluster.asking.commits.done_before.sealed(position)
         self._append(epoch, "work", batch.shared)
+        self._uncommitted.add(position, len(batch.shared))
         return self.log.last
 
     def _append_change(self, body: bytes) -> None:
@@ -152,6 +157,8 @@ class Replica:
         self.log.append(entry)
         self._cluster.storing.keep(entry)
         self._feeding.made(entry)
+        if entry.kind != "work":
+            self.changed = entry.position
         if entry.kind == "change":
             self.undo.cannot(entry.position)
 
@@ -241,30 +248,22 @@ class Replica:
             return
         self._take_over.forget()
         self._installing.forget()
-        self._enlisted_ms = self._broker.now_ms
-        on_disk = min(self._cluster.storing.on_disk, self.log.last)
-        enlist = Enlist(position=self.log.last, on_disk=on_disk, ends=self.log.ends())
-        self._cluster.send(self._cluster.root, enlist)
+        self._enlisting.ask()
 
     def _ask_for_all(self) -> None:
-        """Ask for a snapshot: the log here cannot be made to go on."""
         if self._take_over.is_under_way:
             self._take_over.ask_for_all()
         else:
-            self._enlisted_ms = self._broker.now_ms
-            self._cluster.send(self._cluster.root, Enlist(position=Position(), ends=self.log.ends()))
+            self._enlisting.ask_for_all()
 
     def _enlist_again(self) -> None:
-        """What came does not fit; unless what was asked for is still on its way."""
-        is_due = self._broker.now_ms - self._enlisted_ms > ENLIST_BEATS * self._cluster.heartbeat_ms
-        if is_due and not self._cluster.storing.disk.is_full:
+        """What came does not fit."""
+        if self._enlisting.is_due:
             self.enlist()
 
     def root_is_at(self, position: Position) -> None:
-        """The root's log ends there, as it said after all that it sent before: what is not here by now was lost."""
-        if position == self.log.last:
-            self._enlisted_ms = -(2**62)
-        elif not self._installing.is_under_way:
+        """The root's log ends there."""
+        if self._enlisting.misses(position) and not self._installing.is_under_way:
             self._enlist_again()
 
     def append(self, peer: str, message: Append) -> None:
@@ -323,13 +322,11 @@ class Replica:
             # The root has made it: this broker differs from it, until the snapshot that it asks for.
             self.diverged += 1
             self._broker.note("error", "a change of the root could not be made here", text=str(error))
-            if self._broker.now_ms - self._asked_all_ms > PATIENCE_BEATS * self._cluster.heartbeat_ms:
-                self._asked_all_ms = self._broker.now_ms
-                self._ask_for_all()
+            self._enlisting.differs()
 
     def _advanced(self, peer: str, epoch: int) -> None:
         self.tell_position()
-        self._enlisted_ms = -(2**62)
+        self._enlisting.satisfied()
         if self._take_over.is_under_way:
             self._take_over.advanced()
         else:
@@ -349,7 +346,7 @@ class Replica:
         if not self._installing.add(peer, message):
             self._enlist_again()
             return
-        self._enlisted_ms = self._broker.now_ms
+        self._enlisting.heard()
         self._take_over.spoken()
         if message.is_last:
             # From here on the definitions are nobody's: who takes them from this broker would get half of each.

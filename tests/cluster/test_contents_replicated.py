@@ -9,7 +9,7 @@ import pytest
 from openclust.broker.changes import DeclareQueue
 from openclust.broker.queue import Queue
 from openclust.cluster.bounds import Bounds
-from openclust.cluster.messages import Append, Snapshot
+from openclust.cluster.messages import Append, Enlist, Snapshot
 from openclust.wire.methods import QueueDelete, QueueDeleteOk, QueuePurge, QueuePurgeOk
 from tests.cluster.joined import Application, Joined
 from tests.cluster.test_handover import drain
@@ -361,6 +361,16 @@ def test_a_snapshot_in_the_middle_of_traffic_is_whole(monkeypatch: pytest.Monkey
     assert len(same(cluster, "b")) > 60
 
 
+def test_the_first_part_of_a_snapshot_changes_nothing(cluster: Joined) -> None:
+    fill(cluster, *numbers(1, 5))
+    follower, epoch = cluster["p3"].replica, cluster["p3"].epoch
+    follower.snapshot("p1", Snapshot(epoch=epoch, part=0, is_last=False))
+    follower.snapshot("p1", Snapshot(epoch=epoch, work=b"\x92\x90\x90", part=1, is_last=False))
+    assert same(cluster) == numbers(1, 5)
+    fill(cluster, b"006")
+    assert same(cluster) == numbers(1, 6)
+
+
 def test_a_root_to_be_gets_contents_from_a_voter_whose_log_begins_later() -> None:
     cluster = Joined(*PRIMARIES, bounds=Bounds(log_entries_max=5))
     fill(cluster, b"0")
@@ -376,3 +386,49 @@ def test_a_root_to_be_gets_contents_from_a_voter_whose_log_begins_later() -> Non
     cluster.await_root()
     cluster.tick(500)
     assert sorted(same(cluster)) == sorted([b"0", *numbers(1, 20)])
+
+
+# -- what it costs
+
+
+def test_secondaries_are_told_of_messages_once_a_heartbeat_and_of_definitions_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Joined(*PRIMARIES, secondaries=("s1",))
+    client = fill(cluster)
+    cluster.tick(500)
+    sent = tap(monkeypatch, cluster, "p1")
+    for body in numbers(1, 20):
+        client.publish("q", body)
+    assert len(said(sent, "s1", Append)) <= 1 and len(said(sent, "p2", Append)) >= 10
+    client.queue("another")
+    assert "another" in cluster.broker("s1").vhosts["/"].queues
+    sent_by_s1 = tap(monkeypatch, cluster, "s1")
+    for body in numbers(21, 60):
+        client.publish("q", body)
+        cluster.tick(50)
+    cluster.tick(500)
+    assert cluster["s1"].replica.position == cluster["p1"].replica.position
+    assert said(sent_by_s1, "p1", Enlist) == [], "nothing was lost"
+
+
+def test_publishers_wait_while_too_much_is_not_committed(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openclust.broker.books.UNCOMMITTED_BYTES_MAX", 150_000)
+    client = fill(cluster)
+    cluster.hold("p2", "p1")
+    cluster.hold("p3", "p1")
+    for number in range(8):
+        client.publish("q", bytes([number]) * 100_000)
+    books = cluster.broker("p1").books
+    assert books.alarm and books.lacks == "log" and len(queue_at(cluster, "p1")) < 8
+    cluster.let_go("p2", "p1")
+    cluster.let_go("p3", "p1")
+    cluster.settle()
+    assert not books.alarm and books.uncommitted_bytes == 0
+    assert len(same(cluster)) == 8
+
+
+def test_what_is_not_committed_is_forgotten_with_the_reign(cluster: Joined) -> None:
+    fill(cluster)
+    diverge(cluster, b"x", b"y")
+    assert cluster.broker("p1").books.uncommitted_bytes == 0

@@ -1,0 +1,72 @@
+"""When a follower asks its root to be fed, and not too often."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openclust.cluster.followers import PATIENCE_BEATS
+from openclust.cluster.messages import Enlist
+from openclust.cluster.status import Position
+
+if TYPE_CHECKING:
+    from openclust.cluster.log import Log
+    from openclust.cluster.membership import Membership
+
+ENLIST_BEATS = 50
+"""For so many heartbeats a follower does not ask again for what it has asked for: a snapshot may take its time."""
+_NEVER_MS = -(2**62)
+
+
+class Enlisting:
+    """Tell it when something has come that was asked for (`heard`), or all of it (`satisfied`)."""
+
+    def __init__(self, membership: Membership, log: Log) -> None:
+        self._cluster = membership
+        self._broker = membership.broker
+        self._log = log
+        self._asked_ms = _NEVER_MS
+        self._asked_all_ms = _NEVER_MS
+        # Where the log stood when the root was found to be ahead, and when that was.
+        self._behind = Position(), 0
+
+    def heard(self) -> None:
+        self._asked_ms = self._broker.now_ms
+
+    def satisfied(self) -> None:
+        self._asked_ms = _NEVER_MS
+
+    def ask(self) -> None:
+        """Be fed from where this log ends."""
+        self._asked_ms = self._broker.now_ms
+        log = self._log
+        on_disk = min(self._cluster.storing.on_disk, log.last)
+        self._cluster.send(self._cluster.root, Enlist(position=log.last, on_disk=on_disk, ends=log.ends()))
+
+    def ask_for_all(self) -> None:
+        """Get a snapshot: the log here cannot be made to go on."""
+        self._asked_ms = self._broker.now_ms
+        self._cluster.send(self._cluster.root, Enlist(position=Position(), ends=self._log.ends()))
+
+    def differs(self) -> None:
+        """What is here is not what the log says: get a snapshot, unless one was asked for just now."""
+        now_ms = self._broker.now_ms
+        if now_ms - self._asked_all_ms > PATIENCE_BEATS * self._cluster.heartbeat_ms:
+            self._asked_all_ms = now_ms
+            self.ask_for_all()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether to ask again; not while what was asked for may be on its way."""
+        is_late = self._broker.now_ms - self._asked_ms > ENLIST_BEATS * self._cluster.heartbeat_ms
+        return is_late and not self._cluster.storing.disk.is_full
+
+    def misses(self, position: Position) -> bool:
+        """Whether something was lost: the root's log ends there, and did not end here a heartbeat ago."""
+        last, now_ms = self._log.last, self._broker.now_ms
+        if position == last:
+            self.satisfied()
+            return False
+        if self._behind[0] != last:
+            self._behind = last, now_ms
+            return False
+        return now_ms - self._behind[1] >= self._cluster.heartbeat_ms
