@@ -8,13 +8,16 @@ from openclust.shell.config_file import Loaded
 from openclust.shell.config_lines import Path, line_of
 from openclust.shell.config_topology import Place
 from topology.address import host_of, is_wildcard
+from topology.live import Live
 from topology.model import Broker, Key, Link, Model, Node
 
 _OF_PLACE = [field.name for field in msgspec.structs.fields(Place)]
 
 
-def build(loaded: Loaded, *, file: str = "", others: tuple[tuple[str, str], ...] = ()) -> Model:
-    """The model of a file. `others` are further files with their cluster keys."""
+def build(
+    loaded: Loaded, *, file: str = "", others: tuple[tuple[str, str], ...] = (), live: Live | None = None
+) -> Model:
+    """The model of a file. `others` are further files with their cluster keys, `live` the cluster that runs by it."""
     config = loaded.config
     lines = next((each.lines for each in loaded.given.values() if each.lines), {})
     primaries = [
@@ -56,6 +59,7 @@ def build(loaded: Loaded, *, file: str = "", others: tuple[tuple[str, str], ...]
         strangers=tuple(strangers),
         twins=twins,
         others=others,
+        live=live,
         lines=lines,
     )
 

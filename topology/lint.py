@@ -8,10 +8,11 @@ from pathlib import Path
 
 import msgspec
 
-from openclust.shell.config import ConfigError
+from openclust.shell.config import Config, ConfigError
 from openclust.shell.config_file import Loaded, load
 from topology.building import build
 from topology.finding import Finding, Found, Report, in_order
+from topology.live import Live
 from topology.model import Model
 from topology.rule import RULES, Rule, all_rules
 
@@ -24,20 +25,42 @@ def read(path: str | Path) -> Loaded:
 
 
 def check(
-    path: str | Path,
-    *,
-    select: Sequence[str] = (),
-    ignore: Sequence[str] = (),
-    others: tuple[tuple[str, str], ...] = (),
+    path: str | Path, *, select: Sequence[str] = (), ignore: Sequence[str] = (), live: Live | None = None
 ) -> tuple[Report, Model | None]:
     """The report of a file, and its model, which there is none of where the file cannot be used."""
-    all_rules()
-    try:
-        loaded = read(path)
-    except ConfigError as error:
-        return bad_input(str(path), error.problems), None
-    model = build(loaded, file=str(path), others=others)
-    return lint(model, select=select, ignore=ignore), model
+    (found,) = check_all([path], select=select, ignore=ignore, live=live)
+    return found
+
+
+def check_all(
+    paths: Sequence[str | Path], *, select: Sequence[str] = (), ignore: Sequence[str] = (), live: Live | None = None
+) -> list[tuple[Report, Model | None]]:
+    """As `check`, for several files, which are also held against each other."""
+    read_or_not: list[Loaded | ConfigError] = []
+    for path in paths:
+        try:
+            read_or_not.append(read(path))
+        except ConfigError as error:
+            read_or_not.append(error)
+    found: list[tuple[Report, Model | None]] = []
+    for path, loaded in zip(paths, read_or_not, strict=True):
+        if isinstance(loaded, ConfigError):
+            found.append((bad_input(str(path), loaded.problems), None))
+            continue
+        others = tuple(
+            (str(other), each.config.cluster_key)
+            for other, each in zip(paths, read_or_not, strict=True)
+            if isinstance(each, Loaded) and _are_two_clusters(loaded.config, each.config)
+        )
+        model = build(loaded, file=str(path), others=others, live=live)
+        found.append((lint(model, select=select, ignore=ignore), model))
+    return found
+
+
+def _are_two_clusters(one: Config, other: Config) -> bool:
+    """Whether two files are of clusters of their own: they have primaries, and not one of these in common."""
+    lists = [{(name, each.peer) for name, each in config.cluster.primaries.items()} for config in (one, other)]
+    return all(lists) and not lists[0] & lists[1]
 
 
 def lint(model: Model, *, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> Report:
@@ -64,6 +87,7 @@ def is_wanted(code: str, select: Iterable[str], ignore: Iterable[str]) -> bool:
 
 def bad_input(file: str, problems: Iterable[str]) -> Report:
     """The report of a file that cannot be used. Each problem is a line that may begin with file and place."""
+    all_rules()
     return Report(file=file, findings=in_order([_problem(file, each) for each in problems]), is_bad_input=True)
 
 

@@ -19,6 +19,7 @@ from openclust.shell.config_lines import line_of
 from openclust.shell.config_settings import setting_of
 from openclust.shell.config_topology import NodeKind
 from topology.address import is_loopback
+from topology.live import Live
 from topology.route import Route, Routes
 
 DomainKind = Literal["host", "rack", "zone", "region"]
@@ -132,6 +133,7 @@ class Model:
         strangers: tuple[tuple[str, str, int], ...] = (),
         twins: tuple[Broker, ...] = (),
         others: tuple[tuple[str, str], ...] = (),
+        live: Live | None = None,
         lines: dict[tuple[str, ...], int] | None = None,
     ) -> None:
         self.config = config
@@ -145,6 +147,8 @@ class Model:
         self.twins = twins
         """Secondaries that have the name of a primary: they are left out of `brokers`."""
         self.others = others
+        self.live = live
+        """The running cluster, as one of its brokers sees it, to be compared with the file."""
         self.lines = lines or {}
 
     @property
@@ -163,8 +167,8 @@ class Model:
     @cached_property
     def is_local(self) -> bool:
         """Whether all brokers are on the loopback: a cluster to try out, of which one machine is all there is."""
-        peers = [each.peer for each in self.brokers.values() if each.peer]
-        return all(is_loopback(each) for each in peers)
+        told = [each.peer or each.client for each in self.brokers.values() if each.peer or each.client]
+        return all(is_loopback(each) for each in told)
 
     @cached_property
     def links_by_index(self) -> dict[int, Link]:

@@ -22,6 +22,7 @@ GROUPS = {
     "OC5": "timing",
     "OC6": "capacity",
     "OC7": "security",
+    "OC8": "the running cluster",
 }
 
 

@@ -28,6 +28,8 @@ COMMANDS = {
     "users": ("openclust.cli.users:users", "Add, list, change and remove users of a users file."),
     "definitions": ("openclust.cli.definitions:definitions", "Export or import exchanges, queues, bindings, policies."),
     "store": ("openclust.cli.store:store", "Look at, check or compact the store in a broker's data directory."),
+    "lint": ("openclust.cli.lint:lint", "Say what is wrong with cluster files, before it goes wrong."),
+    "topology": ("openclust.cli.topology:topology", "Make a cluster file to begin with."),
     "bench": ("openclust.cli.bench:bench", "Measure this broker, or any other AMQP broker."),
 }
 

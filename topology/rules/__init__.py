@@ -1,6 +1,6 @@
 """The rules, a module for each group. Whoever adds one adds a failing and a passing file to the tests as well, and runs
 `python -m topology.rule_table`."""
 
-from topology.rules import capacity, file, links, names, quorum, security, timing
+from topology.rules import capacity, file, links, live, names, quorum, security, timing
 
-__all__ = ["capacity", "file", "links", "names", "quorum", "security", "timing"]
+__all__ = ["capacity", "file", "links", "live", "names", "quorum", "security", "timing"]

@@ -79,15 +79,16 @@ def majority_in_one_domain(model: Model) -> Iterator[Found]:
     for domain in model.domains.values():
         inside = tuple(name for name in domain.brokers if name in model.primaries)
         left = count - len(inside)
-        if 2 * left > count or inside in told:
+        if 2 * left > count or len(inside) < 2 or inside in told:
             continue  # of a rack with one host, the host was told already
         told.add(inside)
         of_kind = sum(1 for each in model.domains.values() if each.kind == domain.kind)
         largest = -(-count // of_kind)
         can_do_better = 2 * (count - largest) > count and domain.kind != "region"
+        stays = ", though a root among the others stays" if 2 * left == count else ""
         all_there = "all" if not left else f"{len(inside)} of {count}"
         yield Found(
-            f"{domain.text} has {all_there} primaries ({few(inside)}): without it nobody can be elected",
+            f"{domain.text} has {all_there} primaries ({few(inside)}): without it nobody can be elected{stays}",
             brokers=inside,
             severity=_how_grave(domain.kind, of_kind, can_do_better),
         )

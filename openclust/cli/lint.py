@@ -1,0 +1,103 @@
+"""`openclust lint`: what is wrong with cluster files, and how a running cluster differs from its file."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from topology.finding import Report
+    from topology.live import Live
+    from topology.model import Model
+
+Checked = list[tuple["Report", "Model | None"]]
+
+
+@click.command()
+@click.argument("files", nargs=-1, metavar="FILE...")
+@click.option("--select", multiple=True, metavar="ID", help="Only these rules, by id or its beginning: OC4,OC701.")
+@click.option("--ignore", multiple=True, metavar="ID", help="Not these rules.")
+@click.option(
+    "--fail-level",
+    type=click.Choice(["error", "warning", "info"]),
+    default="error",
+    show_default=True,
+    help="Findings of this severity or worse are exit code 1.",
+)
+@click.option("--explain", metavar="ID", help="Say what a rule is about, and what to do; nothing else.")
+@click.option("--live", metavar="URL", help="HTTP API of a broker: compare the running cluster with the file.")
+def lint(
+    files: tuple[str, ...],
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    fail_level: str,
+    explain: str | None,
+    live: str | None,
+) -> int:
+    """Say what is wrong with cluster files: the outage in the file, before it finds you.
+
+    Exit code 0 where they are clean, 1 with findings of --fail-level or worse, 2 where a file cannot be used.
+    """
+    if explain is not None:
+        return _explain(explain)
+    if not files and live is None:
+        raise click.UsageError("name a cluster file, such as conf/cluster.toml, or a running cluster with --live URL")
+    if live is not None and len(files) > 1:
+        raise click.UsageError("--live compares one file with the running cluster")
+    from topology.finding import Severity
+
+    checked = _check(files, _codes("--select", select), _codes("--ignore", ignore), live)
+    _show(checked)
+    return max(report.exit_code(Severity[fail_level.upper()]) for report, _ in checked)
+
+
+def _check(files: tuple[str, ...], select: list[str], ignore: list[str], url: str | None) -> Checked:
+    from topology.imported import check_live
+    from topology.lint import check_all
+
+    live, source = (None, "") if url is None else _ask(url)
+    if live is not None and not files:
+        return [check_live(live, source=source, select=select, ignore=ignore)]
+    return check_all(list(dict.fromkeys(files)), select=select, ignore=ignore, live=live)
+
+
+def _show(checked: Checked) -> None:
+    from topology.text import show_reports
+
+    show_reports([report for report, _ in checked], sys.stdout)
+
+
+def _explain(code: str) -> int:
+    from topology.rule import all_rules
+    from topology.text import show_rule
+
+    rules = {each.code: each for each in all_rules()}
+    rule = rules.get(code.strip().upper())
+    if rule is None:
+        raise click.UsageError(f"there is no rule {code!r}; there are {', '.join(rules)}")
+    show_rule(rule, sys.stdout)
+    return 0
+
+
+def _codes(option: str, given: tuple[str, ...]) -> list[str]:
+    """Ids and beginnings of ids, of which there must be rules."""
+    from topology.rule import all_rules
+
+    codes = [each.strip().upper() for text in given for each in text.split(",") if each.strip()]
+    known = [each.code for each in all_rules()]
+    for code in codes:
+        if not any(each.startswith(code) for each in known):
+            raise click.UsageError(f"{option} {code}: no rule begins so; there are {', '.join(known)}")
+    return codes
+
+
+def _ask(url: str) -> tuple[Live, str]:
+    from openclust.cli.cluster_view import WAIT_S, ask
+    from openclust.cli.http_client import HttpClient
+    from topology.live import live_of
+
+    client = HttpClient(url, WAIT_S)
+    _, document = ask(client)
+    return live_of(document), client.base

@@ -1,0 +1,45 @@
+"""The table of rules in docs/topology.md: `python -m topology.rule_table` writes it anew."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from topology.rule import GROUPS, all_rules
+
+PAGE = Path(__file__).parents[1] / "docs" / "topology.md"
+BEGIN, END = "<!-- rules: written by python -m topology.rule_table -->", "<!-- end of rules -->"
+
+
+def table() -> str:
+    """All rules in the order of their ids, under their groups."""
+    lines = []
+    for beginning, group in GROUPS.items():
+        lines += [f"### {beginning}: {group}", "", "| id | severity | finds | what to do |", "|---|---|---|---|"]
+        lines += [
+            f"| `{each.code}` | {each.severity.word} | {_cell(each.title)} | {_cell(each.fix)} |"
+            for each in all_rules()
+            if each.code.startswith(beginning)
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def replaced(page: str) -> str:
+    """The page with the table as it is now."""
+    pattern = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
+    return pattern.sub(lambda _: f"{BEGIN}\n\n{table()}\n{END}", page)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def main() -> int:
+    PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

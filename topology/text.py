@@ -1,0 +1,85 @@
+"""What people read: findings grouped by what they are about, a summary line, and the whole of a rule."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from openclust.shell.log import escape
+from topology.finding import Finding, Report, Severity
+from topology.rule import GROUPS, RULES, Rule
+
+STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+WIDTH = 100
+
+
+def show_reports(reports: Sequence[Report], stream: TextIO) -> None:
+    """All reports, and a summary at the end. Colour only where the stream is a terminal."""
+    console = Console(file=stream, highlight=False, soft_wrap=True)
+    for report in reports:
+        if report.findings:
+            _show_findings(console, report)
+    for report in reports:
+        console.print(_summary(report))
+
+
+def show_rule(rule: Rule, stream: TextIO) -> None:
+    console = Console(file=stream, highlight=False, soft_wrap=True)
+    head = Text(rule.code, style="bold")
+    head.append(f"  {rule.title}\n").append(rule.severity.word, style=STYLES[rule.severity])
+    console.print(head.append(f", {rule.group}"))
+    for title, text in (("Why", rule.why), ("What to do", rule.fix)):
+        console.print(Text(f"\n{title}", style="bold"))
+        console.print(Text(textwrap.fill(text, WIDTH)))
+
+
+def _show_findings(console: Console, report: Report) -> None:
+    console.print(Text(escape(report.file), style="bold underline"))
+    by_group = sorted(report.findings, key=lambda each: each.code[:3])
+    for group, findings in groupby(by_group, key=lambda each: each.code[:3]):
+        console.print(Text(f"  {GROUPS[group]}", style="bold"))
+        for code, same in groupby(findings, key=lambda each: each.code):
+            of_rule = list(same)
+            for each in of_rule:
+                console.print(_line(each))
+            console.print(Text(f"             {RULES[code].fix}", style="dim"))
+    console.print()
+
+
+def _line(finding: Finding) -> Text:
+    text = Text("    ").append(f"{finding.severity.word:8}", style=STYLES[finding.severity])
+    place = f"line {finding.line}" if finding.line else ""
+    if place and finding.column:
+        place += f", column {finding.column}"
+    text.append(f" {finding.code} ", style="bold")
+    return text.append(escape(finding.message)).append(f" ({place})" if place else "", style="dim")
+
+
+def _summary(report: Report) -> Text:
+    text = Text(f"{escape(report.file)}: ", style="bold")
+    if report.is_bad_input:
+        count = len(report.findings)
+        return text.append(f"cannot be used, {count} problem{'s' if count != 1 else ''}", style=STYLES[Severity.ERROR])
+    if not report.findings:
+        text.append("clean", style="green")
+    parts = [
+        (f"{count} {_plural(severity, count)}", STYLES[severity])
+        for severity in sorted(Severity, reverse=True)
+        if (count := report.counts[severity])
+    ]
+    for i, (words, style) in enumerate(parts):
+        text.append(", " if i else "").append(words, style=style)
+    if report.ignored:
+        text.append(f", {len(report.ignored)} ignored")
+    return text.append(
+        f" ({report.brokers} broker{'s' if report.brokers != 1 else ''}, {report.rules} rules)", style="dim"
+    )
+
+
+def _plural(severity: Severity, count: int) -> str:
+    return severity.word if severity is Severity.INFO or count == 1 else f"{severity.word}s"
