@@ -189,9 +189,12 @@ class Feeding:
         if body is not None:
             self._send_part(name, feed, Snapshot(epoch=feed.epoch, work=body, is_last=False))
             return True
-        if passing.is_settled():
-            self._send_last(name, feed, self._log.last, [])
-            feed.passing = None
+        if not passing.is_settled():
+            # The batches under way may be those that wait for this follower.
+            self._cluster.storing.is_awaited = True
+            return True
+        self._send_last(name, feed, self._log.last, [])
+        feed.passing = None
         return False
 
     def _send_part(self, name: str, feed: _Feed, message: Snapshot) -> None:

@@ -32,7 +32,10 @@ OWN = "own"
 
 
 class Storing:
-    """Call `flush` at the end of a turn, `stored` when the disk has done something, `moved` when others have."""
+    """Call `flush` at the end of a turn, `stored` when the disk has done something, `moved` when others have.
+
+    Set `is_awaited` where the open batch must end with the next turn: those under way may wait for who waits for it.
+    """
 
     def __init__(self, membership: Membership, bounds: Bounds) -> None:
         self._cluster = membership
@@ -51,6 +54,7 @@ class Storing:
         # Where the log was at which write; and up to where it is on disk.
         self._log: deque[tuple[int, Position]] = deque()
         self.on_disk = Position()
+        self.is_awaited = False
 
     @property
     def has_disk(self) -> bool:
@@ -106,8 +110,9 @@ class Storing:
         """End the journal's batch, and make a checkpoint, if it is time to."""
         journal = self._journal
         is_full = len(self._own) + len(self._shared) >= UNDERWAY_MAX and journal.open_bytes < BATCH_BYTES_MAX
-        if not journal.is_empty and not is_full:
+        if not journal.is_empty and (not is_full or self.is_awaited):
             self._seal()
+        self.is_awaited = False
         self.checkpoints.flush(self._seal)
         self._relieve()
 

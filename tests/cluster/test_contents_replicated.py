@@ -10,6 +10,7 @@ from openclust.broker.changes import DeclareQueue
 from openclust.broker.queue import Queue
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.messages import Append, Enlist, Snapshot
+from openclust.cluster.status import Position
 from openclust.wire.methods import QueueDelete, QueueDeleteOk, QueuePurge, QueuePurgeOk
 from tests.cluster.joined import Application, Joined
 from tests.cluster.test_handover import drain
@@ -432,3 +433,19 @@ def test_what_is_not_committed_is_forgotten_with_the_reign(cluster: Joined) -> N
     fill(cluster)
     diverge(cluster, b"x", b"y")
     assert cluster.broker("p1").books.uncommitted_bytes == 0
+
+
+def test_a_snapshot_comes_to_its_end_though_what_is_under_way_waits_for_it(
+    cluster: Joined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = fill(cluster, b"0")
+    for follower in ("p2", "p3"):
+        cluster.hold(follower, "p1")
+    # As many batches as may be under way, and one that is open.
+    for number in range(1, 5):
+        client.publish("q", b"%d" % number)
+    assert not cluster.broker("p1").journal.is_empty
+    sent = tap(monkeypatch, cluster, "p1")
+    cluster["p1"].replica.enlisted("p2", Enlist(position=Position()))
+    cluster.settle()
+    assert any(to == "p2" and isinstance(each, Snapshot) and each.is_last for to, each in sent)
