@@ -18,7 +18,7 @@ from tests.simulator.peace import clean_up, look_at_all, settle
 from tests.simulator.probes import probe_private, probe_shared
 from tests.simulator.workload import Workload
 
-STEPS = 600
+STEPS = 2_000
 PRIMARIES = (1, 2, 3, 3, 3, 3, 4, 5)
 SECONDARIES = (0, 0, 1, 1, 2, 3)
 GRACES_MS = (300, 300, 1_000, 5_000)
@@ -82,8 +82,8 @@ def run(
         if shape.random() < BLACK_OUTS:
             chaos.black_out()
         chaos.end()
-        world.run(until_us=world.now_us + LAST_LINK_US)
         workload.end()
+        world.run(until_us=world.now_us + LAST_LINK_US)
         peace_ms = settle(world)
         clients.finish(FINISHED_US)
         look_at_all(world, ANSWER_US)
