@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from openclust.broker.broker import Broker
     from openclust.broker.queue import Queue
 
+AHEAD = 100
+"""So many places more than were delivered are told as such: they may be delivered before anybody hears of that."""
 ENTRY_BYTES = 80
 """What a message costs in a batch beside its header and body, roughly."""
 
@@ -116,7 +118,8 @@ class Writing:
         for queue in self.reached:
             of_queue = table.of(queue)
             if of_queue is not None:
-                of_queue.reached = queue.reached
+                # Whoever is root next may not have heard of the very last deliveries: so it is told before there are any.
+                of_queue.reached = queue.reached if number < 0 else min(queue.next_seq, queue.reached + AHEAD)
         queues = table.queues()
         return _encoder.encode(Work(table.messages, queues, self.commits)) if queues or self.commits else b""
 

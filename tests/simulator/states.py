@@ -61,8 +61,10 @@ class States:
 
 def _held(core: Broker) -> Held:
     return {
-        f"{vhost.name} {queue.name}": sorted((entry.seq, entry.message.body) for entry in queue.backlog)
+        f"{vhost.name} {queue.name}": sorted(
+            (entry.seq, entry.message.body) for entry in [*queue.backlog, *queue.out.values()]
+        )
         for vhost in core.vhosts.values()
         for queue in vhost.queues.values()
-        if queue.records == SHARED and queue.backlog
+        if queue.records == SHARED and (queue.backlog or queue.out)
     }
