@@ -29,6 +29,10 @@ def _worst(model: Model, of: dict[str, float]) -> Iterator[tuple[Loss, float]]:
             yield loss, total - taken
 
 
+def _what(loss: Loss) -> str:
+    return loss.text if loss.kind == "broker" else f"{loss.text} ({few(sorted(loss.brokers), 4)})"
+
+
 @rule(
     "OC601",
     Severity.WARNING,
@@ -84,7 +88,7 @@ def no_room_after_a_loss(model: Model) -> Iterator[Found]:
     for loss, left in _worst(model, {name: float(each) for name, each in connections(model).items()}):
         if left < wanted:
             yield Found(
-                f"without {loss.text} there is room for {number(left)} of {number(wanted)} clients",
+                f"without {_what(loss)} there is room for {number(left)} of {number(wanted)} clients",
                 brokers=tuple(sorted(loss.brokers)),
             )
 
@@ -122,7 +126,7 @@ def no_bandwidth_after_a_loss(model: Model) -> Iterator[Found]:
     for loss, left in _worst(model, {name: each.bandwidth_mbit for name, each in model.brokers.items()}):
         if left < wanted:
             yield Found(
-                f"without {loss.text} {number(left)} Mbit/s are left for the {number(wanted)} Mbit/s of the clients",
+                f"without {_what(loss)} {number(left)} Mbit/s are left for the {number(wanted)} Mbit/s of the clients",
                 brokers=tuple(sorted(loss.brokers)),
             )
 
