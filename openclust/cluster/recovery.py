@@ -53,11 +53,11 @@ def recover(membership: Membership, contents: Contents, shelves: Shelves | None 
             continue
         entry = Entry(Position(row.epoch, row.sequence), row.kind, row.body)
         replica.log.append(entry)
-        if kept.is_told:
+        if not kept.is_told:
+            replica.apply(entry)
+        if kept.is_told or entry.kind != "work":
             # What it has done is here, but not how.
             replica.undo.cannot(entry.position)
-        else:
-            replica.apply(entry)
     if any(kept.row.kind == OWN and not kept.is_told for kept in contents.rows):
         journal.strays += _strays(broker)
     since = [kept.row for kept in contents.rows if not kept.is_told]

@@ -8,14 +8,20 @@ import pytest
 
 from openclust.broker.backlog import Entry
 from openclust.broker.broker import Broker
+from openclust.broker.change_codec import encode_change
+from openclust.broker.changes import DeclareQueue
 from openclust.broker.journal import KEPT, Journal
 from openclust.broker.keeping import remove, restore
 from openclust.broker.message import Message, delivery_suffix
 from openclust.broker.queue import Queue
+from openclust.broker.storage import Contents, Keep, Kept
+from openclust.broker.work import Work, encode_work
 from openclust.cluster import undo as module
+from openclust.cluster.recovery import recover
 from openclust.cluster.status import Position
 from openclust.cluster.undo import Undo
 from openclust.wire.properties import Properties, encode_header
+from tests.cluster.joined import Joined
 from tests.support.client import Client, new_broker
 
 
@@ -131,3 +137,14 @@ def test_a_queue_that_is_gone_is_left_alone(broker: Broker) -> None:
     broker.vhosts["/"].delete_queue("q")
     assert undo.back_to(at(0)) == []
     assert broker.books.held_bytes == 0
+
+
+def test_of_what_a_broker_begins_with_no_definition_is_undone() -> None:
+    change = encode_change(DeclareQueue(vhost="/", name="q"))
+    nothing = encode_work(Work([], []))
+    rows = [Keep("opening", 1, 1, b"uuid"), Keep("change", 1, 2, change), Keep("work", 1, 3, nothing)]
+    membership = Joined("p1", "p2", "p3", wait_for_root=False)["p1"]
+    recover(membership, Contents(rows=[Kept(row, False) for row in rows]))
+    undo = membership.replica.undo
+    assert undo.back_to(at(1)) is None, "the queue would stay"
+    assert undo.back_to(at(2)) == []
