@@ -170,3 +170,72 @@ def test_a_path_to_no_file_is_told(path: str) -> None:
     report, model = check(path)
     assert model is None
     assert [each.code for each in report.findings] == ["OC101"]
+
+
+# -- files that can be used, and make no sense
+
+SOME = st.sampled_from(["p1", "p2", "p3", "p4", "s1", "s2", "sw1", "sw2", "sw3", "P1", "a", "q"])
+WHERE = st.sampled_from(
+    ["10.0.0.1:1", "10.0.0.2:1", "127.0.0.1:2", "0.0.0.0:3", "[::1]:4", "b.example:5", "B.example.:5"]
+)
+SIZES = st.sampled_from([0, 1, 700, 60_000, 100_000])
+PLACES = {
+    **dict.fromkeys(("host", "rack", "zone", "region"), SOME),
+    **dict.fromkeys(("connections", "memory_mb", "bandwidth_mbit"), SIZES),
+    "weight": st.integers(0, 3),
+    "cores": st.integers(0, 3),
+}
+PRIMARIES = st.dictionaries(
+    SOME, st.fixed_dictionaries({"client": WHERE, "peer": WHERE}, optional={"http": WHERE, **PLACES}), max_size=6
+)
+EXPECTED = st.dictionaries(
+    SOME, st.fixed_dictionaries({}, optional={"client": WHERE, "peer": WHERE, **PLACES}), max_size=4
+)
+NODES = st.dictionaries(
+    SOME,
+    st.fixed_dictionaries({}, optional={"kind": st.sampled_from(["switch", "wan"]), "rack": SOME, "zone": SOME}),
+    max_size=4,
+)
+LINKS = st.lists(
+    st.fixed_dictionaries(
+        {"between": st.lists(SOME, min_size=2, max_size=2)},
+        optional={
+            "latency_ms": st.floats(0, 300),
+            "loss": st.floats(0, 1),
+            "bandwidth_mbit": SIZES,
+        },
+    ),
+    max_size=14,
+)
+USABLE = st.fixed_dictionaries(
+    {
+        "cluster": st.fixed_dictionaries(
+            {"primaries": PRIMARIES}, optional={"heartbeat_ms": st.sampled_from([20, 1000])}
+        ),
+        "topology": st.fixed_dictionaries(
+            {"links": LINKS, "nodes": NODES, "secondaries": EXPECTED},
+            optional={
+                "clients": SIZES,
+                "client_mbit": SIZES,
+                "shared_mbit": SIZES,
+                "failover_ms": SIZES,
+                "settings": st.dictionaries(
+                    SOME, st.just({"cluster": {"heartbeat_ms": 200}, "listen.port": 1}), max_size=2
+                ),
+            },
+        ),
+    }
+)
+
+
+@LIMITS
+@given(USABLE)
+def test_all_rules_have_an_answer_to_any_model(tmp_path: Path, document: dict[str, Any]) -> None:
+    path = tmp_path / "cluster.toml"
+    path.write_text("".join(f"{key} = {toml(value)}\n" for key, value in document.items()), encoding="utf-8")
+    is_told(path)
+    report, model = check(path)
+    assert model is not None, report.findings
+    for each in report.findings:
+        assert set(each.brokers) <= {*model.brokers, *(twin.name for twin in model.twins)}, each
+        assert set(each.nodes) <= set(model.nodes), each
