@@ -257,8 +257,8 @@ class Replica:
             self._enlisting.ask_for_all()
 
     def _enlist_again(self) -> None:
-        """What came does not fit."""
-        if self._enlisting.is_due:
+        """What came does not fit. Who is to be root has no root to ask: it was promised a snapshot, or gives up."""
+        if self._enlisting.is_due and not self._take_over.is_under_way:
             self.enlist()
 
     def root_is_at(self, position: Position) -> None:

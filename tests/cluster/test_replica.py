@@ -458,3 +458,14 @@ def test_definitions_past_the_maximum_are_refused_with_506_and_nothing_else_suff
         client.call(QueueDelete(queue=name), QueueDeleteOk)
     assert client.queue("again") == "again", "what was deleted has left room"
     assert len(fingerprints(cluster)) == 1
+
+
+def test_what_does_not_fit_does_not_end_a_take_over(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
+    replica = cluster["p2"].replica
+    goal = Position(7, replica.position.sequence + 5)
+    sent = tap(monkeypatch, cluster, "p2")
+    replica.take_over(8, {"p3": goal})
+    assert said(sent, "p3", Fetch) == ["Fetch"]
+    replica.append("p3", Append(epoch=8, after=Position(7, goal.sequence + 1), entries=[]))
+    assert said(sent, "p1", Enlist) == []
+    assert replica._take_over.is_under_way
