@@ -118,7 +118,7 @@ class Writing:
         for queue in self.reached:
             of_queue = table.of(queue)
             if of_queue is not None:
-                # Whoever is root next may not have heard of the very last deliveries: so it is told before there are any.
+                # Whoever is root next may not hear of the very last deliveries: so they are told before they are made.
                 of_queue.reached = queue.reached if number < 0 else min(queue.next_seq, queue.reached + AHEAD)
         queues = table.queues()
         return _encoder.encode(Work(table.messages, queues, self.commits)) if queues or self.commits else b""
