@@ -1,0 +1,67 @@
+"""Every cluster file that we ship or show is sound, and the page of rules is what the rules are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from openclust.shell.config_file import load
+from tests.topology.files import report_of
+from topology.finding import Severity
+from topology.lint import check
+from topology.new import Plan, text_of
+from topology.rule import RULES, all_rules
+from topology.rule_table import PAGE, replaced
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = sorted((ROOT / "conf").rglob("*.toml"))
+SHOWN = [
+    (f"{page.relative_to(ROOT)}:{number}", block)
+    for page in sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md"])
+    for number, block in enumerate(re.findall(r"^```toml\n(.*?)^```", page.read_text("utf-8"), re.M | re.S), start=1)
+]
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_shipped_file_is_sound(path: Path) -> None:
+    report, _ = check(path)
+    assert [each.message for each in report.findings if each.severity > Severity.INFO] == []
+    assert not report.is_bad_input
+
+
+@pytest.mark.parametrize(("place", "text"), SHOWN, ids=[place for place, _ in SHOWN])
+def test_an_example_of_the_docs_is_sound(place: str, text: str) -> None:
+    assert [each.message for each in report_of(text).findings if each.severity > Severity.INFO] == []
+
+
+def test_there_are_examples() -> None:
+    assert len(SHIPPED) >= 5 and len(SHOWN) >= 3
+
+
+def test_the_page_has_the_rules_as_they_are() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == replaced(page), "run: python -m topology.rule_table"
+    assert all(f"`{code}`" in page for code in RULES)
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
+def test_a_rule_explains_itself(rule) -> None:  # type: ignore[no-untyped-def]
+    assert rule.title[0].isupper() and not rule.title.endswith(".")
+    assert rule.why.endswith((".", "?")) and rule.fix.endswith((".", ")"))
+
+
+@pytest.mark.parametrize("primaries", range(1, 10))
+@pytest.mark.parametrize("zones", [[], ["a"], ["a", "b"], ["a", "b", "c"], ['q"uo\\te', "ü", "z z", "d", "e"]])
+def test_a_new_file_passes(tmp_path: Path, primaries: int, zones: list[str]) -> None:
+    path = tmp_path / "cluster.toml"
+    path.write_text(text_of(Plan(primaries=primaries, secondaries=5, zones=zones)), encoding="utf-8")
+    report, model = check(path)
+    assert report.exit_code() == 0, report.findings
+    if primaries % 2 and primaries > 1 and len(zones) in (0, 3, 5):
+        assert report.findings == ()
+    (tmp_path / "cluster.secret").write_text("x" * 64)
+    config = load(path, environ={"OPENCLUST_NAME": f"p{primaries}"}).config
+    assert config.listen.host == f"p{primaries}.example"
+    assert model is not None and len(model.secondaries) == 5
