@@ -54,7 +54,7 @@ def test_help_imports_no_command_and_no_large_library(arguments: str) -> None:
     # in an interpreter of its own, since the other tests import everything
     code = f"""
 import sys
-from openclust.cli.main import COMMANDS, openclust
+from openclust.cli.main import openclust
 try:
     openclust.main({arguments}, prog_name="openclust")
 except SystemExit:
@@ -74,7 +74,7 @@ def test_python_m_openclust_is_the_same_command() -> None:
 
 
 def test_an_unknown_command_without_a_near_one_lists_all() -> None:
-    assert f"there are {', '.join(COMMANDS)}" in run("xyzzy").stderr
+    assert f"there are {', '.join(main.COMMANDS)}" in run("xyzzy").stderr
 
 
 def test_an_unknown_option_suggests_the_nearest() -> None:
