@@ -25,6 +25,9 @@ ON_DEMAND = {"cli": {"bench", "client", "federation", "manage", "topology"}}
 The command of the same name (`cli/bench.py`) may do so at its top, because the command line loads commands on demand.
 """
 
+COMMANDS_OF = {"topology": {"topology", "lint", "draw", "simulate"}}
+"""The commands of a tool that has others than the one of its name."""
+
 _IO_MODULES = """
     aio_pika aiohttp aiormq asyncio builtins concurrent ctypes fcntl http importlib io logging mmap multiprocessing os
     pathlib pickle platform psutil queue random resource sched secrets select selectors shelve shutil signal socket
@@ -117,7 +120,7 @@ def complaint(importer: str, wanted: Import) -> str:
     if importer == "topology":
         return "" if target in LAYERS else f"{wanted}: topology stands beside people and tools, on what is below them"
     if target in ON_DEMAND.get(importer, ()):
-        is_its_command = wanted.file.stem == target
+        is_its_command = wanted.file.stem in COMMANDS_OF.get(target, {target})
         return (
             ""
             if wanted.is_lazy or is_its_command
