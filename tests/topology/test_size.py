@@ -14,7 +14,9 @@ import json, resource, sys
 from topology.lint import check
 report, model = check(sys.argv[1])
 used = resource.getrusage(resource.RUSAGE_SELF)
-found = [report.brokers, report.is_bad_input, len(report.findings), used.ru_utime + used.ru_stime, used.ru_maxrss]
+# ru_maxrss is that of the process it was forked from, if that was larger.
+(peak,) = [int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")]
+found = [report.brokers, report.is_bad_input, len(report.findings), used.ru_utime + used.ru_stime, peak]
 print(json.dumps(found))
 """
 RACKS, ZONES, PRIMARIES, SECONDARIES = 40, 10, 9, 991
@@ -42,8 +44,8 @@ def test_a_thousand_brokers_take_two_seconds_and_300_mb_at_most(tmp_path: Path) 
     path.write_text(large(), encoding="utf-8")
     root = Path(__file__).parents[2]
     shown = subprocess.run([sys.executable, "-c", ASKED, path], cwd=root, capture_output=True, text=True, check=True)
-    brokers, is_bad_input, findings, cpu_s, rss_kb = json.loads(shown.stdout)
+    brokers, is_bad_input, findings, cpu_s, peak_kb = json.loads(shown.stdout)
     assert (brokers, is_bad_input) == (1_000, False)
     assert findings >= RACKS, "each switch of a rack is the only way to its brokers"
     assert cpu_s < 2
-    assert rss_kb < 300_000
+    assert peak_kb < 300_000
