@@ -9,17 +9,16 @@ import argparse
 import os
 import random
 import shutil
-import signal
 import sys
 import tempfile
 from pathlib import Path
-from types import FrameType
 
 import msgspec
 from _pytest.outcomes import OutcomeException
 
 from ..cluster.cut_network import check_tools
 from .faults import KINDS
+from .interruption import Interruption
 from .leftovers import clear_leftovers
 from .report import document, table
 from .run import Plan, Run
@@ -29,7 +28,8 @@ FINE, FAILED, CANNOT = 0, 1, 2
 
 def main() -> int:
     args = _arguments()
-    signal.signal(signal.SIGTERM, _interrupt)
+    interruption = Interruption()
+    interruption.install()
     try:
         check_tools()
     except OutcomeException as missing:
@@ -42,7 +42,12 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     print(f"seed {args.seed}, logs in {folder}", file=sys.stderr, flush=True)
     plan = Plan(args.seed, args.seconds or args.minutes * 60, args.faults, args.drain_seconds, args.quiet)
-    verdict = Run(plan, folder.resolve()).go()
+    try:
+        verdict = Run(plan, folder.resolve(), interruption).go()
+    except Exception:
+        # Ctrl-C ends what we have just started, too.
+        interruption.check()
+        raise
     (folder / "verdict.json").write_bytes(msgspec.json.format(msgspec.json.encode(document(verdict))))
     if args.json:
         print(msgspec.json.encode(document(verdict)).decode())
@@ -72,10 +77,6 @@ def _kinds(text: str) -> list[str]:
     if unknown or not found:
         raise argparse.ArgumentTypeError(f"{', '.join(unknown) or 'nothing'}: give some of {', '.join(KINDS)}")
     return found
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

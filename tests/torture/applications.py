@@ -6,6 +6,7 @@ import selectors
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -64,12 +65,13 @@ class Applications:
             else:
                 self.progress = said
 
-    def wait_for_traffic(self) -> None:
+    def wait_for_traffic(self, look_around: Callable[[], None]) -> None:
         """Until a message came back."""
         end = time.monotonic() + OPEN_WAIT_S
         while not self.progress.received:
             if time.monotonic() > end:
                 raise AssertionError(f"no message was received within {OPEN_WAIT_S:.0f} s: {self.progress}")
+            look_around()
             self.listen(time.monotonic() + 0.2)
 
     def end(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from openclust.cli.local_cluster import LocalBroker, LocalCluster
 
-from .child import end_child, start_child
+from .child import end_children, start_child
 from .disk import SmallDisk
 from .network import TortureNetwork
 
@@ -108,10 +108,10 @@ class Broker:
         self._signal(signal.SIGCONT)
         self.is_stopped = False
 
-    def end(self) -> None:
+    def take_process(self) -> subprocess.Popen[str] | None:
+        """To be ended."""
         self.is_meant_to_run = False
-        if self._process is not None:
-            end_child(self._process)
+        return self._process
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None and self.is_running:
@@ -177,15 +177,17 @@ class Brokers:
         for broker in self.by_name.values():
             broker.start()
 
-    def close(self, keep_data: bool) -> None:
-        for broker in self.by_name.values():
-            broker.end()
+    def close(self, keep_data: bool) -> list[str]:
+        """The names of the brokers that SIGTERM did not end."""
+        processes = {name: broker.take_process() for name, broker in self.by_name.items()}
+        stubborn = end_children([process for process in processes.values() if process is not None])
         for disk in self.disks.values():
             if keep_data:
                 with contextlib.suppress(OSError):
                     disk.copy(self.folder / f"{disk.folder.name}.data")
             disk.unmount()
         self.network.close()
+        return [name for name, process in processes.items() if process in stubborn]
 
     def root(self) -> str:
         """Who says of itself that it is root; empty where nobody does."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any
 
 PR_SET_PDEATHSIG = 1
-STOP_WAIT_S = 5.0
+STOP_WAIT_S = 8.0
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -28,19 +29,27 @@ def start_child(
     )
 
 
-def end_child(child: subprocess.Popen[str]) -> None:
-    """SIGTERM, and SIGKILL where that is not enough."""
-    if child.poll() is None:
+def end_child(child: subprocess.Popen[str]) -> bool:
+    """SIGTERM, and SIGKILL where that is not enough; whether it was."""
+    return not end_children([child])
+
+
+def end_children(children: Iterable[subprocess.Popen[str]]) -> list[subprocess.Popen[str]]:
+    """All at once; those that had to be killed."""
+    running = [child for child in children if child.poll() is None]
+    for child in running:
         child.send_signal(signal.SIGCONT)
         child.terminate()
+    end = time.monotonic() + STOP_WAIT_S
+    stubborn = []
+    for child in running:
         try:
-            child.wait(STOP_WAIT_S)
+            child.wait(max(end - time.monotonic(), 0.01))
         except subprocess.TimeoutExpired:
+            stubborn.append(child)
             child.kill()
             child.wait()
-    for pipe in (child.stdin, child.stdout):
-        if pipe is not None:
-            pipe.close()
+    return stubborn
 
 
 def _end_with_parent() -> None:

@@ -13,6 +13,7 @@ import msgspec
 
 from .applications import Applications
 from .brokers import Brokers
+from .interruption import Interruption
 from .leftovers import disk_source
 from .schedule import Episode, Step, episodes
 from .traffic import QUEUES, Outcome, Task
@@ -35,9 +36,10 @@ class Plan(msgspec.Struct, frozen=True):
 class Run:
     """`go`, once. All is ended and removed whatever happens; data and logs stay where they are asked for."""
 
-    def __init__(self, plan: Plan, folder: Path) -> None:
+    def __init__(self, plan: Plan, folder: Path, interruption: Interruption) -> None:
         self._plan = plan
         self._folder = folder
+        self._interruption = interruption
         self._brokers = Brokers(folder, disk_source(os.getpid()))
         self._applications = Applications(self._brokers.network, folder)
         self._happened: list[Happened] = []
@@ -53,7 +55,7 @@ class Run:
             if self._problems:
                 raise AssertionError("; ".join(self._problems))
             self._applications.start(Task(self._brokers.urls, list(QUEUES), self._plan.drain_s))
-            self._applications.wait_for_traffic()
+            self._applications.wait_for_traffic(self._interruption.check)
             self._began = time.monotonic()
             self._strike(episodes(self._plan.seed, self._plan.kinds))
             self._say("peace")
@@ -65,7 +67,8 @@ class Run:
             return verdict
         finally:
             self._applications.end()
-            self._brokers.close(keep_data=not is_fine)
+            for name in self._brokers.close(keep_data=not is_fine):
+                self._say(f"{name} did not end when it was told to, and was killed")
 
     def _strike(self, drawn: Iterable[Episode]) -> None:
         end = time.monotonic() + self._plan.seconds
@@ -106,6 +109,7 @@ class Run:
     def _wait(self, until: float) -> None:
         """Let time pass, and look around."""
         while (now := time.monotonic()) < until and self._applications.outcome is None:
+            self._interruption.check()
             self._applications.listen(min(until, now + TICK_S))
             self._look_at_processes()
             if now - self._said_at > PROGRESS_S:
@@ -127,6 +131,7 @@ class Run:
         """Until all follow one root: how long that took. Where it does not come, that is a problem, and told."""
         began = time.monotonic()
         while time.monotonic() - began < within_s:
+            self._interruption.check()
             if self._brokers.is_whole():
                 return time.monotonic() - began
             time.sleep(TICK_S)
