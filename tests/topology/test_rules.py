@@ -135,6 +135,12 @@ def test_limits_and_memory_bound_what_a_broker_takes() -> None:
     assert finding.message == "1,000 clients are expected, and all 5 brokers together take 410"
 
 
+def test_what_a_broker_says_of_its_connections_counts() -> None:
+    text = each_primary(with_topology("clients = 120031"), *["connections = 10"] * 3)
+    (finding,) = found(text, "OC602")
+    assert finding.message == "120,031 clients are expected, and all 5 brokers together take 120,030"
+
+
 def test_clients_are_shared_out_by_weight() -> None:
     text = each_primary(with_topology("clients = 100000"), "weight = 20", "", "")
     assert [each.brokers for each in found(text, "OC601")] == [("p1",)]
