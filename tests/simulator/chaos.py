@@ -101,6 +101,11 @@ class Chaos:
             return
         self._world.crash(name)
 
+    def slow_disks(self) -> None:
+        """All at the same time."""
+        for broker in self._world.brokers.values():
+            broker.sync_us = (20_000, 300_000)
+
     def black_out(self, *, share: float = 1.0) -> None:
         """No current: all are gone at once."""
         for name in self._world.names:

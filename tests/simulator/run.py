@@ -29,8 +29,9 @@ ROOT_WAIT_MS = 2_000
 ANSWER_US = 3 * ROOT_WAIT_MS * 1_000
 FINISHED_US = 5_000_000
 DRAINED_US = 3_000_000
-BLACK_OUTS = 0.3
-"""How often the chaos ends with all brokers gone at once."""
+BLACK_OUTS = 0.4
+"""How often the chaos ends with all brokers gone at once, just when no disk keeps up."""
+SLOW_DISKS_US = 100_000
 LAST_LINK_US = 700_000
 """So long after the chaos the last that was under way has come, and all links are made."""
 
@@ -80,6 +81,8 @@ def run(
         chaos.begin()
         world.run(steps=steps)
         if shape.random() < BLACK_OUTS:
+            chaos.slow_disks()
+            world.run(until_us=world.now_us + SLOW_DISKS_US)
             chaos.black_out()
         chaos.end()
         workload.end()

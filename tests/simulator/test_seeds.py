@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
+from openclust.broker import work
+from openclust.broker.backlog import Entry
+from openclust.broker.journal import Journal
+from openclust.broker.queue import Queue
+from openclust.broker.storage import Keep, Write
 from openclust.cluster.asking import Asking
+from openclust.cluster.contents import Passing
 from openclust.cluster.forwarding import Forwarding
 from openclust.cluster.interest import Told
 from openclust.cluster.log import Log
 from openclust.cluster.membership import Membership
+from openclust.cluster.messages import Held
 from openclust.cluster.relay import Relay
 from openclust.cluster.replica import Replica
+from openclust.cluster.undo import Undo
 from openclust.cluster.view import Terms
 from tests.simulator import sweeping
 from tests.simulator.disk import ForgetfulDisk
 from tests.simulator.run import run
+from tests.simulator.store import ModelStore
 
 SEEDS = 40
 NEW_SEEDS_S = 40.0
@@ -98,9 +109,74 @@ def test_questions_that_are_not_asked_again_are_noticed(monkeypatch: pytest.Monk
 
 def test_messages_that_nobody_settles_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Forwarding, "settled", lambda forwarding, peer, message: None)
-    assert "has not answered" in first_failure(primaries=3)
+    failure = first_failure(primaries=3)
+    assert "has not answered" in failure or "in vain for confirms" in failure, failure[:300]
 
 
 def test_followers_that_do_not_come_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Membership, "_meet_root", lambda membership: None)
     assert first_failure(primaries=3)
+
+
+# -- what is kept
+
+
+def test_confirms_that_come_before_the_disk_has_it_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Journal, "has", lambda journal, number, places: True)
+    assert "is lost" in first_failure(primaries=3)
+
+
+def test_followers_that_say_of_what_they_hold_that_it_is_on_disk_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tell_held(replica: Replica, peer: str, epoch: int) -> None:
+        last = replica.log.last
+        replica._cluster.send(peer, Held(epoch=epoch, position=last, on_disk=last))
+
+    monkeypatch.setattr(Replica, "_tell_held", tell_held)
+    assert "is lost" in first_failure(primaries=3)
+
+
+def test_a_disk_that_loses_rows_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    perform = ModelStore.perform
+
+    def some(store: ModelStore, writes: Sequence[Write]) -> None:
+        perform(store, [each for each in writes if not (isinstance(each, Keep) and each.sequence % 17 == 16)])
+
+    monkeypatch.setattr(ModelStore, "perform", some)
+    assert "cannot begin with what it has kept" in first_failure(primaries=3)
+
+
+def test_checkpoints_that_do_not_tell_what_has_left_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = ModelStore._check
+    replace = msgspec.structs.replace
+    monkeypatch.setattr(ModelStore, "_check", lambda store, each: check(store, replace(each, dead=[])))
+    assert "has other messages" in first_failure(primaries=3)
+
+
+def test_a_journal_that_forgets_what_leaves_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Journal, "left", lambda journal, queue, entry: None)
+    assert "has other messages" in first_failure(primaries=3)
+
+
+def test_snapshots_without_messages_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Passing, "_all", lambda passing: iter(()))
+    assert "has other messages" in first_failure(primaries=3)
+
+
+def test_entries_that_are_not_undone_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Undo, "back_to", lambda undo, position: [])
+    failure = first_failure(primaries=3)
+    assert "has other definitions" in failure or "has other messages" in failure, failure[:300]
+
+
+def test_keys_of_dedup_windows_that_are_not_replicated_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    restore = work.restore
+
+    def without_key(queue: Queue, entry: Entry) -> Entry | None:
+        window, queue.dedup = queue.dedup, None
+        try:
+            return restore(queue, entry)
+        finally:
+            queue.dedup = window
+
+    monkeypatch.setattr(work, "restore", without_key)
+    assert "when they were published again" in first_failure(primaries=3)
