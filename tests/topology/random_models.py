@@ -1,0 +1,60 @@
+"""Small clusters of all shapes, for hypothesis."""
+
+from __future__ import annotations
+
+import msgspec
+from hypothesis import strategies as st
+
+from openclust.shell.config import Config
+from openclust.shell.config_topology import Topology
+from topology.model import Broker, Key, Link, Model, Node
+
+
+def model_of(
+    brokers: tuple[Broker, ...],
+    nodes: tuple[Node, ...] = (),
+    between: tuple[tuple[Key, Key], ...] = (),
+    *,
+    clients: int = 0,
+    client_mbit: int = 0,
+) -> Model:
+    """A model without a file."""
+    config = Config(cluster_key="test", name="p1")
+    config = msgspec.structs.replace(config, topology=Topology(clients=clients, client_mbit=client_mbit))
+    links = tuple(Link(index=i, ends=ends, line=i + 1) for i, ends in enumerate(between))
+    return Model(config, file="cluster.toml", brokers=brokers, nodes=nodes, links=links)
+
+
+def broker(name: str, **of: object) -> Broker:
+    return msgspec.convert({"name": name, "is_primary": name.startswith("p"), **of}, Broker)
+
+
+@st.composite
+def models(draw: st.DrawFn, *, primaries_max: int = 5, secondaries_max: int = 3) -> Model:
+    """Up to so many brokers, with and without places, physical nodes and links."""
+    names = [f"p{i + 1}" for i in range(draw(st.integers(0, primaries_max)))]
+    names += [f"s{i + 1}" for i in range(draw(st.integers(0, secondaries_max)))]
+    place = st.sampled_from(["", "a", "b", "c"])
+    brokers = tuple(
+        broker(
+            name,
+            host=draw(st.sampled_from(["", name, "h1", "h2"])),
+            rack=draw(place),
+            zone=draw(place),
+            connections=draw(st.integers(0, 50)),
+            bandwidth_mbit=draw(st.integers(0, 3)),
+            weight=draw(st.integers(0, 3)),
+        )
+        for name in names
+    )
+    nodes = tuple(Node(name=f"n{i + 1}", zone=draw(place), rack=draw(place)) for i in range(draw(st.integers(0, 4))))
+    keys: list[Key] = [*(each.key for each in brokers), *(each.key for each in nodes)]
+    ends = st.tuples(st.sampled_from(keys), st.sampled_from(keys)) if len(keys) > 1 else st.nothing()
+    between = draw(st.lists(ends.filter(lambda pair: pair[0] != pair[1]), max_size=14)) if len(keys) > 1 else []
+    return model_of(
+        brokers,
+        nodes,
+        tuple(between),
+        clients=draw(st.integers(0, 200)),
+        client_mbit=draw(st.integers(0, 8)),
+    )
