@@ -28,6 +28,7 @@ SLIP_KEYS = 4_096
 class Sheet(msgspec.Struct, array_like=True):
     """One page of words: vhost, queue, the last place that was given, the highest that was delivered.
 
+    Of a queue that is gone both are 0: the words of older sheets are not those of another with its name.
     The cluster's own name, and the transactions that may be asked for again, are those of the newest sheet.
     """
 
@@ -64,6 +65,7 @@ class Notebook:
         self.uuid = ""
         self.commits: list[tuple[bytes, int, int]] = []
         self._mentioned: dict[Queue, None] = {}
+        self._dropped: list[Queue] = []
         self._sheets: dict[int, list[Queue]] = {}
         self._sheet_of: dict[Queue, int] = {}
         self._slips: dict[Queue, _Slips] = {}
@@ -75,7 +77,11 @@ class Notebook:
     def dropped(self, queue: Queue) -> list[int]:
         """A queue is gone: the pages that are of it alone."""
         self._mentioned.pop(queue, None)
-        self._sheet_of.pop(queue, None)
+        if self._sheet_of.pop(queue, None) is not None:
+            self._dropped.append(queue)
+        return self._drop_slips(queue)
+
+    def _drop_slips(self, queue: Queue) -> list[int]:
         slips = self._slips.pop(queue, None)
         return [number for number, _ in slips.slips] if slips is not None else []
 
@@ -95,10 +101,12 @@ class Notebook:
             counting = [queue for queue in self._sheets.pop(oldest) if self._sheet_of.get(queue) == oldest]
             alive += [queue for queue in counting if queue not in mentioned]
             gone.append(oldest)
-        if alive or gone or uuid != self.uuid or commits != self.commits:
+        dropped, self._dropped = self._dropped, []
+        if alive or dropped or gone or uuid != self.uuid or commits != self.commits:
             self.uuid, self.commits = uuid, commits
             number = next_number()
-            words = [(_bytes(queue.vhost.name), _bytes(queue.name), queue.next_seq, queue.reached) for queue in alive]
+            words = [(_bytes(queue.vhost.name), _bytes(queue.name), 0, 0) for queue in dropped]
+            words += [(_bytes(queue.vhost.name), _bytes(queue.name), queue.next_seq, queue.reached) for queue in alive]
             pages.append(_page(number, "", "", 0, _encoder.encode(Sheet(uuid, words, commits))))
             self._sheets[number] = alive
             self._sheet_of.update(dict.fromkeys(alive, number))
@@ -107,7 +115,7 @@ class Notebook:
     def _slips_of(self, queue: Queue, next_number: Callable[[], int], gone: list[int]) -> list[Page]:
         slips, window = self._slips.get(queue), queue.dedup
         if slips is not None and (slips.window is not window or slips.discarded != window.discarded):
-            gone += self.dropped(queue)
+            gone += self._drop_slips(queue)
             slips = None
         if window is None:
             return []
@@ -143,7 +151,7 @@ class Notebook:
             queue = vhost.queues.get(_text(name)) if vhost is not None else None
             if queue is not None:
                 queues.append(queue)
-                queue.next_seq, queue.reached = max(queue.next_seq, next_seq), max(queue.reached, reached)
+                queue.next_seq, queue.reached = next_seq, reached
         self._sheets[number] = queues
         self._sheet_of.update(dict.fromkeys(queues, number))
 

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 ROW_BYTES = 100
 """What a row costs beside its body."""
+PAGES_MAX = 800
+"""A checkpoint with more pages, new or with losses, takes too long for a turn: the next ones come sooner."""
+SHARE_MIN = 16
+"""But not with less than so small a part of what makes one else."""
 
 
 class Checkpointing:
@@ -38,6 +42,8 @@ class Checkpointing:
         # The log's end at the last checkpoint.
         self.position = Position()
         self._bytes = 0
+        # The next one comes after one part in so many of the bounds.
+        self._share = 1
         self._is_changed = True
         self._defined_bytes = 0
         self._making: Making | None = None
@@ -92,7 +98,9 @@ class Checkpointing:
         if self.is_wanted:
             return True
         least = 2 * self._defined_bytes if self._is_changed else 0
-        is_much = self._bytes >= self._bytes_max or self._library.count >= self._messages_max
+        is_much = (
+            self._bytes * self._share >= self._bytes_max or self._library.count * self._share >= self._messages_max
+        )
         return is_much and self._bytes >= least
 
     def _make(self) -> None:
@@ -108,6 +116,8 @@ class Checkpointing:
         keep_after = last.sequence if self._cluster.is_alone else replica.log.base.sequence
         checkpoint = Checkpoint(last.epoch, last.sequence, keep_after, definitions, found.pages, found.dead, found.gone)
         storing.give(checkpoint)
+        is_long = len(found.pages) + len(found.dead) + len(found.gone) > PAGES_MAX
+        self._share = min(2 * self._share, SHARE_MIN) if is_long else max(self._share // 2, 1)
         self._library.written(storing.given)
         self.position = last
         self._bytes = 0
