@@ -40,7 +40,7 @@ class Sealed(msgspec.Struct, frozen=True):
     """One batch: what is this broker's own, and what is the cluster's, each empty where there is nothing.
 
     `entered` are the places that were taken by the cluster's part, and `left` the entries that left by it: to be
-    undone, where it does not stay.
+    undone, where it does not stay. It `is_urgent` where somebody waits for it to be in memories, not on disks.
     """
 
     number: int
@@ -48,6 +48,7 @@ class Sealed(msgspec.Struct, frozen=True):
     shared: bytes
     entered: list[tuple[Queue, int]]
     left: list[tuple[Queue, Entry]]
+    is_urgent: bool
 
 
 class Journal:
@@ -59,6 +60,7 @@ class Journal:
     """
 
     __slots__ = (
+        "_is_urgent",
         "_lost",
         "_moved",
         "_own",
@@ -97,6 +99,7 @@ class Journal:
         self._moved = False
         # Whether somebody waits for the open batch, though it may have nothing to tell.
         self._repeated = False
+        self._is_urgent = False
 
     def level(self, queue: Queue) -> int:
         """What is kept of a queue."""
@@ -112,7 +115,11 @@ class Journal:
     def entered(self, queue: Queue, entry: Entry, level: int) -> None:
         """A message has its place in a queue of which that much is kept."""
         if level == SHARED:
-            self.places |= ON_DISKS if entry.message.is_persistent else IN_MEMORIES
+            if entry.message.is_persistent:
+                self.places |= ON_DISKS
+            else:
+                self.places |= IN_MEMORIES
+                self._is_urgent = True
             entry.recorded = self.number
             self._shared.entered.append((queue, entry))
         elif entry.message.is_persistent:
@@ -127,6 +134,7 @@ class Journal:
         """
         if level == SHARED:
             self.places |= ON_DISKS if message.is_persistent else IN_MEMORIES
+            self._is_urgent |= not message.is_persistent
         elif level and message.is_persistent:
             self.places |= ON_OWN_DISK
         self._repeated |= level != NOTHING
@@ -198,10 +206,15 @@ class Journal:
         entered = [(queue, entry.seq) for queue, entry in shared.entered if entry.recorded == number]
         left = [(queue, entry) for queue, entry in shared.left if queue.is_alive]
         sealed = Sealed(
-            number, own.encode(-number, wall_offset_ms), shared.encode(number, wall_offset_ms), entered, left
+            number,
+            own.encode(-number, wall_offset_ms),
+            shared.encode(number, wall_offset_ms),
+            entered,
+            left,
+            self._is_urgent,
         )
         self._own, self._shared = Writing(), Writing()
-        self._repeated = False
+        self._repeated = self._is_urgent = False
         self.library.sealed(own)
         self.library.sealed(shared)
         self.number = number + 1
@@ -218,6 +231,7 @@ class Journal:
         for _, entry in entered:
             entry.recorded = 0
         self._lost = self.number
+        self._is_urgent = False
         self._moved = True
         self.number += 1
         # What is this broker's own stays in the open batch, under its new number.

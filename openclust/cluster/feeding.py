@@ -134,7 +134,10 @@ class Feeding:
             if not self._has_room(name, LIVE_BYTES_MAX if is_end else AHEAD_BYTES_MAX):
                 return False
             committed = self._cluster.replica.committed()
-            append = Append(epoch=feed.epoch, after=feed.sent, entries=entries, committed=committed)
+            is_urgent = self._cluster.storing.urgent > feed.sent
+            append = Append(
+                epoch=feed.epoch, after=feed.sent, entries=entries, committed=committed, is_urgent=is_urgent
+            )
             self._cluster.send(name, append)
             feed.sent, feed.told_ms = entries[-1].position, self._cluster.broker.now_ms
         if feed.is_once and feed.sent == self._log.last:

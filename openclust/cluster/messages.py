@@ -62,12 +62,16 @@ class Enlist(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The root's entries that follow `after`. What is `committed` is never undone."""
+    """The root's entries that follow `after`. What is `committed` is never undone.
+
+    Unless it `is_urgent`, nobody waits to hear that they are in memory: that they are on disk is soon enough.
+    """
 
     epoch: int
     after: Position
     entries: list[Entry]
     committed: Position = Position()
+    is_urgent: bool = True
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True, tag=True):

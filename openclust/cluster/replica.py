@@ -150,6 +150,8 @@ class Replica:
 
     def _append(self, epoch: int, kind: str, body: bytes) -> None:
         self._take(Entry(Position(epoch, self.log.last.sequence + 1), kind, body))
+        if kind != "work":
+            self._cluster.storing.urgent = self.log.last
         self.tell_position()
 
     def _take(self, entry: Entry) -> None:
@@ -286,7 +288,7 @@ class Replica:
                 break
             self._take(entry)
             self.apply(entry)
-        self._advanced(peer, message.epoch)
+        self._advanced(peer, message.epoch, is_urgent=message.is_urgent)
 
     def _follows(self, position: Position) -> bool:
         last = self.log.last
@@ -324,13 +326,14 @@ class Replica:
             self._broker.note("error", "a change of the root could not be made here", text=str(error))
             self._enlisting.differs()
 
-    def _advanced(self, peer: str, epoch: int) -> None:
+    def _advanced(self, peer: str, epoch: int, *, is_urgent: bool = True) -> None:
         self.tell_position()
         self._enlisting.satisfied()
         if self._take_over.is_under_way:
             self._take_over.advanced()
         else:
-            self._tell_held(peer, epoch)
+            if is_urgent or self._cluster.storing.on_disk == self.log.last:
+                self._tell_held(peer, epoch)
             self._cluster.asking.log_is_at(self.log.last)
 
     def _tell_held(self, peer: str, epoch: int) -> None:

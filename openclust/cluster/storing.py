@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from openclust.cluster.log import Entry
     from openclust.cluster.membership import Membership
 
-UNDERWAY_MAX = 2
+UNDERWAY_MAX = 1
 """So many batches are under way to where they must be. What happens meanwhile makes the next one, and it is larger."""
 BATCH_BYTES_MAX = 1_048_576
 """A batch as large as that waits for no other."""
@@ -54,6 +54,8 @@ class Storing:
         # Where the log was at which write; and up to where it is on disk.
         self._log: deque[tuple[int, Position]] = deque()
         self.on_disk = Position()
+        # The last entry that somebody waits for until half of the primaries have it in memory.
+        self.urgent = Position()
         self.is_awaited = False
 
     @property
@@ -125,6 +127,8 @@ class Storing:
             self.checkpoints.kept(len(sealed.own))
         if sealed.shared:
             self._shared.append((sealed.number, self._cluster.replica.add_work(sealed)))
+            if sealed.is_urgent:
+                self.urgent = self._shared[-1][1]
         self._look()
 
     def _relieve(self) -> None:

@@ -577,6 +577,7 @@ def test_a_transaction_is_confirmed_when_the_disks_of_root_and_backup_have_it(cl
     client.call(TxSelect(), TxSelectOk)
     client.get("jobs", no_ack=False)
     disk_has_it("p1")
+    disk_has_it("p2")
     for name in PRIMARIES:
         cluster[name].storing.writes.clear()
     client.publish("done", b"first", delivery_mode=2)
