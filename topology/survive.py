@@ -164,7 +164,7 @@ def _how_bad(group: Group) -> tuple[object, ...]:
     counts = (group.none, group.no_room, group.stays)
     rank = next((i for i, count in enumerate(counts) if count), len(counts))
     share = counts[rank] / group.looked_at if rank < len(counts) else 0
-    return rank, len(group.kinds), -share, [LOSS_KINDS.index(kind) for kind in group.kinds]
+    return rank, len(group.kinds), -share, group.connections, [LOSS_KINDS.index(kind) for kind in group.kinds]
 
 
 class Table:

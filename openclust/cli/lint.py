@@ -7,6 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from openclust.cli.lint_output import (
+    kinds_of,
+    now_utc,
+    output_options,
+    outputs_of,
+    run_of,
+    survivals_of,
+    survive_options,
+    write,
+)
+
 if TYPE_CHECKING:
     from topology.finding import Report
     from topology.live import Live
@@ -26,6 +37,8 @@ Checked = list[tuple["Report", "Model | None"]]
     show_default=True,
     help="Findings of this severity or worse are exit code 1.",
 )
+@output_options
+@survive_options
 @click.option("--explain", metavar="ID", help="Say what a rule is about, and what to do; nothing else.")
 @click.option("--live", metavar="URL", help="HTTP API of a broker: compare the running cluster with the file.")
 def lint(
@@ -33,6 +46,12 @@ def lint(
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     fail_level: str,
+    format_: str,
+    output: tuple[str, ...],
+    survive: int | None,
+    survive_kinds: tuple[str, ...],
+    survive_max: int,
+    seed: int,
     explain: str | None,
     live: str | None,
 ) -> int:
@@ -46,11 +65,14 @@ def lint(
         raise click.UsageError("name a cluster file, such as conf/cluster.toml, or a running cluster with --live URL")
     if live is not None and len(files) > 1:
         raise click.UsageError("--live compares one file with the running cluster")
-    from topology.finding import Severity
-
-    checked = _check(files, _codes("--select", select), _codes("--ignore", ignore), live)
-    _show(checked)
-    return max(report.exit_code(Severity[fail_level.upper()]) for report, _ in checked)
+    outputs = outputs_of(format_, output)
+    began = now_utc()
+    chosen = _codes("--select", select), _codes("--ignore", ignore)
+    checked = _check(files, *chosen, live)
+    survivals = survivals_of(checked, survive, kinds_of(survive_kinds), survive_max, seed)
+    run = run_of(checked, chosen, survivals, fail_level, began)
+    write(run, outputs)
+    return run.exit_code
 
 
 def _check(files: tuple[str, ...], select: list[str], ignore: list[str], url: str | None) -> Checked:
@@ -61,12 +83,6 @@ def _check(files: tuple[str, ...], select: list[str], ignore: list[str], url: st
     if live is not None and not files:
         return [check_live(live, source=source, select=select, ignore=ignore)]
     return check_all(list(dict.fromkeys(files)), select=select, ignore=ignore, live=live)
-
-
-def _show(checked: Checked) -> None:
-    from topology.text import show_reports
-
-    show_reports([report for report, _ in checked], sys.stdout)
 
 
 def _explain(code: str) -> int:

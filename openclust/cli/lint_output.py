@@ -1,0 +1,146 @@
+"""What `openclust lint` says beyond its findings, in which formats, and where to."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from topology.finding import Report
+    from topology.loss import LossKind
+    from topology.model import Model
+    from topology.output import Run
+    from topology.survive import Survival
+
+FORMATS = ("text", "json", "sarif", "github", "junit", "markdown")
+STDOUT = "-"
+
+Checked = Sequence[tuple["Report", "Model | None"]]
+
+
+def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    command = click.option(
+        "-o",
+        "--output",
+        multiple=True,
+        metavar="[FORMAT:]FILE",
+        help="Write to FILE instead of standard output; with a format before it, as well. May be given several times.",
+    )(command)
+    return click.option(
+        "--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True, help="What to print."
+    )(command)
+
+
+def survive_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    options = (
+        click.option(
+            "--survive",
+            type=click.IntRange(1, 20),
+            metavar="K",
+            help="Also tell what every combination of up to K failures leaves, and the fewest that end the quorum.",
+        ),
+        click.option("--survive-kinds", multiple=True, metavar="KIND", help="What fails: broker,zone. Default: all."),
+        click.option(
+            "--survive-max",
+            type=click.IntRange(1_000, 1_000_000_000),
+            default=1_000_000,
+            show_default=True,
+            help="Combinations to look at; of more, some are drawn at random.",
+        ),
+        click.option("--seed", type=int, default=1, show_default=True, help="Of what is drawn at random."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def outputs_of(format_: str, given: Sequence[str]) -> list[tuple[str, str]]:
+    """Format and file of all that is to be written, standard output being "-"."""
+    from topology.output import named
+
+    outputs = named(given)
+    for word, file in outputs:
+        if word and word not in FORMATS:
+            raise click.UsageError(
+                f"--output {word}:{file}: there is no format {word!r}; there are {', '.join(FORMATS)}"
+            )
+        if not file:
+            raise click.UsageError(f"--output {word}:: wanted FORMAT:FILE")
+    plain = [file for word, file in outputs if not word]
+    if len(plain) > 1:
+        raise click.UsageError(f"--output {plain[1]}: say which format, such as sarif:{plain[1]}")
+    others = [(word, file) for word, file in outputs if word]
+    return [(format_, plain[0] if plain else STDOUT), *others]
+
+
+def kinds_of(given: Sequence[str]) -> tuple[LossKind, ...]:
+    from topology.loss import LOSS_KINDS
+
+    words = [each.strip().lower() for text in given for each in text.split(",") if each.strip()]
+    for word in words:
+        if word not in LOSS_KINDS:
+            raise click.UsageError(f"--survive-kinds {word}: there is no such kind; there are {', '.join(LOSS_KINDS)}")
+    return tuple(kind for kind in LOSS_KINDS if not words or kind in words)
+
+
+def now_utc() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
+
+
+def survivals_of(
+    checked: Checked, most: int | None, kinds: tuple[LossKind, ...], combinations_max: int, seed: int
+) -> list[Survival | None]:
+    """What each file survives; None where nobody asked, and of files that cannot be used."""
+    from topology.survive import survive
+
+    return [
+        None
+        if most is None or model is None
+        else survive(model, most, kinds=kinds, combinations_max=combinations_max, seed=seed)
+        for _, model in checked
+    ]
+
+
+def run_of(
+    checked: Checked,
+    chosen: tuple[list[str], list[str]],
+    survivals: Sequence[Survival | None],
+    fail_level: str,
+    began: str,
+) -> Run:
+    from topology.finding import Severity
+    from topology.lint import is_wanted
+    from topology.output import Run, result_of
+    from topology.rule import all_rules
+
+    rules = tuple(each.code for each in all_rules() if each.check is not None and is_wanted(each.code, *chosen))
+    results = [
+        result_of(report, rules=rules, survival=survival)
+        for (report, _), survival in zip(checked, survivals, strict=True)
+    ]
+    return Run(results=tuple(results), fail_level=Severity[fail_level.upper()], began=began)
+
+
+def write(run: Run, outputs: Sequence[tuple[str, str]]) -> None:
+    """Write all of them; a file that cannot be written is an OSError, after what could be."""
+    from topology.output import FORMATS as WRITERS
+    from topology.output import show_text
+
+    failed: OSError | None = None
+    for word, file in outputs:
+        if file != STDOUT:
+            try:
+                with open(file, "w", encoding="utf-8", errors="backslashreplace") as stream:
+                    stream.write(WRITERS[word](run))
+            except OSError as error:
+                failed = failed or error
+        elif word == "text":
+            show_text(run, sys.stdout)
+        else:
+            click.echo(WRITERS[word](run), nl=False)
+    if failed is not None:
+        raise failed

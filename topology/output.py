@@ -1,0 +1,113 @@
+"""The formats that findings are told in. All say the same, and none changes the exit code."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+import msgspec
+
+from topology.finding import Report, Severity
+from topology.survive import Survival
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said of one file. `rules` are the ids of those that were asked, also in vain."""
+
+    report: Report
+    rules: tuple[str, ...] = ()
+    survival: Survival | None = None
+
+
+def result_of(report: Report, *, rules: tuple[str, ...] = (), survival: Survival | None = None) -> Result:
+    """A result that every format can encode: names of files may hold bytes that are no UTF-8."""
+    replace = msgspec.structs.replace
+    file = encodable(report.file)
+    findings, ignored = (
+        tuple(replace(each, file=encodable(each.file), message=encodable(each.message)) for each in found)
+        for found in (report.findings, report.ignored)
+    )
+    return Result(report=replace(report, file=file, findings=findings, ignored=ignored), rules=rules, survival=survival)
+
+
+def encodable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run of the command has to say. `began` is a time in UTC, as `2026-01-31T09:30:00`."""
+
+    results: tuple[Result, ...]
+    fail_level: Severity = Severity.ERROR
+    began: str = "1970-01-01T00:00:00"
+
+    @property
+    def exit_code(self) -> int:
+        return max((each.report.exit_code(self.fail_level) for each in self.results), default=0)
+
+
+def text(run: Run) -> str:
+    stream = io.StringIO()
+    show_text(run, stream)
+    return stream.getvalue()
+
+
+def show_text(run: Run, stream: TextIO) -> None:
+    """For people, in colours where the stream is a terminal: what is survived first, so that the summary comes last."""
+    from topology.survive_text import show_survival
+    from topology.text import show_reports
+
+    for each in run.results:
+        if each.survival is not None:
+            show_survival(each.survival, stream, title=each.report.file)
+    show_reports([each.report for each in run.results], stream)
+
+
+def _json(run: Run) -> str:
+    from topology.output_json import document
+
+    return document(run)
+
+
+def _sarif(run: Run) -> str:
+    from topology.output_sarif import document
+
+    return document(run)
+
+
+def _junit(run: Run) -> str:
+    from topology.output_junit import document
+
+    return document(run)
+
+
+def _github(run: Run) -> str:
+    from topology.output_github import commands
+
+    return commands(run)
+
+
+def _markdown(run: Run) -> str:
+    from topology.output_markdown import comment
+
+    return comment(run)
+
+
+FORMATS: dict[str, Callable[[Run], str]] = {
+    "text": text,
+    "json": _json,
+    "sarif": _sarif,
+    "github": _github,
+    "junit": _junit,
+    "markdown": _markdown,
+}
+
+
+def named(given: Sequence[str]) -> list[tuple[str, str]]:
+    """Format and file of each `FORMAT:FILE`, the format empty where only a file is named. The format may be unknown."""
+    found = []
+    for each in given:
+        word, colon, file = each.partition(":")
+        found.append((word, file) if colon and word.isalpha() and len(word) > 1 else ("", each))
+    return found
