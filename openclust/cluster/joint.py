@@ -37,7 +37,13 @@ class Joint:
         known = next((at for at in reversed(range(len(entries))) if self._has(entries[at].position)), -1)
         if known >= 0:
             after, entries = entries[known].position, entries[known + 1 :]
-        if not entries or not self._has(after):
+        if not entries:
+            return None
+        if not self._has(after):
+            base = self._log.base
+            if after.sequence < base.sequence and entries[-1].position > base:
+                # It goes on from before all that this log remembers, and not as this log did.
+                raise CannotUndo
             return None
         if after != self._log.last:
             self._cut(after)

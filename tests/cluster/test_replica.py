@@ -469,3 +469,20 @@ def test_what_does_not_fit_does_not_end_a_take_over(cluster: Joined, monkeypatch
     replica.append("p3", Append(epoch=8, after=Position(7, goal.sequence + 1), entries=[]))
     assert said(sent, "p1", Enlist) == []
     assert replica._take_over.is_under_way
+
+
+def test_a_log_that_begins_behind_the_last_place_both_share_asks_for_all(
+    cluster: Joined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica, epoch = cluster["p2"].replica, cluster["p1"].epoch
+    last = replica.position
+    # As after a snapshot of what its root then lost.
+    replica.log.restart(Position(epoch - 1, last.sequence + 5))
+    sent = tap(monkeypatch, cluster, "p2")
+    opening = Entry(Position(epoch, last.sequence + 1), "opening", b"uuid")
+    replica.append("p1", Append(epoch=epoch, after=last, entries=[opening]))
+    assert asks_for_all(sent, "p1") == 1
+    # What is old, and no more, is nothing new.
+    old = Entry(Position(epoch - 1, last.sequence + 1), "opening", b"uuid")
+    replica.append("p1", Append(epoch=epoch, after=last, entries=[old]))
+    assert asks_for_all(sent, "p1") == 1
