@@ -146,6 +146,7 @@ class Journal:
         queue.out.pop(entry.seq, None)
         if recorded > 0 and not self.is_in_charge:
             # The log's: who is in charge tells it.
+            self.library.left(queue, entry)
             return
         writing = self._shared if recorded > 0 else self._own
         if recorded in (self.number, -self.number):

@@ -222,9 +222,23 @@ class Library:
         self.notebook.mention(alive)
         pages: list[Page] = []
         for queue, entries in alive.items():
-            if queue.is_alive:
+            if not queue.is_alive:
+                continue
+            if queue.settings.last_value_key is not None:
+                entries = self._without_superseded(queue, entries)
+            if entries:
                 pages += self._pages_of(queue, entries)
         return pages
+
+    def _without_superseded(self, queue: Queue, entries: list[Entry]) -> list[Entry]:
+        """A newer value has come while they were delivered: elsewhere that has taken their place, and here it will."""
+        superseded = {seq for seq, entry in queue.out.items() if entry.gone}
+        for seq in superseded:
+            leaf = self.shelf(queue).find(seq)
+            if leaf is not None:
+                leaf.alive ^= 1 << (seq - leaf.first)
+                self._touched[leaf] = queue
+        return [entry for entry in entries if entry.seq not in superseded]
 
     def _pages_of(self, queue: Queue, entries: list[Entry]) -> list[Page]:
         shelf = self.shelf(queue)

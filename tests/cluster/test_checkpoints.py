@@ -364,6 +364,24 @@ def test_what_a_newer_value_replaces_on_a_follower_stays_away() -> None:
     assert bodies(queue) == bodies(Life(life.store).queue()) == [b"000029", b"000030"]
 
 
+def test_what_a_newer_value_replaced_while_it_was_delivered_does_not_come_back() -> None:
+    life = Life(ModelStore())
+    queue = life.declare("q", last_value_key="k")
+    for number in range(3):
+        publish(queue, number, headers={"k": f"v{number}"})
+    held = drain(queue)
+    publish(life.declare("other"), *range(20))
+    life.turn()
+    publish(queue, 3, headers={"k": "v1"})
+    newest = queue.get()
+    assert newest is not None and len(held) == 3
+    publish(life.queue("other"), *range(20))
+    life.turn()
+    queue.forget(newest)
+    life.turn()
+    assert bodies(Life(life.store).queue()) == [b"000000", b"000002"]
+
+
 def test_after_a_snapshot_all_is_told_anew_in_the_same_turn() -> None:
     life = Life(ModelStore())
     queue = life.declare("q")
