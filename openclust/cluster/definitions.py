@@ -19,6 +19,7 @@ from openclust.cluster.wanted import Wanted
 
 if TYPE_CHECKING:
     from openclust.broker.broker import Broker
+    from openclust.cluster.bounds import Bounds
     from openclust.cluster.log import Entry
 
 _UNBOUNDED = 2**62
@@ -27,11 +28,11 @@ _UNBOUNDED = 2**62
 class Definitions:
     """Call `install_on` and `size.measure_on` once a turn while it `is_busy`."""
 
-    def __init__(self, broker: Broker, *, bytes_max: int, slice_max: int) -> None:
+    def __init__(self, broker: Broker, bounds: Bounds, *, is_primary: bool) -> None:
         self._broker = broker
-        self._slice_max = slice_max
-        self.hidden = Hidden(broker)
-        self.size = Size(broker, self.in_passing, bytes_max=bytes_max, slice_max=slice_max)
+        self._slice_max = bounds.slice_max
+        self.hidden = Hidden(broker, is_primary=is_primary)
+        self.size = Size(broker, self.in_passing, bytes_max=bounds.state_bytes_max, slice_max=bounds.slice_max)
         self._installing: Iterator[None] | None = None
 
     @property

@@ -1,6 +1,7 @@
-"""Shared queues that are not here because a private queue of the same name is: they come when that one goes.
+"""A shared queue and a private one of the same name: private ones are no definitions, so only their broker knows them.
 
-Private queues are no definitions, so nobody but their own broker knows of them, and nobody asks it.
+On a secondary the shared queue is hidden, and comes when the private one goes. A primary must hold what shared queues
+hold, or messages would be confirmed that it lacks when it is root: there the private one makes way.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from openclust.broker.changes import (
     Unbind,
     perform,
 )
-from openclust.wire.errors import RESOURCE_LOCKED, AmqpError, ChannelError
+from openclust.wire.errors import CONNECTION_FORCED, RESOURCE_LOCKED, AmqpError, ChannelError
 
 if TYPE_CHECKING:
     from openclust.broker.broker import Broker
@@ -29,8 +30,9 @@ OfQueue: TypeAlias = DeclareQueue | DeleteQueue | Bind | Unbind
 class Hidden:
     """Make changes by `decide`, as root, or by `follow`; tell `gone` of every private queue that goes."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, *, is_primary: bool = False) -> None:
         self._broker = broker
+        self._is_primary = is_primary
         self._kept: dict[tuple[str, str], list[Change]] = {}
 
     def decide(self, change: Change) -> Any:
@@ -42,10 +44,23 @@ class Hidden:
 
     def follow(self, change: Change) -> None:
         """Make a change that holds in the cluster, now or when it is hidden no more."""
-        if self._hides(change):
-            self._keep(change)
-        else:
+        if not self._hides(change):
             self._perform(change)
+        elif not self._is_primary:
+            self._keep(change)
+        elif isinstance(change, DeclareQueue):
+            self._make_way(change)
+            self._perform(change)
+
+    def _make_way(self, change: DeclareQueue) -> None:
+        """The private queue of that name goes, and its owner is told why."""
+        vhost = self._broker.vhost(change.vhost)
+        owner = vhost.queue(change.name).owner
+        text = f"a shared queue '{change.name}' was declared elsewhere: the private one of that name makes way"
+        self._broker.note("warning", text, owner, vhost=change.vhost)
+        vhost.delete_queue(change.name)
+        if owner is not None:
+            owner.close(CONNECTION_FORCED, f"CONNECTION_FORCED - {text}")
 
     def _perform(self, change: Change) -> Any:
         if isinstance(change, DeleteVhost):

@@ -50,7 +50,7 @@ class Replica:
         self._cluster = membership
         self._broker = membership.broker
         self.log = Log(entries_max=bounds.log_entries_max, bytes_max=TAIL_BYTES_MAX)
-        self.definitions = Definitions(self._broker, bytes_max=bounds.state_bytes_max, slice_max=bounds.slice_max)
+        self.definitions = Definitions(self._broker, bounds, is_primary=membership.is_primary)
         self.hidden = self.definitions.hidden
         self.diverged = 0
         self.undo = Undo()

@@ -1,4 +1,4 @@
-"""A private queue and a shared one of the same name: neither harms the other, and the shared one comes in the end."""
+"""A private queue and a shared one of the same name: a primary's makes way, a secondary's hides the other."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from openclust.broker.changes import (
     PutPermission,
     PutVhost,
 )
-from openclust.cluster.messages import Get, Inspect, Purge
 from openclust.wire.methods import QueueDeclare, QueueDelete, QueueDeleteOk, QueueUnbind, QueueUnbindOk
 from tests.cluster.joined import Application, Joined
-from tests.cluster.test_asking import ask
 from tests.cluster.test_interest import define
 from tests.support.client import EVERYTHING
 from tests.support.shared_state import digest, shared_state
@@ -24,7 +22,7 @@ from tests.support.shared_state import digest, shared_state
 
 @pytest.fixture
 def cluster() -> Joined:
-    return Joined("p1", "p2", "p3")
+    return Joined("p1", "p2", "p3", secondaries=("s1",))
 
 
 def private(cluster: Joined, at: str, name: str = "both") -> Application:
@@ -44,28 +42,28 @@ def keys(cluster: Joined, at: str, exchange: str) -> list[str]:
 
 
 def test_a_shared_queue_comes_when_the_private_one_goes(cluster: Joined) -> None:
-    owner, other = private(cluster, "p2"), cluster.client("p3")
+    owner, other = private(cluster, "s1"), cluster.client("p3")
     other.queue("both")
     other.bind("both", "amq.topic", "kept")
     other.bind("both", "amq.topic", "dropped")
     other.call(QueueUnbind(queue="both", exchange="amq.topic", routing_key="dropped"), QueueUnbindOk)
-    assert cluster["p2"].replica.diverged == 0
-    assert keys(cluster, "p2", "amq.topic") == [], "what was bound is not the private one"
+    assert cluster["s1"].replica.diverged == 0
+    assert keys(cluster, "s1", "amq.topic") == [], "what was bound is not the private one"
     assert owner.count("both") == 1
     owner.lose()
-    assert keys(cluster, "p2", "amq.topic") == ["kept"] and are_equal(cluster)
-    late = cluster.client("p2")
+    assert keys(cluster, "s1", "amq.topic") == ["kept"] and are_equal(cluster)
+    late = cluster.client("s1")
     late.publish("kept", b"x", exchange="amq.topic")
     assert late.count("both") == 1
 
 
 def test_deleting_a_shared_queue_leaves_a_private_one_alone(cluster: Joined) -> None:
-    owner, other = private(cluster, "p2"), cluster.client("p3")
+    owner, other = private(cluster, "s1"), cluster.client("p3")
     other.queue("both")
     other.call(QueueDelete(queue="both"), QueueDeleteOk)
     assert owner.count("both") == 1
     owner.lose()
-    assert "both" not in cluster.broker("p2").vhosts["/"].queues and are_equal(cluster)
+    assert "both" not in cluster.broker("s1").vhosts["/"].queues and are_equal(cluster)
 
 
 def test_nobody_elsewhere_can_delete_or_declare_over_a_private_queue_of_the_root(cluster: Joined) -> None:
@@ -76,66 +74,63 @@ def test_nobody_elsewhere_can_delete_or_declare_over_a_private_queue_of_the_root
     assert owner.count("both") == 1 and cluster["p1"].replica.position == before
 
 
-def test_a_new_root_shows_nobody_its_private_queue_instead_of_a_shared_one(cluster: Joined) -> None:
-    owner = private(cluster, "p2")
-    cluster.client("p3").queue("both")
-    cluster.step_down("p1")
-    assert cluster.await_root() == "p2"
-    for question in (Get(b"/", b"both", 0, True), Purge(b"/", b"both"), Inspect(b"/", b"both")):
-        (refused,) = ask(cluster, "p3", question)
-        assert refused.code == 405
-    assert owner.count("both") == 1
-    owner.lose()
-    assert cluster.client("p3").count("both") == 0 and are_equal(cluster)
-
-
-def test_a_snapshot_of_a_root_that_hides_a_queue_has_it(cluster: Joined) -> None:
+def test_a_private_queue_of_a_primary_makes_way_for_a_shared_one(cluster: Joined) -> None:
     owner = private(cluster, "p2")
     other = cluster.client("p3")
-    other.queue("both")
-    other.bind("both", "amq.topic", "a")
+    other.queue("both", durable=True)
+    other.publish("both", b"shared", delivery_mode=2)
+    assert owner.closed is not None and owner.closed.code == 320 and "both" in owner.closed.text
+    assert [entry.message.body for entry in cluster.broker("p2").vhosts["/"].queues["both"].backlog] == [b"shared"]
     cluster.step_down("p1")
-    assert cluster.await_root() == "p2"
-    cluster.start("s1")
     cluster.await_root()
-    assert keys(cluster, "s1", "amq.topic") == keys(cluster, "p3", "amq.topic") == ["a"]
+    assert cluster.client("p3").count("both") == 1 and are_equal(cluster)
+
+
+def test_a_private_queue_of_a_primary_stays_when_a_shared_one_goes_that_was_there_before(cluster: Joined) -> None:
+    cluster.client("p3").queue("both")
+    cluster.cut("p1", "p2")
+    define(cluster, DeleteQueue(vhost="/", name="both"))
+    cluster.mend("p1", "p2")
+    cluster.await_root()
+    owner = private(cluster, "p2")
+    cluster["p2"].replica.definitions.hidden.follow(DeleteQueue(vhost="/", name="both"))
     assert owner.count("both") == 1
 
 
 def test_who_gets_a_snapshot_hides_what_is_in_it(cluster: Joined) -> None:
     cluster.client("p1").queue("both")
-    cluster.cut("p1", "p3")
+    cluster.cut("p1", "s1")
     define(cluster, DeleteQueue(vhost="/", name="both"))
-    cluster.mend("p1", "p3")
+    cluster.mend("p1", "s1")
     cluster.await_root()
-    owner = private(cluster, "p3")
+    owner = private(cluster, "s1")
     define(cluster, DeclareQueue(vhost="/", name="both"))
-    cluster["p3"].replica.log.restart(type(cluster["p3"].replica.position)())
-    cluster["p3"].replica.enlist()
+    cluster["s1"].replica.log.restart(type(cluster["s1"].replica.position)())
+    cluster["s1"].replica.enlist()
     cluster.settle()
     assert owner.count("both") == 1
     owner.lose()
-    assert are_equal(cluster) and "both" in cluster.broker("p3").vhosts["/"].queues
+    assert are_equal(cluster) and "both" in cluster.broker("s1").vhosts["/"].queues
 
 
 def test_what_is_hidden_goes_with_its_virtual_host(cluster: Joined) -> None:
     define(cluster, PutVhost(vhost="team"), PutPermission(vhost="team", user="guest", permission=EVERYTHING))
-    owner = cluster.client("p2", vhost="team")
+    owner = cluster.client("s1", vhost="team")
     owner.queue("both", exclusive=True)
     define(cluster, DeclareQueue(vhost="team", name="both"))
-    count = cluster.broker("p2").queue_count
+    count = cluster.broker("s1").queue_count
     define(cluster, DeleteVhost(vhost="team"))
-    assert cluster.broker("p2").queue_count == count - 1
-    assert not cluster["p2"].replica.hidden.changes() and are_equal(cluster)
+    assert cluster.broker("s1").queue_count == count - 1
+    assert not cluster["s1"].replica.hidden.changes() and are_equal(cluster)
 
 
 def test_a_hidden_binding_goes_with_its_exchange(cluster: Joined) -> None:
     define(cluster, DeclareExchange(vhost="/", name="news", type="fanout"))
-    owner, other = private(cluster, "p2"), cluster.client("p3")
+    owner, other = private(cluster, "s1"), cluster.client("p3")
     other.queue("both")
     other.bind("both", "news")
     other.bind("both", "amq.topic", "kept")
     define(cluster, DeleteExchange(vhost="/", name="news"), DeclareExchange(vhost="/", name="news", type="topic"))
     owner.lose()
-    assert keys(cluster, "p2", "news") == [] and keys(cluster, "p2", "amq.topic") == ["kept"]
+    assert keys(cluster, "s1", "news") == [] and keys(cluster, "s1", "amq.topic") == ["kept"]
     assert are_equal(cluster)
