@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from openclust.broker.backlog import Backlog, FifoBacklog
+from typing import TYPE_CHECKING
+
+from openclust.broker.backlog import Backlog, Entry, FifoBacklog
 from openclust.broker.last_value_backlog import LastValueBacklog
 from openclust.broker.priority_backlog import PriorityBacklog
-from openclust.broker.queue_args import QueueArgs
+
+if TYPE_CHECKING:
+    from openclust.broker.queue import Queue
 
 
-def backlog_for(args: QueueArgs) -> Backlog:
-    """A new one, for a queue that was declared with these."""
-    if args.last_value_key is not None:
-        return LastValueBacklog()
-    if args.max_priority is not None:
-        return PriorityBacklog(args.max_priority)
+def backlog_for(queue: Queue) -> Backlog:
+    """A new one, for what the queue was declared with."""
+    if queue.args.last_value_key is not None:
+
+        def superseded(entry: Entry) -> None:
+            # It will not come back: it has left, whatever its consumer says of it.
+            if entry.recorded:
+                queue.vhost.broker.journal.left(queue, entry)
+
+        return LastValueBacklog(superseded)
+    if queue.args.max_priority is not None:
+        return PriorityBacklog(queue.args.max_priority)
     return FifoBacklog()

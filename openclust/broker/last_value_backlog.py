@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from openclust.broker.backlog import Entry, FifoBacklog
 
 
 class LastValueBacklog(FifoBacklog):
     """Of each key only the newest entry counts; it stands at its own place, not at that of the one it replaced.
 
-    A delivery that is out when a newer value arrives is superseded: it can be acknowledged, but not put back.
+    A delivery that is out when a newer value arrives is superseded, which is told: it can be acknowledged, but not put
+    back.
     The caller must `settle` what it popped, or the last entry of every key stays in memory.
     """
 
-    __slots__ = ("_key_by_seq", "_newest", "_out")
+    __slots__ = ("_key_by_seq", "_newest", "_out", "_superseded")
 
-    def __init__(self) -> None:
+    def __init__(self, superseded: Callable[[Entry], None] = lambda entry: None) -> None:
         super().__init__()
+        self._superseded = superseded
         self._newest: dict[str, Entry] | None = None
         self._key_by_seq: dict[int, str] = {}
         self._out: set[int] = set()
@@ -33,6 +37,7 @@ class LastValueBacklog(FifoBacklog):
         if older is not None and older.seq in self._out:
             self._forget(older)
             older.gone = True
+            self._superseded(older)
         elif older is not None:
             replaced = older
             self.remove(older)

@@ -79,7 +79,7 @@ class Queue:
         self.arguments = arguments
         self.args = args
         self.settings = NO_ARGS
-        self.backlog = backlog_for(args)
+        self.backlog = backlog_for(self)
         self.turns = Turns(single_active=args.single_active_consumer)
         self.incoming: dict[Binding, None] | None = None
         self.dedup: DedupWindow | None = None

@@ -191,6 +191,17 @@ def test_of_a_queue_that_is_deleted_nothing_is_told(broker: Broker, alice: Clien
     assert seal(broker)[1].queues == []
 
 
+def test_a_delivery_that_a_newer_value_has_replaced_has_left(broker: Broker, alice: Client) -> None:
+    alice.queue("q", durable=True, x_last_value_key="key")
+    alice.consume("q")
+    alice.publish("q", b"old", headers={"key": 1})
+    seal(broker)
+    alice.publish("q", b"new", headers={"key": 1})
+    assert of(seal(broker)[1], "q").left == [1, 1]
+    alice.ack(1)
+    assert broker.journal.is_empty, "it has left once"
+
+
 def test_the_key_of_a_message_that_came_and_went_is_kept_for_the_window(broker: Broker, alice: Client) -> None:
     alice.queue("q", durable=True, x_message_deduplication=True)
     alice.consume("q")
