@@ -145,9 +145,7 @@ class Broker:
             text = f"publishers wait: {books.reason}" if alarm else "the disk has caught up: publishers go on"
             self.note("warning", text, unwritten_bytes=books.unwritten_bytes)
         elif books.lacks == "log":
-            text = (
-                f"publishers wait: {books.reason}" if alarm else "other primaries have caught up: publishers go on"
-            )
+            text = f"publishers wait: {books.reason}" if alarm else "other primaries have caught up: publishers go on"
             self.note("warning", text, uncommitted_bytes=books.uncommitted_bytes)
         else:
             text = "memory high watermark passed: publishers wait" if alarm else "memory is low again: publishers go on"
