@@ -167,6 +167,24 @@ def _how_bad(group: Group) -> tuple[object, ...]:
     return rank, len(group.kinds), -share, group.connections, [LOSS_KINDS.index(kind) for kind in group.kinds]
 
 
+class Found(msgspec.Struct):
+    """The smallest combinations so far that do something, of each kinds the first few."""
+
+    size: int
+    count: int = 0
+    sets: dict[tuple[LossKind, ...], list[tuple[str, ...]]] = {}
+
+    def shown(self) -> tuple[tuple[str, ...], ...]:
+        """Some of all kinds: one of each, then a second of each."""
+        kinds = [self.sets[each] for each in sorted(self.sets, key=_by_kind)]
+        by_turns = [of_kind[i] for i in range(SHOWN_MAX) for of_kind in kinds if i < len(of_kind)]
+        return tuple(by_turns[:SHOWN_MAX])
+
+
+def _by_kind(kinds: tuple[LossKind, ...]) -> list[int]:
+    return [LOSS_KINDS.index(kind) for kind in kinds]
+
+
 class Table:
     """The groups while they are filled."""
 
@@ -180,7 +198,7 @@ class Table:
         self._has_memory = bool(brokers) and all(each.memory_mb for each in brokers)
         self._has_bandwidth = bool(brokers) and all(each.bandwidth_mbit for each in brokers)
         self._worst: dict[tuple[LossKind, ...], tuple[int, int, int, int]] = {}
-        self._found: dict[str, tuple[int, list[tuple[str, ...]]]] = {}
+        self._found: dict[str, Found] = {}
 
     def fill(self, most: int, combinations_max: int, chance: random.Random) -> tuple[Size, ...]:
         sizes = []
@@ -257,12 +275,12 @@ class Table:
 
     def _note(self, what: str, chosen: Sequence[Failure]) -> None:
         """A combination that does it: kept where none is known that is smaller."""
-        count, sets = self._found.setdefault(what, (0, []))
-        if sets and len(sets[0]) < len(chosen):
-            return
-        if len(sets) < SHOWN_MAX:
-            sets.append(tuple(failure.text for failure in chosen))
-        self._found[what] = (count + 1, sets)
+        found = self._found.setdefault(what, Found(size=len(chosen)))
+        if found.size == len(chosen):
+            found.count += 1
+            of_kinds = found.sets.setdefault(tuple(failure.kind for failure in chosen), [])
+            if len(of_kinds) < SHOWN_MAX:
+                of_kinds.append(tuple(failure.text for failure in chosen))
 
     def smallest(self, what: str, sizes: Sequence[Size]) -> Smallest | None:
         """The smallest that does it: among those looked at, where these were all of its size, or by a search."""
@@ -274,9 +292,9 @@ class Table:
             "no_room": before.root != "none" and not self.has_room(before),
         }[what]:
             return Smallest(0, ((),), 1)
-        count, sets = self._found.get(what, (0, []))
-        if sets and len(sets[0]) < none_below:
-            return Smallest(len(sets[0]), tuple(sets), count)
+        known = self._found.get(what, Found(size=0))
+        if 0 < known.size < none_below:
+            return Smallest(known.size, known.shown(), known.count)
         if what == "no_room" and not (self._clients or self._kbit):
             return None
         if what == "no_room":
@@ -287,6 +305,6 @@ class Table:
         if found is None:
             return None
         named = tuple(self.failures[i].text for i in found)
-        if sets and len(sets[0]) < len(named):
-            named = sets[0]
+        if 0 < known.size < len(named):
+            named = known.shown()[0]
         return Smallest(min(max(at_least, none_below), len(named)), (named,))

@@ -29,6 +29,7 @@ COMMANDS = {
     "definitions": ("openclust.cli.definitions:definitions", "Export or import exchanges, queues, bindings, policies."),
     "store": ("openclust.cli.store:store", "Look at, check or compact the store in a broker's data directory."),
     "lint": ("openclust.cli.lint:lint", "Say what is wrong with cluster files, before it goes wrong."),
+    "draw": ("openclust.cli.draw:command", "Draw a cluster file: who is what, where it stands, findings in red."),
     "topology": ("openclust.cli.topology:topology", "Make a cluster file to begin with."),
     "bench": ("openclust.cli.bench:bench", "Measure this broker, or any other AMQP broker."),
 }

@@ -98,3 +98,12 @@ def test_combinations_drawn_at_random_are_said_to_be_with_their_seed(file: Path)
     file.write_text(f"{SOUND}\n{''.join(lines)}")
     result = run(file, "--survive", 3, "--survive-max", 2_500, "--seed", 4711)
     assert "drawn at random (seed 4711)" in result.stdout
+
+
+def test_the_table_in_the_docs_is_what_its_command_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(__file__).parents[2]
+    monkeypatch.chdir(root)
+    example = (root / "docs" / "topology.md").read_text().partition("$ openclust lint --survive")[2].partition("```")[0]
+    command, _, shown = example.partition("\n")
+    said = run("--survive", *command.split()).stdout
+    assert shown.strip() in "\n".join(line.rstrip() for line in said.splitlines())
