@@ -14,6 +14,7 @@ from topology.survive import Group, Smallest, Survival
 from topology.words import few, number
 
 ROWS_MAX = 15
+NAMES_MAX = 8
 WIDTH = 150
 """Of a table in a pipe or a file, where no terminal says how wide it is."""
 
@@ -34,7 +35,8 @@ def sentences(survival: Survival) -> list[str]:
     """What was looked at, and the fewest failures that matter."""
     kinds = few(survival.kinds, len(survival.kinds))
     looked_at = sum(each.looked_at for each in survival.sizes)
-    up_to = f"Every combination of up to {survival.most} failures" if survival.most > 1 else "Every single failure"
+    which = "Every combination" if survival.seed is None else "Combinations"
+    up_to = f"{which} of up to {survival.most} failures" if survival.most > 1 else "Every single failure"
     of = f"{number(survival.failures)} that there are ({kinds})"
     said = [f"{up_to} of {of}: {number(looked_at)} looked at{', exact' if survival.seed is None else ''}."]
     said += [
@@ -73,7 +75,7 @@ def _fewest(found: Smallest | None, what: str, never: str) -> str:
     if found.size == 0:
         return f"{what} even before anything fails."
     size = found.size or 0
-    shown = "; ".join(" + ".join(each) for each in found.sets)
+    shown = "; ".join(_set(each) for each in found.sets)
     failures = f"{size} failure{'s' if size != 1 else ''}"
     if found.count is None:
         many = f", such as {shown}"
@@ -85,6 +87,11 @@ def _fewest(found: Smallest | None, what: str, never: str) -> str:
         fewer = ", and with no fewer" if size > 1 else ""
         return f"{what} with {failures}{fewer}{many}."
     return f"{what} with {failures} or fewer, but not with {found.at_least - 1}{many}."
+
+
+def _set(names: tuple[str, ...]) -> str:
+    more = len(names) - NAMES_MAX
+    return " + ".join(names[:NAMES_MAX]) + (f" + {more} more" if more > 0 else "")
 
 
 def rows(survival: Survival) -> list[tuple[str, ...]]:

@@ -98,6 +98,7 @@ def test_combinations_drawn_at_random_are_said_to_be_with_their_seed(file: Path)
     file.write_text(f"{SOUND}\n{''.join(lines)}")
     result = run(file, "--survive", 3, "--survive-max", 2_500, "--seed", 4711)
     assert "drawn at random (seed 4711)" in result.stdout
+    assert "Every combination" not in result.stdout
 
 
 def test_the_table_in_the_docs_is_what_its_command_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,6 +139,13 @@ def test_no_card_covers_another_and_no_text_another(model: Model) -> None:
         assert whole.x <= each.area.x and each.area.right <= whole.right + 1 and each.area.bottom <= whole.bottom
 
 
+def test_many_brokers_of_one_zone_stand_in_rows() -> None:
+    spots = layout_of(picture_of(model_of(tuple(broker(f"s{i}", zone="a") for i in range(14))), NO_FINDINGS).root).spots
+    areas = [each.area for each in spots.values()]
+    assert len({each.y for each in areas}) == 4
+    assert not any(one.meets(other, 20) for one, other in combinations(areas, 2))
+
+
 @given(models())
 @QUICK
 def test_any_cluster_can_be_drawn_in_any_format_and_always_alike(model: Model) -> None:
