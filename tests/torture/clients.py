@@ -151,7 +151,7 @@ class Clients:
             else Gap(0.0, 0.0),
             nacks=sum(each.nacks for each in self._publishers),
             returns=sum(each.returns for each in self._publishers),
-            publisher_connections=sum(each.connections for each in self._publishers),
+            connections={each.name: each.connections for each in self._publishers},
             found_by_new_consumers=max(self._missing_before - self._ledger.missing, 0),
             drained_s=drained_s,
             problems=self._problems + [f"{number} x {text}" for text, number in sorted(told.items())],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import time
 
 from aio_pika.abc import AbstractIncomingMessage
 from aio_pika.exceptions import AMQPError, ChannelInvalidStateError, MessageProcessError
@@ -62,7 +63,9 @@ class Consumer:
         else:
             self.received += 1
             attempt = message.headers.get("attempt")
-            self._ledger.received(self._plan.name, message.message_id or "", attempt, is_redelivered, message.body)
+            through = str(self._connection.url.host) if self._connection is not None else ""
+            name, message_id, now = self._plan.name, message.message_id or "", time.monotonic()
+            self._ledger.received(name, message_id, attempt, is_redelivered, message.body, now, through)
             answer = functools.partial(message.ack)
         if self._is_lingering and self.received % LINGERS_AFTER == 0 and self._may_acknowledge.is_set():
             self._may_acknowledge.clear()

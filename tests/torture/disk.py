@@ -7,7 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-SIZE_MB = 96
+SIZE_MB = 192
+"""More than what a long run needs: what is to be full is filled."""
 FILLER = "filler"
 
 

@@ -30,6 +30,21 @@ class Lost(msgspec.Struct, frozen=True):
     attempts: int
 
 
+class Arrival(msgspec.Struct, frozen=True):
+    """A copy that came where it should not, and what is known of its message."""
+
+    message_id: str
+    after: int
+    """The highest number that had come before."""
+    received_at: float
+    through: str
+    """The broker that it came from."""
+    first_sent_at: float
+    confirmed_at: float
+    """0: not yet."""
+    first_received_at: float
+
+
 class Count(msgspec.Struct):
     """One queue's messages. Of each list only the first are told; `lost_count` counts all."""
 
@@ -41,8 +56,10 @@ class Count(msgspec.Struct):
     lost_count: int = 0
     lost: list[Lost] = []
     duplicates: dict[str, int] = {}
-    disordered: list[str] = []
+    disordered: list[Arrival] = []
     disordered_count: int = 0
+    unflagged: list[Arrival] = []
+    """Of the duplicates that have no explanation by themselves."""
     never_sent: list[str] = []
     damaged: list[str] = []
     left: int = -1
@@ -57,14 +74,15 @@ class Stream:
         self.publisher = publisher
         self.priorities = priorities
         self.duplicates: dict[str, int] = {}
-        self.disordered: list[str] = []
+        self.disordered: list[Arrival] = []
+        self.unflagged: list[Arrival] = []
         self.disordered_count = 0
         self.never_sent: list[str] = []
         self.damaged: list[str] = []
         self._attempts = bytearray()
         self._first_sent_at = array("d")
         self._confirmed_at = array("d")
-        self._copies = bytearray()
+        self._received_at = array("d")
         self._attempts_seen: dict[int, set[int]] = {}
         self._highest = [-1] * priorities
         self._unsettled = 0
@@ -95,7 +113,7 @@ class Stream:
         self._attempts.append(1)
         self._first_sent_at.append(now)
         self._confirmed_at.append(0.0)
-        self._copies.append(0)
+        self._received_at.append(0.0)
         return len(self._attempts) - 1
 
     def again(self, number: int) -> int:
@@ -110,40 +128,55 @@ class Stream:
         if not self._confirmed_at[number]:
             self._confirmed_at[number] = now
             self.confirmed_count += 1
-            self._unsettled += not self._copies[number]
+            self._unsettled += not self._received_at[number]
 
-    def received(self, number: int, attempt: int, is_redelivered: bool, body: bytes) -> None:
-        """A copy came."""
+    def received(self, number: int, attempt: int, is_redelivered: bool, body: bytes, now: float, through: str) -> None:
+        """A copy came, through this broker."""
         if not 0 <= number < len(self) or not 1 <= attempt <= self._attempts[number]:
             self._note(self.never_sent, f"{self.message_id(number)} (attempt {attempt})")
             return
         if body != self.body(number):
             self._note(self.damaged, self.message_id(number))
-        if self._copies[number]:
-            self._count_duplicate(number, attempt, is_redelivered)
+        if self._received_at[number]:
+            self._count_duplicate(number, attempt, is_redelivered, now, through)
             return
-        self._copies[number] = 1
+        self._received_at[number] = now
         self._unsettled -= bool(self._confirmed_at[number])
         if self._attempts[number] > 1:
             self._attempts_seen[number] = {attempt}
         elif not is_redelivered:
-            self._check_order(number)
+            self._check_order(number, now, through)
 
-    def _check_order(self, number: int) -> None:
+    def _check_order(self, number: int, now: float, through: str) -> None:
         priority = self.priority(number)
-        highest = self._highest[priority]
-        if number < highest:
+        if number < self._highest[priority]:
             self.disordered_count += 1
-            self._note(self.disordered, f"{self.message_id(number)} after {highest}")
+            self._tell(self.disordered, number, now, through)
         else:
             self._highest[priority] = number
 
-    def _count_duplicate(self, number: int, attempt: int, is_redelivered: bool) -> None:
+    def _count_duplicate(self, number: int, attempt: int, is_redelivered: bool, now: float, through: str) -> None:
         # Of a message that was sent once when it came, only the first attempt can have come.
         seen = self._attempts_seen.setdefault(number, {1})
         kind = REPEATED if is_redelivered else UNEXPLAINED if attempt in seen else REPUBLISHED
         seen.add(attempt)
         self.duplicates[kind] = self.duplicates.get(kind, 0) + 1
+        if kind == UNEXPLAINED:
+            self._tell(self.unflagged, number, now, through)
+
+    def _tell(self, told: list[Arrival], number: int, now: float, through: str) -> None:
+        if len(told) < TOLD_MAX:
+            told.append(
+                Arrival(
+                    self.message_id(number),
+                    self._highest[self.priority(number)],
+                    now,
+                    through,
+                    self._first_sent_at[number],
+                    self._confirmed_at[number],
+                    self._received_at[number],
+                )
+            )
 
     def _note(self, told: list[str], text: str) -> None:
         if len(told) < TOLD_MAX:
@@ -153,7 +186,7 @@ class Stream:
         return [
             Lost(self.message_id(number), self.queue, self._first_sent_at[number], at, self._attempts[number])
             for number, at in enumerate(self._confirmed_at)
-            if at and not self._copies[number]
+            if at and not self._received_at[number]
         ]
 
     def add_to(self, count: Count) -> None:
@@ -161,10 +194,11 @@ class Stream:
         count.sent += len(self)
         count.confirmed += self.confirmed_count
         count.unconfirmed += len(self) - self.confirmed_count
-        count.received += sum(self._copies)
+        count.received += sum(at > 0 for at in self._received_at)
         count.lost_count += len(lost)
         count.lost = (count.lost + lost)[:TOLD_MAX]
         count.disordered = (count.disordered + self.disordered)[:TOLD_MAX]
+        count.unflagged = (count.unflagged + self.unflagged)[:TOLD_MAX]
         count.disordered_count += self.disordered_count
         count.never_sent = (count.never_sent + self.never_sent)[:TOLD_MAX]
         count.damaged = (count.damaged + self.damaged)[:TOLD_MAX]
@@ -182,8 +216,10 @@ class Ledger:
     def stream(self, queue: str, publisher: int, priorities: int = 1) -> Stream:
         return self.streams.setdefault((queue, publisher), Stream(queue, publisher, priorities))
 
-    def received(self, queue: str, message_id: str, attempt: object, is_redelivered: bool, body: bytes) -> None:
-        """A copy came out of this queue."""
+    def received(
+        self, queue: str, message_id: str, attempt: object, is_redelivered: bool, body: bytes, now: float, through: str
+    ) -> None:
+        """A copy came out of this queue, through this broker."""
         told, _, rest = message_id.partition("/")
         publisher, _, number = rest.partition("/")
         known = publisher.isdecimal() and number.isdecimal() and isinstance(attempt, int)
@@ -193,7 +229,7 @@ class Ledger:
             if len(names) < TOLD_MAX:
                 names.append(f"{message_id!r} (attempt {attempt})")
             return
-        stream.received(int(number), attempt, is_redelivered, body)
+        stream.received(int(number), attempt, is_redelivered, body, now, through)
 
     @property
     def missing(self) -> int:

@@ -15,7 +15,7 @@ import openclust.client
 
 from .gaps import Gaps
 from .ledger import Stream
-from .traffic import QueuePlan
+from .traffic import Connected, QueuePlan
 
 TICK_S = 0.05
 PENDING_MAX = 200
@@ -26,6 +26,7 @@ OPEN_WAIT_S = 35.0
 """Longer than a broker waits for a root."""
 CLOSE_WAIT_S = 1.0
 NACKED_PAUSE_S = 0.1
+CONNECTIONS_MAX = 10_000
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class Publisher:
     def __init__(self, plan: QueuePlan, stream: Stream, urls: list[str], gaps: Gaps) -> None:
         self.nacks = 0
         self.returns = 0
-        self.connections = 0
+        self.connections: list[Connected] = []
         self.own_gaps = Gaps()
         self.problems: dict[str, int] = {}
         self._plan = plan
@@ -54,6 +55,10 @@ class Publisher:
         self._is_stopping = True
 
     @property
+    def name(self) -> str:
+        return f"{self._plan.name}/{self._stream.publisher}"
+
+    @property
     def pending(self) -> int:
         return len(self._pending)
 
@@ -66,7 +71,8 @@ class Publisher:
                 self._note(error)
                 await asyncio.sleep(TICK_S)
                 continue
-            self.connections += 1
+            if len(self.connections) < CONNECTIONS_MAX:
+                self.connections.append(Connected(time.monotonic(), str(connection.url.host)))
             try:
                 await self._publish_on(connection)
             except Exception as error:

@@ -34,12 +34,13 @@ def table(verdict: Verdict) -> str:
     outcome = verdict.outcome
     rows = [_row(count) for count in verdict.counts]
     rows.append(_row(_total(verdict.counts)))
+    connections = sum(map(len, outcome.connections.values()))
     lines = [
         f"seed {verdict.seed}, {verdict.seconds:.0f} s, {len(verdict.happened)} faults ({', '.join(verdict.faults)})",
         "",
         *_aligned([HEADINGS, *rows]),
         "",
-        f"nacks {outcome.nacks}, connections of publishers {outcome.publisher_connections}, drained in "
+        f"nacks {outcome.nacks}, connections of publishers {connections}, drained in "
         f"{outcome.drained_s:.1f} s, all follow one root {verdict.whole_again_s:.1f} s after the last fault",
         f"longest time without a confirm: {outcome.longest.length_s:.2f} s (at "
         f"{max(outcome.longest.since - verdict.began, 0.0):.0f} s); of one publisher "
@@ -68,8 +69,8 @@ def _bad(verdict: Verdict) -> list[str]:
     for count in verdict.counts:
         if count.lost_count:
             lines.append(f"  {count.queue}: the broker says that {count.left} messages are left in the queue")
-        for what, texts in (("out of order", count.disordered), ("never sent", count.never_sent)):
-            lines += [f"  {what} in {count.queue}: {', '.join(texts[:SHOWN_OF_A_QUEUE])}"] if texts else []
+        lines += [f"  out of order: {verdict.arrival(each)}" for each in count.disordered[:SHOWN_OF_A_QUEUE]]
+        lines += [f"  never sent to {count.queue}: {text}" for text in count.never_sent[:SHOWN_OF_A_QUEUE]]
     return lines + [f"  clients: {text}" for text in verdict.outcome.problems[:SHOWN]]
 
 

@@ -147,6 +147,7 @@ class Run:
             seconds=self._plan.seconds,
             faults=self._plan.kinds,
             began=self._began,
+            wall_clock_offset_s=time.time() - time.monotonic(),
             happened=self._happened,
             outcome=outcome,
             problems=self._problems,

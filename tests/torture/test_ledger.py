@@ -16,7 +16,7 @@ def stream_of(count: int, priorities: int = 1) -> Stream:
 
 
 def take(stream: Stream, number: int, attempt: int = 1, is_redelivered: bool = False) -> None:
-    stream.received(number, attempt, is_redelivered, stream.body(number))
+    stream.received(number, attempt, is_redelivered, stream.body(number), 100.0 + number, "p1")
 
 
 def counted(stream: Stream) -> Count:
@@ -55,7 +55,8 @@ def test_a_message_that_comes_after_a_later_one_is_out_of_order() -> None:
     stream = stream_of(3)
     for number in (0, 2, 1):
         take(stream, number)
-    assert counted(stream).disordered == ["orders/0/1 after 2"]
+    (seen,) = counted(stream).disordered
+    assert (seen.message_id, seen.after, seen.confirmed_at, seen.received_at) == ("orders/0/1", 2, 1.5, 101.0)
 
 
 def test_order_holds_within_a_priority() -> None:
@@ -89,6 +90,7 @@ def test_every_duplicate_has_a_kind() -> None:
     take(stream, 2)
     assert counted(stream).duplicates == {REPEATED: 1, REPUBLISHED: 1, UNEXPLAINED: 1}
     assert counted(stream).received == 3
+    assert [each.message_id for each in counted(stream).unflagged] == ["orders/0/2"]
 
 
 def test_what_was_never_sent_is_told() -> None:
@@ -102,14 +104,14 @@ def test_what_was_never_sent_is_told() -> None:
         ("else", 1),
         ("orders/0/0", ""),
     ):
-        ledger.received("orders", message_id, attempt, False, b"")
-    ledger.received("mails", "orders/0/0", 1, False, stream.body(0))
+        ledger.received("orders", message_id, attempt, False, b"", 1.0, "p1")
+    ledger.received("mails", "orders/0/0", 1, False, stream.body(0), 1.0, "p1")
     assert [len(count.never_sent) for count in ledger.counts()] == [5, 1]
 
 
 def test_a_damaged_message_is_told() -> None:
     stream = stream_of(1)
-    stream.received(0, 1, False, stream.body(0)[:-1])
+    stream.received(0, 1, False, stream.body(0)[:-1], 1.0, "p1")
     assert counted(stream).damaged == ["orders/0/0"]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from .gaps import Gap
-from .ledger import Count, Lost
+from .ledger import Arrival, Count, Lost
 from .report import document, table
-from .traffic import Outcome
+from .traffic import Connected, Outcome
 from .verdict import Happened, Verdict, traces
 
 BEGAN = 1_000.0
@@ -23,7 +23,7 @@ def verdict(*counts: Count, gaps: list[Gap] | None = None, problems: list[str] |
         longest_of_one=Gap(BEGAN, BEGAN),
         nacks=0,
         returns=0,
-        publisher_connections=1,
+        connections={"orders/0": [Connected(BEGAN, "10.77.0.1")]},
         found_by_new_consumers=0,
         drained_s=1.0,
         problems=[],
@@ -33,6 +33,7 @@ def verdict(*counts: Count, gaps: list[Gap] | None = None, problems: list[str] |
         seconds=30.0,
         faults=["kill", "cut"],
         began=BEGAN,
+        wall_clock_offset_s=0.0,
         happened=[
             Happened("kill", "kill root (p1)", BEGAN + 10, BEGAN + 12),
             Happened("cut", "cut off backup (p2, 1.0 s)", BEGAN + 20, BEGAN + 21),
@@ -78,6 +79,12 @@ def test_lost_messages_are_told_with_the_faults_around_their_confirms() -> None:
     )
     assert "orders/0/2" in table(told)
     assert document(told)["lost_where"] == [first, second]
+
+
+def test_a_message_out_of_order_is_told_with_its_times() -> None:
+    seen = Arrival("orders/0/1", 2, BEGAN + 9, "10.77.0.1", BEGAN + 7, BEGAN + 8, BEGAN + 9)
+    told = "orders/0/1 after 2, from 10.77.0.1: sent at 7.00 s, confirmed at 8.00 s, received at 9.00 s"
+    assert told in table(verdict(Count("orders", disordered_count=1, disordered=[seen])))
 
 
 def test_an_outage_belongs_to_the_fault_it_followed() -> None:

@@ -52,6 +52,11 @@ class Progress(msgspec.Struct, frozen=True, tag="progress"):
     missing: int
 
 
+class Connected(msgspec.Struct, frozen=True, array_like=True):
+    at: float
+    host: str
+
+
 class Outcome(msgspec.Struct, frozen=True, tag="outcome"):
     """What it tells at the end."""
 
@@ -62,7 +67,8 @@ class Outcome(msgspec.Struct, frozen=True, tag="outcome"):
     """The longest time that any one publisher was without a confirm."""
     nacks: int
     returns: int
-    publisher_connections: int
+    connections: dict[str, list[Connected]]
+    """Of each publisher, by the names of its messages without their numbers."""
     found_by_new_consumers: int
     """What was in the queues while the consumers of the run got nothing any more."""
     drained_s: float

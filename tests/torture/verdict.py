@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from .gaps import NOTABLE_S
-from .ledger import Count, Lost
+from .ledger import Arrival, Count, Lost
 from .traffic import Outcome
 
 _TRACEBACK = re.compile(
@@ -49,6 +49,8 @@ class Verdict(msgspec.Struct):
     seconds: float
     faults: list[str]
     began: float
+    wall_clock_offset_s: float
+    """What is to be added to a time here to find it in a log."""
     happened: list[Happened]
     outcome: Outcome
     problems: list[str]
@@ -113,6 +115,11 @@ class Verdict(msgspec.Struct):
     def _when(self, fault: Happened) -> str:
         return f"{fault.told} at {fault.began - self.began:.1f} s"
 
+    def arrival(self, seen: Arrival) -> str:
+        """What happened when, of a copy that came where it should not."""
+        times = [f"{what} at {at - self.began:.2f} s" for what, at in _moments(seen) if at]
+        return f"{seen.message_id} after {seen.after}, from {seen.through}: {', '.join(times)}"
+
     def lost_where(self) -> list[str]:
         """Lost messages of one queue that were confirmed between the same faults, together in a line."""
         found: dict[tuple[str, str], list[Lost]] = {}
@@ -124,6 +131,16 @@ class Verdict(msgspec.Struct):
             f"{lost[-1].message_id} ({lost[-1].confirmed_at - self.began:.2f} s), {where}"
             for (queue, where), lost in found.items()
         ]
+
+
+def _moments(seen: Arrival) -> list[tuple[str, float]]:
+    first = seen.first_received_at if seen.first_received_at != seen.received_at else 0.0
+    return [
+        ("sent", seen.first_sent_at),
+        ("confirmed", seen.confirmed_at),
+        ("first received", first),
+        ("received", seen.received_at),
+    ]
 
 
 def traces(folder: Path, names: Iterable[str]) -> list[str]:
