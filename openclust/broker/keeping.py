@@ -45,8 +45,9 @@ def put_in_place(queue: Queue, entry: Entry) -> None:
         queue.backlog.put_back(entry)
         return
     if entry.gone:
-        # The backlog may still know it as that.
-        entry = msgspec.structs.replace(entry, gone=False)
+        # The backlog may still know it as that. What is told of it is told of the new one from here on.
+        entry, former = msgspec.structs.replace(entry, gone=False), entry
+        former.recorded = 0
     queue.vhost.broker.journal.library.entered(queue, entry)
     if isinstance(queue.backlog, LastValueBacklog):
         key = value_key(queue, entry.message)

@@ -60,6 +60,21 @@ def places(queue: Queue) -> list[int]:
     return [entry.seq for entry in queue.backlog]
 
 
+class NoPages:
+    """A store of which nobody asks anything back."""
+
+    def page(self, number: int) -> bytes:
+        raise OSError(2, "no such page")
+
+    def spooled(self, part: int) -> bytes:
+        raise OSError(2, "no such part")
+
+
+def pages(broker: Broker) -> list[tuple[int, int]]:
+    """Which messages a checkpoint has: of each page the first place and the last."""
+    return [(page.first, page.last) for page in broker.journal.library.collect(0, 0, "", []).pages if page.count]
+
+
 def test_what_came_goes_and_what_went_is_back(broker: Broker) -> None:
     queue, undo = declare(broker), Undo()
     enter(undo, queue, 1, 1, 2, 3)
@@ -91,6 +106,36 @@ def test_the_last_value_before_is_the_last_value_again(broker: Broker) -> None:
     assert places(queue) == [1]
     enter(undo, queue, 2, 5, headers={"k": "a"})
     assert places(queue) == [5], "it is known by its key"
+
+
+def test_the_last_value_that_was_again_and_is_no_more_is_in_no_page(broker: Broker) -> None:
+    broker.journal.library.source = NoPages()
+    queue, undo = declare(broker, x_last_value_key="k"), Undo()
+    enter(undo, queue, 1, 1, headers={"k": "a"})
+    enter(undo, queue, 2, 2, headers={"k": "a"})
+    undo.back_to(at(1))
+    enter(undo, queue, 2, 5, headers={"k": "a"})
+    assert pages(broker) == [(5, 5)]
+
+
+def test_a_head_that_was_dropped_and_comes_back_and_goes_again_is_in_no_page(broker: Broker) -> None:
+    broker.journal.library.source = NoPages()
+    queue, undo = declare(broker), Undo()
+    enter(undo, queue, 1, 1, 2)
+    leave(undo, queue, 2, 1)
+    undo.back_to(at(1))
+    assert places(queue) == [1, 2]
+    leave(undo, queue, 2, 1)
+    assert pages(broker) == [(2, 2)]
+
+
+def test_what_is_back_in_its_place_is_in_a_page(broker: Broker) -> None:
+    broker.journal.library.source = NoPages()
+    queue, undo = declare(broker), Undo()
+    enter(undo, queue, 1, 1, 2)
+    leave(undo, queue, 2, 1)
+    undo.back_to(at(1))
+    assert pages(broker) == [(1, 2)]
 
 
 def test_keys_of_a_dedup_window_are_forgotten_with_what_brought_them(broker: Broker) -> None:
