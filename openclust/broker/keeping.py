@@ -48,6 +48,8 @@ def put_in_place(queue: Queue, entry: Entry) -> None:
         # The backlog may still know it as that. What is told of it is told of the new one from here on.
         entry, former = msgspec.structs.replace(entry, gone=False), entry
         former.recorded = 0
+    # A delivery that was refused is out until its dead letter is somewhere.
+    queue.out.pop(entry.seq, None)
     queue.vhost.broker.journal.library.entered(queue, entry)
     if isinstance(queue.backlog, LastValueBacklog):
         key = value_key(queue, entry.message)

@@ -11,7 +11,7 @@ from openclust.broker.broker import Broker
 from openclust.broker.change_codec import encode_change
 from openclust.broker.changes import DeclareQueue
 from openclust.broker.journal import KEPT, Journal
-from openclust.broker.keeping import remove, restore
+from openclust.broker.keeping import put_in_place, remove, restore
 from openclust.broker.message import Message, delivery_suffix
 from openclust.broker.queue import Queue
 from openclust.broker.storage import Contents, Keep, Kept
@@ -136,6 +136,18 @@ def test_what_is_back_in_its_place_is_in_a_page(broker: Broker) -> None:
     leave(undo, queue, 2, 1)
     undo.back_to(at(1))
     assert pages(broker) == [(1, 2)]
+
+
+def test_a_refused_delivery_that_is_back_is_out_no_more(broker: Broker) -> None:
+    queue = declare(broker, x_dead_letter_exchange="amq.fanout")
+    restore(queue, entry_at(1))
+    broker.journal.is_in_charge = True
+    refused = queue.get()
+    assert refused is not None
+    queue.reject(refused)
+    assert list(queue.out) == [1], "its dead letter is nowhere yet"
+    put_in_place(queue, refused)
+    assert places(queue) == [1] and not queue.out
 
 
 def test_keys_of_a_dedup_window_are_forgotten_with_what_brought_them(broker: Broker) -> None:
