@@ -370,9 +370,8 @@ class Replica:
         peer, last = installed
         self._begin_at(last.position)
         self._cluster.asking.commits.done_before.begin_anew(last.position, last.commits)
-        self._cluster.storing.restart()
         self._cluster.founding.uuid = last.uuid or self._cluster.founding.uuid
-        self._cluster.storing.checkpoints.restart()
+        self._cluster.storing.restart()
         if self._is_fed_by(peer, last.epoch):
             self._advanced(peer, last.epoch)
         else:

@@ -316,6 +316,15 @@ def test_a_follower_says_that_it_holds_a_snapshot_when_all_of_it_is_in_use(monke
     assert cluster["p1"].replica.lag(AWAY) == 0
 
 
+def test_a_store_begins_anew_once_with_a_snapshot_and_knows_the_clusters_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, _ = coming(monkeypatch)
+    known: list[str] = []
+    store = cluster[AWAY].storing.checkpoints
+    monkeypatch.setattr(store, "restart", lambda: known.append(cluster[AWAY].founding.uuid))
+    cluster.settle()
+    assert known == [cluster["p1"].founding.uuid] != [""]
+
+
 def test_what_is_defined_while_a_snapshot_is_put_to_use_comes_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, _ = coming(monkeypatch)
     step_until(cluster, lambda: is_installing(cluster, AWAY))
