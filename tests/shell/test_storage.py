@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
@@ -136,6 +139,12 @@ def test_the_users_file_says_who_the_users_are_whoever_they_were_before(tmp_path
 
 
 def put(port: int, path: str, body: object) -> None:
+    """The broker takes clients before its HTTP API is there."""
+    until_s = time.monotonic() + 5
+    while time.monotonic() < until_s:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            break
+        time.sleep(0.05)
     credentials = base64.b64encode(b"guest:guest").decode()
     headers = {"Authorization": f"Basic {credentials}", "Content-Type": "application/json"}
     url = f"http://127.0.0.1:{port}{path}"
