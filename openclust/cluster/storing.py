@@ -47,7 +47,8 @@ class Storing:
         self.writes: list[Write] = []
         self.given = 0
         self.done = 0
-        # What is on its way: the journal's batches of this broker alone, by the write; those in the log, by place.
+        # What is on its way: the journal's batches of this broker alone, by the write, each the first of those in it;
+        # and those in the log, by place.
         self._own: deque[tuple[int, int]] = deque()
         self._shared: deque[tuple[int, Position]] = deque()
         self._sealed = self._journal.number - 1
@@ -120,10 +121,11 @@ class Storing:
 
     def _seal(self) -> None:
         sealed = self._journal.seal(self._cluster.broker.wall_offset_ms)
-        self._sealed = sealed.number
+        # What is this broker's own of a batch that was abandoned is in the next one.
+        first, self._sealed = self._sealed + 1, sealed.number
         if sealed.own:
             self.give(Keep(OWN, 0, 0, sealed.own))
-            self._own.append((sealed.number, self.given))
+            self._own.append((first, self.given))
             self.checkpoints.kept(len(sealed.own))
         if sealed.shared:
             self._shared.append((sealed.number, self._cluster.replica.add_work(sealed)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from openclust.cluster.events import StepDown
 from openclust.shell.cluster_snapshot import store_snapshot
 from openclust.wire.methods import (
     BasicAck,
@@ -90,6 +91,24 @@ def test_publishers_go_on_when_half_of_it_is_written() -> None:
     one.rest()
     assert one.client.blocked[1:] == [ConnectionUnblocked()]
     assert one.disk.notes[-1] == "the disk has caught up: publishers go on"
+
+
+def test_what_waits_for_the_disk_while_its_root_resigns_waits_on() -> None:
+    one = One()
+    one.publish(b"under way")
+    under_way = one.disk.storing.given
+    one.publish(b"in the open batch")
+    for _ in range(2):
+        one.membership.tell(StepDown(one.broker.now_ms, "told to"))
+        one.rest()
+    assert one.membership.is_root
+    one.disk.node.stored(under_way, one.broker.now_ms)
+    one.rest()
+    assert one.confirms() == [(BasicAck, 1)]
+    one.disk.write()
+    one.rest()
+    assert one.confirms() == [(BasicAck, 2)]
+    assert len(one.restarted().broker.vhosts["/"].queues["q"]) == 2
 
 
 def test_what_needs_no_disk_goes_on_while_it_is_ill() -> None:
