@@ -61,6 +61,7 @@ class Journal:
 
     __slots__ = (
         "_is_urgent",
+        "_looked",
         "_lost",
         "_moved",
         "_own",
@@ -91,9 +92,11 @@ class Journal:
         self.strays: list[tuple[Queue, Entry]] = []
         self._own = Writing()
         self._shared = Writing()
-        # The last batch that has come to each place; and the last that will come there no more.
+        # The last batch that has come to each place; and which of those up to there never will: place, first, last.
         self._places = {ON_OWN_DISK: KEPT, IN_MEMORIES: KEPT, ON_DISKS: KEPT}
-        self._lost = 0
+        self._lost: list[tuple[int, int, int]] = []
+        # Up to there nothing waits for the own disk any more, nor behind what does.
+        self._looked = KEPT
         # The last batch for whose coming to a place nobody waits any more.
         self._refused: dict[int, int] = {}
         self._moved = False
@@ -231,15 +234,24 @@ class Journal:
         entered = [(queue, entry) for queue, entry in shared.entered if entry.recorded == self.number]
         for _, entry in entered:
             entry.recorded = 0
-        self._lost = self.number
+        self._lose()
         self._is_urgent = False
         self._moved = True
         self.number += 1
         # What is this broker's own stays in the open batch, under its new number.
         for _, entry in self._own.entered:
-            if entry.recorded == -self._lost:
+            if entry.recorded == 1 - self.number:
                 entry.recorded = -self.number
         return entered, shared.left
+
+    def _lose(self) -> None:
+        """What of the cluster's is not where it must be will never be known to come there.
+
+        Batches of a later time do not tell of it: it is remembered as long as it may be asked for, behind the own disk.
+        """
+        firsts = {place: self._places[place] + 1 for place in (IN_MEMORIES, ON_DISKS)}
+        self._lost = [each for each in self._lost if each[1] < firsts[each[0]] and each[2] > self._looked]
+        self._lost += [(place, first, self.number) for place, first in firsts.items()]
 
     # -- where batches are
 
@@ -256,18 +268,24 @@ class Journal:
 
     def has(self, number: int, places: int) -> bool:
         """Whether a batch is in all of these places."""
-        return not any(places & place and number > last for place, last in self._places.items())
+        if any(places & place and number > last for place, last in self._places.items()):
+            return False
+        return not self._lost or not self._has_lost(number, places)
 
     def has_lost(self, number: int, places: int) -> bool:
         """Whether a batch will never be there, or not while anybody waits for it."""
-        if places & (IN_MEMORIES | ON_DISKS) and number <= self._lost:
+        if self._has_lost(number, places):
             return True
         return any(places & place and number <= last for place, last in self._refused.items())
+
+    def _has_lost(self, number: int, places: int) -> bool:
+        return any(places & place and first <= number <= last for place, first, last in self._lost)
 
     def take_waiters(self) -> list[Waiter]:
         """Who may have something to tell by now."""
         if not self._moved:
             return []
         self._moved = False
+        self._looked = max(self._places[ON_OWN_DISK], self._refused.get(ON_OWN_DISK, 0))
         waiters, self.waiters = self.waiters, {}
         return list(waiters)

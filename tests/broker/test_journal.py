@@ -330,6 +330,32 @@ def test_who_is_in_charge_no_more_refuses_what_it_did_not_confirm(broker: Broker
     broker.take_charge()
 
 
+def test_later_batches_do_not_tell_of_what_was_lost(broker: Broker) -> None:
+    client, journal = confirming(broker), broker.journal
+    client.publish("q", b"kept", delivery_mode=2)
+    seal(broker)
+    journal.advance(ON_DISKS, journal.number - 1)
+    client.publish("here", b"own", delivery_mode=2)
+    seal(broker)
+    client.publish("q", b"sealed", delivery_mode=2)
+    seal(broker)
+    client.publish("q", b"open", delivery_mode=2)
+    for _ in range(3):
+        journal.abandon()
+        turn(broker)
+        broker.take_charge()
+        seal(broker)
+        journal.advance(ON_DISKS, journal.number - 1)
+        turn(broker)
+    assert client.confirms == [BasicAck(delivery_tag=1, multiple=False)]
+    journal.advance(ON_OWN_DISK, journal.number - 1)
+    turn(broker)
+    assert client.confirms[1:] == [
+        BasicAck(delivery_tag=2, multiple=False),
+        BasicNack(delivery_tag=4, multiple=True, requeue=False),
+    ]
+
+
 def test_who_is_in_charge_no_more_keeps_its_own(broker: Broker) -> None:
     client = confirming(broker)
     client.publish("here", b"one", delivery_mode=2)

@@ -7,6 +7,8 @@ from openclust.shell.cluster_snapshot import store_snapshot
 from openclust.wire.methods import (
     BasicAck,
     BasicNack,
+    ConfirmSelect,
+    ConfirmSelectOk,
     ConnectionBlocked,
     ConnectionUnblocked,
     QueueDeclare,
@@ -247,3 +249,28 @@ def test_the_root_knows_how_far_its_followers_are_on_disk() -> None:
     slow.storing.stored(slow.storing.given)
     joined.settle()
     assert joined["p1"].replica.lag_on_disk("p3") == 0
+
+
+def test_what_a_root_could_not_replicate_is_not_confirmed_by_its_own_disk() -> None:
+    joined = Joined("p1", "p2", "p3")
+    joined.broker("p1").journal.has_disk = True
+    client = joined.client("p1")
+    client.queue("here", durable=True, x_replicate="configuration")
+    client.queue("q", durable=True)
+    client.call(ConfirmSelect(), ConfirmSelectOk)
+    storing = joined["p1"].storing
+    storing.stored(storing.given)
+    for other in ("p2", "p3"):
+        joined.hold("p1", other)
+    client.publish("here", b"under way", delivery_mode=2)
+    under_way = storing.given
+    # These two make one batch. They are confirmed in this order, and the first is slow.
+    client.publish("here", b"own", delivery_mode=2)
+    client.publish("q", b"replicated", delivery_mode=2)
+    storing.stored(under_way)
+    joined.settle()
+    joined.step_down("p1")
+    assert [type(each) for each in client.confirms] == [BasicAck]
+    storing.stored(storing.given)
+    joined.settle()
+    assert [type(each) for each in client.confirms[1:]] == [BasicAck, BasicNack]
