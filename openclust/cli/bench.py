@@ -49,14 +49,27 @@ class TableByDefault(click.Group):
 
 
 @click.group(cls=TableByDefault)
-def bench() -> None:
+@click.pass_context
+def bench(context: click.Context) -> None:
     """Measure a broker, or compare brokers, over AMQP 0-9-1.
 
     Without a subcommand: the table of openclust's targets (`table`).
     """
-    if threading.current_thread() is threading.main_thread():
-        # `timeout` and service managers end commands so: what was started and declared must go then too.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    context.with_resource(_orderly_end())
+
+
+@contextmanager
+def _orderly_end() -> Iterator[None]:
+    """`timeout` and service managers end commands with SIGTERM: what was started and declared must go then too."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    try:
+        yield
+    finally:
+        # The process may go on. None is of whoever embeds Python, and cannot be set.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if former is None else former)
 
 
 for _other in (cluster, cold, backlog):

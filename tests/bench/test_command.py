@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -65,6 +66,13 @@ def test_a_checkout_without_an_openclust_is_named(tmp_path: Path) -> None:
     result = run("p2p", "--url", "amqp://host.invalid/", "--compare-checkout", str(tmp_path))
     assert result.exit_code == 2
     assert f"--compare-checkout {tmp_path}: there is no openclust" in result.output
+
+
+def test_sigterm_ends_it_in_order_and_is_the_process_s_own_again_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("openclust.cli.bench.parse_url", lambda _: signal.raise_signal(signal.SIGTERM))
+    assert run("p2p").exit_code == 128 + signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.mark.sockets
