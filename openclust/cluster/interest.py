@@ -120,7 +120,9 @@ class Interests:
         cluster = self._cluster
         if cluster.is_primary:
             return
-        relay = "" if cluster.root_outbox() is not None else cluster.relaying_primary()
+        relay = cluster.relaying_primary()
+        if relay == cluster.root:
+            relay = ""
         if relay != self._relay:
             self._relay = relay
             if relay:

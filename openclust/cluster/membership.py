@@ -129,15 +129,14 @@ class Membership(Port):
         return name in self.admission.connections
 
     def root_outbox(self) -> Outbox | None:
-        """The way to the root, where it is another broker and the link is up."""
+        """The way to the root, where it is another broker, and has been met: what has waited for it goes first."""
         outbox = self.outboxes.get(self.root)
-        return outbox if outbox is not None and outbox.is_up else None
+        return outbox if outbox is not None and outbox.is_up and self.root not in self._fresh else None
 
     def relaying_primary(self) -> str:
         """Who passes messages on to the other secondaries: the root, or where there is none the first that is there."""
-        if self.root_outbox() is not None:
-            return self.root
-        return next((name for name in self.primaries if name in self.outboxes and self.outboxes[name].is_up), "")
+        likely = (self.root, *self.primaries)
+        return next((name for name in likely if name in self.outboxes and self.outboxes[name].is_up), "")
 
     def send(self, peer: str, message: Message) -> bool:
         outbox = self.outboxes.get(peer)
@@ -391,7 +390,7 @@ class Membership(Port):
 
     def _meet_root(self) -> None:
         """There is a root, and a link to it: be fed by it, and tell and ask it all that is open."""
-        if self.root_outbox() is None or self.root in self._fresh:
+        if self.root_outbox() is None:
             return
         self.replica.enlist()
         self.asking.root_changed()

@@ -192,6 +192,23 @@ def test_who_publishes_from_a_virtual_host_that_the_root_no_longer_has_is_told(c
     rests(cluster)
 
 
+def test_what_is_published_before_the_root_has_spoken_on_its_new_link_goes_behind_what_has_waited(
+    cluster: Joined,
+) -> None:
+    client = confirming(cluster, "p2")
+    cluster.hold("p2", "p1")
+    client.publish("work", b"first")
+    cluster.hold("p1", "p2")
+    cluster.replace_link("p1", "p2")
+    cluster.redial("p2", "p1")
+    client.publish("work", b"second")
+    assert bodies(cluster) == []
+    cluster.let_go("p1", "p2")
+    assert bodies(cluster) == [b"first", b"second"]
+    assert [number for _, number in verdicts(client)][-1] == 2
+    rests(cluster)
+
+
 # -- verdicts that do not fit
 
 
