@@ -12,7 +12,7 @@ test: lint
 	@$(BIN)/pytest
 
 unit: $(STAMP)
-	@$(BIN)/pytest -m "not sockets"
+	@$(BIN)/pytest -m "not sockets" --ignore tests/simulator
 
 bench: $(VENV)/.runtime
 	@$(BIN)/openclust bench --start
