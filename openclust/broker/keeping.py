@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -128,6 +129,34 @@ def value_key(queue: Queue, message: Message) -> str | None:
         return None
     value = (message.properties.headers or {}).get(queue.settings.last_value_key)
     return None if value is None else str(value)
+
+
+def has_value(queue: Queue, message: Message, since: int) -> bool:
+    """Whether its key has a value already that has one of the places from `since` on."""
+    backlog = queue.backlog
+    key = value_key(queue, message)
+    if key is None or not isinstance(backlog, LastValueBacklog):
+        return False
+    newest = backlog.newest(key)
+    return newest is not None and newest.seq >= since
+
+
+def newest_of(queue: Queue, entries: deque[Entry]) -> tuple[deque[Entry], list[Entry]]:
+    """Of messages in order: those that count, and in a queue of last values those that a later one replaces."""
+    if queue.settings.last_value_key is None:
+        return entries, []
+    stay: deque[Entry] = deque()
+    replaced: list[Entry] = []
+    keys: set[str] = set()
+    for entry in reversed(entries):
+        key = value_key(queue, entry.message)
+        if key is None or key not in keys:
+            stay.appendleft(entry)
+        else:
+            replaced.append(entry)
+        if key is not None:
+            keys.add(key)
+    return stay, replaced
 
 
 def keep_as(queue: Queue, level: int) -> None:

@@ -43,6 +43,10 @@ class LastValueBacklog(FifoBacklog):
             self.remove(older)
         return replaced
 
+    def newest(self, key: str) -> Entry | None:
+        """What waits, or is out, as the value of a key."""
+        return None if self._newest is None else self._newest.get(key)
+
     def put_back(self, entry: Entry) -> bool:
         self._out.discard(entry.seq)
         return super().put_back(entry)

@@ -3,6 +3,8 @@
 That is all of a queue whose contents are not replicated; and of one whose contents are, what a former root had taken in
 and could not tell any more (`keep`). Without this, a root that steps down, or comes back from behind a cut, would keep
 messages that nobody can get.
+
+In a queue of last values they replace nothing that a later root has taken in: they come after it, but are older.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from openclust.broker.journal import SHARED
-from openclust.broker.keeping import put_in_place, take_back
+from openclust.broker.keeping import has_value, newest_of, put_in_place, take_back
 from openclust.broker.message import Message, delivery_suffix
 from openclust.broker.publishing import decode_publish
 from openclust.cluster.messages import Lane, heard, said
@@ -44,6 +46,11 @@ class Handover:
         self._cluster = membership
         self._queues: deque[Queue] = deque()
         self._strays: dict[Queue, deque[Entry]] = {}
+        # The first place that strays of a queue had. All are of this broker's last reign: what has this place in the
+        # log, or one behind it, was taken in by a later root. 0 where some had places that were not the log's.
+        self._since: dict[Queue, int] = {}
+        # What the open lane says of that.
+        self._said = 0
         self._underway: dict[int, _Letter] = {}
         self._underway_bytes = 0
         self._count = 0
@@ -76,26 +83,32 @@ class Handover:
         if self._cluster.root_outbox() is not None and not self._queues:
             self.begin()
 
-    def _add(self, strays: list[tuple[Queue, Entry]]) -> None:
+    def _add(self, strays: list[tuple[Queue, Entry]], *, of_log: bool = True) -> None:
         books = self._cluster.broker.books
-        changed = set()
+        changed: dict[Queue, int] = {}
         done_before = self._cluster.asking.commits.done_before
         for queue, entry in strays:
             if queue.is_alive and not done_before.forget_place(queue, entry.seq):
                 books.hold(entry.message)
                 self._strays.setdefault(queue, deque()).append(entry)
-                changed.add(queue)
-        for queue in changed:
+                changed[queue] = min(entry.seq if of_log else 0, changed.get(queue, entry.seq))
+        for queue, first in changed.items():
+            self._since[queue] = min(first, self._since.get(queue, first))
             self._strays[queue] = deque(sorted(self._strays[queue], key=lambda entry: entry.seq))
+            if self._since[queue]:
+                self._strays[queue], replaced = newest_of(queue, self._strays[queue])
+                for entry in replaced:
+                    self._drop(queue, entry)
 
     def take_in(self) -> None:
         """This broker is root, and in charge: its queues have them as if they came now."""
         self.stop()
         strays, self._strays = self._strays, {}
+        since, self._since = self._since, {}
         for queue, entries in strays.items():
             for entry in entries:
                 if queue.is_alive:
-                    queue.adopt(entry.message, redelivered=_is_again(queue, entry))
+                    _adopt(queue, entry.message, since.get(queue, 0), redelivered=_is_again(queue, entry))
                 self._drop(queue, entry)
 
     def _drop(self, queue: Queue, entry: Entry) -> None:
@@ -112,6 +125,7 @@ class Handover:
         for _, vhost in sorted(self._cluster.broker.vhosts.items()):
             self._queues += [queue for queue in vhost.queues.values() if self._has_some(queue)]
         for queue in [each for each in self._strays if not each.is_alive]:
+            self._since.pop(queue, None)
             for entry in self._strays.pop(queue):
                 self._drop(queue, entry)
         if self._queues:
@@ -137,7 +151,7 @@ class Handover:
         journal = self._cluster.broker.journal
         if journal.strays:
             strays, journal.strays = journal.strays, []
-            self._add(strays)
+            self._add(strays, of_log=False)
 
     def _open_lane(self) -> None:
         """One queue after another, each with a lane that says which it is."""
@@ -147,7 +161,9 @@ class Handover:
         outbox = self._cluster.root_outbox()
         if outbox is not None:
             vhost, name = said(queue.vhost.name), said(queue.name)
-            outbox.open_lane(Lane(number=HANDOVER_LANE, vhost=vhost, flags=_FLAGS, queue=name, run=self._run))
+            self._said = self._since.get(queue, 0)
+            lane = Lane(number=HANDOVER_LANE, vhost=vhost, flags=_FLAGS, queue=name, run=self._run, since=self._said)
+            outbox.open_lane(lane)
             self._go_on()
 
     def _go_on(self) -> None:
@@ -167,6 +183,8 @@ class Handover:
             if self._underway:
                 return
             self._queues.popleft()
+            if queue not in self._strays:
+                self._since.pop(queue, None)
             if not self._queues and self._strays:
                 # They have come meanwhile.
                 self._queues += [each for each in self._strays if each.is_alive]
@@ -179,6 +197,9 @@ class Handover:
             return None
         strays = self._strays.get(queue)
         if strays is not None:
+            if self._since.get(queue, 0) != self._said:
+                # Some have come meanwhile of which the lane does not say enough: they have one of their own.
+                return None
             entry = strays.popleft()
             if not strays:
                 del self._strays[queue]
@@ -215,6 +236,14 @@ def _is_again(queue: Queue, entry: Entry) -> bool:
     return entry.deliveries > 0 or (bool(entry.recorded) and entry.seq <= queue.reached)
 
 
+def _adopt(queue: Queue, message: Message, since: int, *, redelivered: bool) -> None:
+    """As root: take it in, unless its key has a newer value; then who waits for it waits for that one."""
+    if since and has_value(queue, message, since):
+        queue.vhost.broker.journal.repeated(message, queue.records)
+    else:
+        queue.adopt(message, redelivered=redelivered)
+
+
 class HandoverLane(RelayLane):
     """The receiving end: messages for one queue, whatever the exchanges say of them."""
 
@@ -230,7 +259,7 @@ class HandoverLane(RelayLane):
             method = decode_publish(arguments)
             exchange, key = method.exchange, method.routing_key
             message = Message(exchange, key, header, body, delivery_suffix(exchange, key))
-            queue.adopt(message, redelivered=method.mandatory)
+            _adopt(queue, message, self.lane.since, redelivered=method.mandatory)
         self._settle(True)
         if journal.places:
             # Who has held it drops it then.

@@ -230,7 +230,8 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """From now on, publishes on channel `number` of this link are of this kind.
 
     `flags` say what they may reach (`lanes.Reach`). With a `source` they are the deliveries to that consumer. `run`
-    tells what is confirmed on a lane from what was on one of its number before. With a `queue` they are for that queue.
+    tells what is confirmed on a lane from what was on one of its number before. With a `queue` they are for that queue;
+    values in it that have places from `since` on (if not 0) are later than these.
     """
 
     number: int
@@ -239,6 +240,7 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     source: int = 0
     run: int = 0
     queue: bytes = b""
+    since: int = 0
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True, tag=True):

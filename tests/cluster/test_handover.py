@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from openclust.broker.backlog import Entry
 from openclust.broker.queue import Queue
 from openclust.wire.methods import QueueDelete, QueueDeleteOk
 from tests.cluster.joined import Application, Joined
@@ -117,3 +119,68 @@ def test_more_than_goes_at_once_arrives_in_order(cluster: Joined) -> None:
     cluster.step_down("p1")
     cluster.await_root()
     assert [body for body, _ in drain(cluster.client("p1"))] == bodies
+
+
+def cut_off_with(cluster: Joined, *bodies: bytes) -> str:
+    """p1 takes in values that no log has, and is cut off; who is root then."""
+    client = cluster.client("p1")
+    cluster.hold("p1", "p2")
+    cluster.hold("p1", "p3")
+    for body in bodies:
+        client.publish("q", body, headers={"key": 1})
+    cluster.cut("p1", "p2")
+    cluster.cut("p1", "p3")
+    cluster.tick(2_000)
+    assert cluster.root in ("p2", "p3")
+    return cluster.root
+
+
+def join_again(cluster: Joined) -> None:
+    cluster.mend("p1", "p2")
+    cluster.mend("p1", "p3")
+    cluster.await_root()
+    cluster.tick(200)
+
+
+def test_what_a_former_root_held_does_not_replace_a_newer_last_value(cluster: Joined) -> None:
+    cluster.client("p1").queue("q", durable=True, x_last_value_key="key")
+    root = cut_off_with(cluster, b"old")
+    cluster.client(root).publish("q", b"new", headers={"key": 1})
+    join_again(cluster)
+    assert cluster["p1"].handover.waiting == 0
+    assert drain(cluster.client("p3")) == [(b"new", False)]
+
+
+def test_nor_when_the_former_root_is_root_again(cluster: Joined) -> None:
+    cluster.client("p1").queue("q", durable=True, x_last_value_key="key")
+    root = cut_off_with(cluster, b"old")
+    cluster.client(root).publish("q", b"new", headers={"key": 1})
+    queue, handover = queue_at(cluster, root), cluster[root].handover
+    [old] = queue_at(cluster, "p1").backlog
+    handover.keep([(queue, Entry(old.message, old.seq))])
+    handover.take_in()
+    assert handover.waiting == 0
+    assert drain(cluster.client(root)) == [(b"new", False)]
+
+
+def test_of_the_last_values_that_a_former_root_held_the_newest_replaces_what_was_there_before(cluster: Joined) -> None:
+    client = cluster.client("p1")
+    client.queue("q", durable=True, x_last_value_key="key")
+    client.publish("q", b"in the log", headers={"key": 1})
+    cut_off_with(cluster, b"1", b"2")
+    join_again(cluster)
+    assert drain(cluster.client("p3")) == [(b"2", False)]
+
+
+def test_of_values_that_wait_for_a_root_only_the_newest_goes(cluster: Joined) -> None:
+    cluster.client("p1").queue("q", durable=True, x_last_value_key="key")
+    root = cut_off_with(cluster, b"old")
+    queue, handover = queue_at(cluster, root), cluster[root].handover
+    [old] = queue_at(cluster, "p1").backlog
+    newer = msgspec.structs.replace(old.message, body=b"now")
+    # The open batch of a root that steps down comes first, and those that no log has when it is part of another's.
+    handover.keep([(queue, Entry(newer, 9))])
+    handover.keep([(queue, Entry(old.message, 5))])
+    assert handover.waiting == 1
+    handover.take_in()
+    assert drain(cluster.client(root)) == [(b"now", False)]
