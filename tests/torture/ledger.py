@@ -14,7 +14,8 @@ REPEATED = "redelivered"
 REPUBLISHED = "republished"
 """A copy of what its publisher sent again, because no confirm had come."""
 UNEXPLAINED = "unflagged"
-"""The same copy again, and no flag: a new root cannot know what the one before it had delivered."""
+"""The same copy again, and no flag. Its broker sent it to the next root again, as it had heard no verdict, and both
+copies were kept; or a root delivered it that could tell nobody any more."""
 
 TOLD_MAX = 1_000
 ATTEMPTS_MAX = 255
