@@ -185,7 +185,7 @@ class _Deferred:
         fresh, self._fresh = deque(self._fresh), []
         first = taken + 1
         for upto, accepted in runs:
-            while fresh and fresh[0] < upto:
+            while fresh and fresh[0] <= upto:
                 number = fresh.popleft()
                 if first < number:
                     yield first, number - 1, accepted

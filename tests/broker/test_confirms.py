@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclust.broker.confirms import Confirms
-from openclust.broker.journal import Journal
+from openclust.broker.journal import ON_DISKS, Journal
 from openclust.wire.methods import BasicAck
 
 Told = tuple[int, bool, bool]
@@ -186,3 +186,14 @@ def test_many_open_publishes_cost_a_take_nothing() -> None:
     for number in range(1, 20_001):
         confirms.resolve(number, True)
         assert _take(confirms) == [(number, False, True)]
+
+
+def test_a_deferred_publish_before_one_that_was_lost_is_told_what_became_of_itself() -> None:
+    """The run of those that wait is cut at the lost one: right behind a number that is none of it."""
+    journal, confirms = Journal(), Confirms()
+    number = confirms.defer()
+    confirms.settle_behind(True, journal.number, ON_DISKS)
+    journal.abandon()
+    confirms.resolve(number, False)
+    told = [(each.delivery_tag, each.multiple, isinstance(each, BasicAck)) for each in confirms.take(journal)]
+    assert told == [(2, True, False)]
