@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from openclust.broker.level import NOTHING as NOTHING
-from openclust.broker.level import OWN as OWN
-from openclust.broker.level import SHARED as SHARED
+from openclust.broker.level import NOTHING, OWN, SHARED
 from openclust.broker.library import Library
 from openclust.broker.work import Writing
 
@@ -192,11 +190,6 @@ class Journal:
     @property
     def is_empty(self) -> bool:
         return self._own.is_empty and self._shared.is_empty and not self._repeated
-
-    @property
-    def open_places(self) -> int:
-        """Where all of the open batch must be before it is sure to stay."""
-        return (0 if self._own.is_empty else ON_OWN_DISK) | (0 if self._shared.is_empty else ON_DISKS)
 
     @property
     def open_bytes(self) -> int:

@@ -12,9 +12,9 @@ from openclust.broker.backlog import Entry
 from openclust.broker.backlog_kinds import backlog_for
 from openclust.broker.consumer import Consumer
 from openclust.broker.dedup import DedupWindow
-from openclust.broker.journal import NOTHING, SHARED
 from openclust.broker.keeping import keep_as, value_key
 from openclust.broker.leaving import bury, expire, expiry, is_full, make_room, refuse
+from openclust.broker.level import NOTHING, SHARED
 from openclust.broker.message import Message
 from openclust.broker.queue_args import NO_ARGS, QueueArgs
 from openclust.broker.turns import Turns

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from openclust.broker.exchange import Exchange
-from openclust.broker.journal import NOTHING
+from openclust.broker.level import NOTHING
 from openclust.broker.message import delivery_suffix
 from openclust.wire.table import Table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from openclust.broker.journal import SHARED
+from openclust.broker.level import SHARED
 from openclust.broker.paged_backlog import Away, PagedBacklog
 from openclust.broker.work import OfQueue, Work, encode_work
 

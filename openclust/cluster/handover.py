@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from openclust.broker.journal import SHARED
 from openclust.broker.keeping import has_value, newest_of, put_in_place, take_back
+from openclust.broker.level import SHARED
 from openclust.broker.message import Message, delivery_suffix
 from openclust.broker.publishing import decode_publish
 from openclust.cluster.messages import Lane, heard, said

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from openclust.broker.journal import KEPT, SHARED
+from openclust.broker.journal import KEPT
+from openclust.broker.level import SHARED
 from openclust.broker.work import Work, apply_work, decode_work
 from openclust.cluster.messages import Snapshot
 from openclust.cluster.snapshot import Arriving

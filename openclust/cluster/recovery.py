@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from openclust.broker.changes import Change, DeleteExchange, DeleteQueue, perform
-from openclust.broker.journal import KEPT, SHARED
+from openclust.broker.journal import KEPT
 from openclust.broker.keeping import set_adrift
+from openclust.broker.level import SHARED
 from openclust.broker.paged_backlog import PagedBacklog
 from openclust.broker.storage import Contents, Shelves
 from openclust.broker.work import apply_work, decode_work

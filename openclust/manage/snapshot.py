@@ -12,7 +12,7 @@ from openclust.broker.access import User
 from openclust.broker.broker import Broker
 from openclust.broker.connection import Connection
 from openclust.broker.exchange import Exchange
-from openclust.broker.journal import OWN, SHARED
+from openclust.broker.level import OWN, SHARED
 from openclust.broker.paged_backlog import PagedBacklog
 from openclust.broker.password_hash import to_rabbit
 from openclust.broker.policy import Kind, Policy
