@@ -1,0 +1,37 @@
+"""What the record of promises notices, and what it lets pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulator.invariants import Violation
+from tests.simulator.promises import Promises
+from tests.simulator.targets import to_queue
+
+QUEUE = "d.two"
+
+
+def acknowledged(promises: Promises, epoch: int) -> str:
+    """The id of a message that was published and taken at the root of an epoch; that it was taken is committed."""
+    letter = promises.new(to_queue(QUEUE), "key", 0, 1)
+    promises.published(letter, promises.session(), epoch)
+    promises.confirmed(letter, epoch, 2)
+    promises.delivered(QUEUE, letter.id, epoch, 3)
+    letter.settled.add(QUEUE)
+    letter.gone[QUEUE] = epoch
+    return letter.id
+
+
+def test_a_message_whose_ack_was_committed_may_not_come_again() -> None:
+    promises = Promises(lambda: False)
+    letter_id = acknowledged(promises, 1)
+    with pytest.raises(Violation, match=r"came out of d\.two again"):
+        promises.delivered(QUEUE, letter_id, 3, 4)
+
+
+def test_it_may_where_the_broker_is_gone_that_alone_knew_and_kept_nothing() -> None:
+    lost: list[bool] = []
+    promises = Promises(lambda: bool(lost))
+    letter_id = acknowledged(promises, 1)
+    lost.append(True)
+    promises.delivered(QUEUE, letter_id, 3, 4)
