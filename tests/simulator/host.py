@@ -37,7 +37,7 @@ class Ear:
 class Host(Broker):
     """`up` are the peers to which it was told that it has a link; `wanted` those that it dials.
 
-    Without `has_disk` only its vote and the cluster's name outlive it.
+    Without `has_disk` only its vote outlives it, and of a secondary, the name of a cluster that has disks.
     """
 
     def __init__(

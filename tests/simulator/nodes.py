@@ -173,6 +173,9 @@ class Nodes(World):
             host.writing.ends()
         elif host.is_primary:
             self.has_forgotten = True
+        if not self.has_disks:
+            # Without a data directory nothing keeps it.
+            host.disk.uuid = ""
         host.reset()
         self.note(name, "crashes")
         self.on_crash(host)
@@ -499,8 +502,20 @@ class Nodes(World):
         for kind, _, payload in frames(data):
             method = decode_method(payload) if kind == FRAME_METHOD else None
             is_newer = isinstance(method, ConnectionClose) and method.reply_code == 320
-            if not is_newer and not isinstance(method, _TO_A_PEER):
+            if self.has_forgotten and isinstance(method, ConnectionClose) and "uuid differs" in method.reply_text:
+                self.after(0, 5_000, lambda: self._unite(host.name, end.pair[0]))
+            elif not is_newer and not isinstance(method, _TO_A_PEER):
                 raise Violation(f"{host.name} says to {end.pair[0]} on its link: {method}")
+
+    def _unite(self, *names: str) -> None:
+        """Who had the cluster's name are gone, and the next made up another: an operator starts the rest anew."""
+        hosts = [self.brokers[name] for name in names]
+        if all(host.is_up for host in hosts):
+            uuids = {host.running.membership.hello.uuid for host in hosts}
+            if len(uuids) == 2 and "" not in uuids:
+                name = next((host.name for host in hosts if self.reign_of(host) is None), names[1])
+                self.crash(name)
+                self.after(100, 5_000, lambda: self.start(name))
 
     # -- what must hold
 
