@@ -1,0 +1,95 @@
+"""What things cost at a broker, as measured by `openclust bench --calibrate`. Microseconds of CPU, unless told."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+import msgspec
+
+from openclust.shell.config import ConfigError
+
+SHIPPED = "calibration.json"
+
+
+class Calibration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Costs of one broker. What grows with the message is told by the kilobyte (1,000 bytes) beside what does not.
+
+    In one turn of its loop a broker takes what has come (`publish_us`, `relay_in_us` each), builds deliveries
+    (`delivery_us` for each subscriber of each message), and then writes once to everybody who got something
+    (`write_us`): under load many deliveries go with one write.
+    """
+
+    measured: str
+    """The day, as 2026-11-18."""
+    machine: str
+    """What a reader must know to compare: processor, cores, system, Python."""
+    version: str
+
+    turn_us: float
+    publish_us: float
+    publish_kb_us: float
+    delivery_us: float
+    write_us: float
+    write_kb_us: float
+    relay_out_us: float
+    relay_kb_us: float
+    relay_in_us: float
+
+    shared_us: float
+    """A message through a shared queue at the root: entered, delivered, acknowledged, without the ways in and out."""
+    replicate_us: float
+    """A message and its acknowledgement in a log entry: at the root for each backup, and at the backup."""
+    persist_us: float
+    """A persistent message at a broker that writes it to its disk."""
+
+    open_us: float
+    """A connection that opens and is redirected."""
+    attach_us: float
+    """One that stays: with channel, private queue, binding, consumer."""
+    attach_per_s: float
+    """How many attach at one broker in a second."""
+    meta_binding_us: float
+    """A private binding as another broker learns of it."""
+    idle_us_per_s: float
+    """A connection that does nothing, in a second."""
+
+    broker_bytes: int
+    connection_bytes: int
+    """A subscriber: connection, channel, private queue, binding, consumer."""
+    topic_bytes: int
+    """A topic for which another broker has a meta-binding."""
+
+    election_ms: float
+    """From the end of a root to the next, where it is seen at once (median)."""
+    election_worst_ms: float
+    detect_ms: float
+    """Until a broker that fell silent is held for gone."""
+    stack_us: float
+    """What a message takes from client to client beside the broker's CPU: two ways through the kernel, two wake-ups."""
+
+
+@cache
+def shipped() -> Calibration:
+    """The one that comes with openclust."""
+    return msgspec.json.decode(resources.files("topology.simulate").joinpath(SHIPPED).read_bytes(), type=Calibration)
+
+
+def read_calibration(path: Path) -> Calibration:
+    """One that `openclust bench --calibrate` has written."""
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=Calibration)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}; `openclust bench --calibrate {path}` writes one") from None
+    except msgspec.DecodeError as error:
+        text = f"{path} is no calibration: {error}; `openclust bench --calibrate {path}` writes one"
+        raise ConfigError(text) from None
+    wrong = [
+        f"{path}: {name} is {value}, and must not be negative"
+        for name, value in msgspec.structs.asdict(found).items()
+        if isinstance(value, (int, float)) and value < 0
+    ]
+    if wrong:
+        raise ConfigError(*wrong)
+    return found

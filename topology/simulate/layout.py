@@ -1,0 +1,85 @@
+"""The brokers of one run: who they are, how far from each other, and by which design they work."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import msgspec
+
+from openclust.cluster.redirect import Redirect
+
+Design = Literal["openclust", "single", "active-passive", "virtual-synchrony"]
+DESIGNS: tuple[Design, ...] = get_args(Design)
+PRIMARIES_MAX = 3
+"""A layout told only by its number of brokers has so many primaries, and the rest are secondaries."""
+
+
+class Site(msgspec.Struct, frozen=True, kw_only=True):
+    """A broker. Where it says nothing of its machine (0), nothing of that limits it."""
+
+    name: str
+    is_primary: bool
+    weight: int = 1
+    memory_mb: int = 0
+    bandwidth_mbit: float = 0
+
+
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
+    """Primaries come first, the first of them begins as root. `latency_us` is that of one way, by the two's numbers."""
+
+    design: Design = "openclust"
+    sites: tuple[Site, ...]
+    latency_us: tuple[tuple[int, ...], ...]
+    redirect: Redirect = Redirect()
+    cluster_key: str = "simulated"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self.sites)
+
+    @property
+    def primaries(self) -> tuple[int, ...]:
+        return tuple(number for number, each in enumerate(self.sites) if each.is_primary)
+
+    def number(self, name: str) -> int:
+        return self.names.index(name)
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One cell of the grid. `rate` multiplies what the workload's publishers and producers send."""
+
+    number: int
+    layout: Layout
+    subscribers: int
+    rate: float = 1.0
+
+
+def layout_of_counts(
+    primaries: int, secondaries: int, *, latency_us: int = 100, design: Design = "openclust"
+) -> Layout:
+    """Brokers p1, p2, ... and s1, s2, ..., all equally far from each other."""
+    sites = tuple(
+        Site(name=f"{letter}{number}", is_primary=letter == "p")
+        for letter, count in (("p", primaries), ("s", secondaries))
+        for number in range(1, count + 1)
+    )
+    rows = tuple(tuple(0 if a == b else latency_us for b in range(len(sites))) for a in range(len(sites)))
+    return Layout(design=design, sites=sites, latency_us=rows)
+
+
+def layout_of_brokers(count: int, *, latency_us: int = 100, design: Design = "openclust") -> Layout:
+    """So many brokers, of which at most three are primaries."""
+    primaries = min(count, PRIMARIES_MAX) if count != 2 else 1
+    return layout_of_counts(primaries, count - primaries, latency_us=latency_us, design=design)
+
+
+def as_design(layout: Layout, design: Design) -> Layout:
+    """The same brokers under another design: `single` is the first alone; in the others all are primaries."""
+    if design == "openclust":
+        return msgspec.structs.replace(layout, design=design)
+    if design == "single":
+        return msgspec.structs.replace(layout, design=design, sites=layout.sites[:1], latency_us=((0,),))
+    sites = tuple(msgspec.structs.replace(each, is_primary=True) for each in layout.sites)
+    mode = "active-passive" if design == "active-passive" else layout.redirect.mode
+    redirect = msgspec.structs.replace(layout.redirect, mode=mode)
+    return msgspec.structs.replace(layout, design=design, sites=sites, redirect=redirect)
