@@ -40,6 +40,8 @@ LETTERS_MAX = 30
 TRANSACTED_MAX = 150
 KEYS = ("a", "b")
 PERSISTENT = 2
+IDLE_US = 10_000
+"""Who has nothing to do looks less often."""
 
 
 class Session(Application):
@@ -62,6 +64,11 @@ class Session(Application):
     @property
     def is_ready(self) -> bool:
         return self.asked is None and not self._left
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do before something is heard."""
+        return self.asked is not None
 
     def go_on(self) -> None:
         """All that it needs is there."""
@@ -106,6 +113,10 @@ class _Publishing(Session):
         self.waits: dict[int, Letter] = {}
         self._session = producer.promises.session()
         super().__init__(world, host, producer.promises, [*producer.target.declares(), ConfirmSelect()])
+
+    @property
+    def is_idle(self) -> bool:
+        return self.asked is not None or len(self.waits) >= UNCONFIRMED_MAX or not self._producer.has_more
 
     def go_on(self) -> None:
         for _ in range(self.chance.choice((1, 1, 3))):
@@ -194,6 +205,10 @@ class Receiving(_Consuming):
         super().delivered(method, body)
         if self._eager and self.is_open:
             self._settle([method.delivery_tag], BasicAck(delivery_tag=method.delivery_tag))  # type: ignore[union-attr]
+
+    @property
+    def is_idle(self) -> bool:
+        return self.asked is not None or (not self._left and not self.unacked)
 
     def go_on(self) -> None:
         if not self.unacked or self.chance.random() < 0.3:
@@ -291,7 +306,10 @@ class Client:
         self._again()
 
     def _again(self) -> None:
-        self.world.after(200, 2 * self._pause_us, self._act)
+        pause_us = self._pause_us
+        if self.session is not None and self.session.is_idle:
+            pause_us = max(pause_us, IDLE_US)
+        self.world.after(200, 2 * pause_us, self._act)
 
     def _act(self) -> None:
         if self._is_over:
@@ -335,10 +353,14 @@ class Producer(Client):
         self._left = LETTERS_MAX
         super().__init__(world, promises)
 
+    @property
+    def has_more(self) -> bool:
+        return bool(self.pending) or (not self.is_done and self._left > 0)
+
     def next(self) -> Letter | None:
         if self.pending:
             return self.pending.popleft()
-        if self.is_done or not self._left:
+        if not self.has_more:
             return None
         self._left -= 1
         chance = self.world.chance

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -39,6 +38,7 @@ from openclust.wire.methods import (
 )
 from openclust.wire.sasl import PEER
 from tests.simulator.broker import Broker, Waiting
+from tests.simulator.chance import Chance
 from tests.simulator.disk import Disk
 from tests.simulator.heard import frames, shown
 from tests.simulator.host import Ear, Host, WatchingControl
@@ -88,7 +88,7 @@ class Nodes(World):
         has_disks: bool = False,
         tell: Callable[[str], None] | None = None,
     ) -> None:
-        chance = random.Random(seed)
+        chance = Chance(seed)
         firsts = tuple(f"p{number}" for number in range(1, primaries + 1))
         others = tuple(f"s{number}" for number in range(1, secondaries + 1))
         names = firsts + others

@@ -1,4 +1,4 @@
-"""The columns of every stage's DataFrame, as Spark's DDL. Brokers, groups and topics are numbers (`layout`, `workload`).
+"""The columns of every stage's DataFrame, as DDL. Brokers, groups and topics are numbers (`layout`, `workload`).
 
 `run` is the cell of the grid, on every row: a sweep is one set of DataFrames. `broker` -1 is nowhere.
 """
