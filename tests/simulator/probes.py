@@ -95,10 +95,10 @@ def probe_shared(world: Nodes) -> None:
     hosts = list(world.brokers.values())
     _declare(world, world.chance.choice(hosts))
     senders = [_Sender(world, host) for host in hosts]
-    world.run(until_us=world.now_us + 5_000)
+    _wait(world, lambda: all(each.asked is None for each in senders), "a channel for each publisher", ANSWERED_US)
     for each in senders:
         each.ask(ConfirmSelect())
-    world.run(until_us=world.now_us + 5_000)
+    _wait(world, lambda: all(each.asked is None for each in senders), "an answer to each publisher", ANSWERED_US)
     sent = _send(world, senders)
     world.step_down(world.root())
     settle(world)
