@@ -1,0 +1,25 @@
+"""Our own packages as one file, for workers on machines that have none of us."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import openclust
+import topology
+
+SUFFIXES = (".py", ".json", ".typed")
+
+
+def zip_packages(folder: Path) -> Path:
+    """Write `openclust-packages.zip` into the folder: what `SparkContext.addPyFile` takes."""
+    target = folder / "openclust-packages.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as packed:
+        for package in (openclust, topology):
+            if package.__file__ is None:
+                continue
+            root = Path(package.__file__).parent
+            for path in sorted(root.rglob("*")):
+                if path.suffix in SUFFIXES and path.is_file():
+                    packed.write(path, path.relative_to(root.parent))
+    return target
