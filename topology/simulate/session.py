@@ -75,7 +75,7 @@ def spark_session(
             settings = _settings(master, memory, name, parallelism, folder)
             gateway = _gateway(settings, log, folder)
             try:
-                yield _started(gateway, master, settings, folder)
+                yield _started(gateway, settings, folder)
             finally:
                 _end(gateway)
 
@@ -182,7 +182,7 @@ def _gateway(settings: Mapping[str, str], log: Path | None, folder: Path) -> Any
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if log is None:
-        return launch_gateway()
+        return launch_gateway()  # type: ignore[no-untyped-call]
     conf = SparkConf(loadDefaults=False)
     for key, value in settings.items():
         conf.set(key, value)
@@ -190,7 +190,7 @@ def _gateway(settings: Mapping[str, str], log: Path | None, folder: Path) -> Any
     os.environ["SPARK_LOCAL_DIRS"] = str(folder)  # stronger than spark.local.dir
     try:
         with log.open("wb") as said:
-            return launch_gateway(conf, {"stdout": said, "stderr": subprocess.STDOUT})
+            return launch_gateway(conf, {"stdout": said, "stderr": subprocess.STDOUT})  # type: ignore[no-untyped-call]
     finally:
         if before is None:
             del os.environ["SPARK_LOCAL_DIRS"]
@@ -198,7 +198,7 @@ def _gateway(settings: Mapping[str, str], log: Path | None, folder: Path) -> Any
             os.environ["SPARK_LOCAL_DIRS"] = before
 
 
-def _started(gateway: Any, master: str | None, settings: Mapping[str, str], folder: Path) -> SparkSession:
+def _started(gateway: Any, settings: Mapping[str, str], folder: Path) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
@@ -207,7 +207,7 @@ def _started(gateway: Any, master: str | None, settings: Mapping[str, str], fold
         conf.setIfMissing(key, value)
     context = SparkContext(conf=conf, gateway=gateway)
     context.setLogLevel("ERROR")
-    if not is_local(context.master):
+    if not is_local(conf.get("spark.master") or LOCAL):
         context.addPyFile(str(zip_packages(folder)))
         _await_executor(context)
     return SparkSession.builder.getOrCreate()

@@ -21,12 +21,12 @@ def said_clearly(*, folders: Sequence[Path] = (), log: Path | None = None, memor
 
     `folders` are those that are written to, `log` is what the JVM said on its way.
     """
-    from py4j.protocol import Py4JError, Py4JNetworkError
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except (Py4JError, Py4JNetworkError, PySparkException) as error:
+    except (Py4JError, PySparkException) as error:
         raise ConfigError(_line(_text_of(error), log, folders, memory)) from error
     except (ConnectionError, EOFError) as error:  # the JVM is gone
         raise ConfigError(_line(f"{type(error).__name__}: {error}", log, folders, memory)) from error
