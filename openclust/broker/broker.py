@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from openclust.broker.access import Permission, User
 from openclust.broker.backlog import Entry
@@ -28,6 +28,9 @@ from openclust.wire.properties import Properties
 from openclust.wire.sasl import MECHANISMS
 from openclust.wire.table import Table, encode_table
 
+if TYPE_CHECKING:
+    from openclust.broker.tracing import Tracer
+
 _SHARED_PROPERTIES_MAX = 1_000
 LETTERS_PER_TURN_MAX = 2_000
 
@@ -49,6 +52,7 @@ class Broker:
         mechanisms: tuple[str, ...] = MECHANISMS,
         guest_from_loopback_only: bool = True,
         journal: Journal | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.limits = limits
         self.cluster_name = cluster_name
@@ -60,6 +64,8 @@ class Broker:
         self.wall_offset_ms = 0
         self.books = Books(memory_high_bytes, limits.unwritten_bytes_max)
         self.journal = journal or Journal()
+        # None where nobody wants to know: the hot path asks for no more.
+        self.tracer = tracer
         self.deadlines = Deadlines()
         self.policies = PolicyTable()
         self.cluster: ClusterPort = Standalone(self)

@@ -119,7 +119,10 @@ class Bundle:
         if route.mandatory and not route.queues and channel.state == OPEN and (is_unroutable or not route.forward):
             return_message(channel, route, header, body)
         broker.journal.places = 0
-        fan_out(route, header, body, broker.dirty)
+        if broker.tracer is None:
+            fan_out(route, header, body, broker.dirty)
+        else:
+            broker.tracer.publish(route, header, body, broker.dirty)
         broker.published += 1
         broker.turn_bytes += (len(body) + 200) * len(route.queues)
         return broker.journal.places

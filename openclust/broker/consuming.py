@@ -13,6 +13,7 @@ from openclust.broker.later import answer
 from openclust.broker.message import counted_header
 from openclust.broker.queue import Queue
 from openclust.broker.reply import REPLY_PREFIX, REPLY_TO, ReplyQueue
+from openclust.broker.tracing import TracedConsumer
 from openclust.wire.errors import (
     ACCESS_REFUSED,
     NOT_ALLOWED,
@@ -102,7 +103,8 @@ def basic_consume(channel: Channel, method: BasicConsume) -> None:
     name = named_queue(channel, method.queue)
     connection.demand("read", name)
     queue = connection.vhost.queue(name, connection)
-    consumer = Consumer(
+    is_traced = channel.broker.tracer is not None and queue.owner is None
+    consumer = (TracedConsumer if is_traced else Consumer)(
         channel,
         queue,
         tag,
@@ -238,6 +240,8 @@ def _send_got(channel: Channel, got: Fetched, no_ack: bool) -> None:
     )
     connection.send(b"%b%b\xce" % (ENVELOPE.pack(FRAME_METHOD, channel.number, len(payload)), payload))
     connection.send(content_frames(channel.number, header, message.body, connection.frame_max))
+    if channel.broker.tracer is not None:
+        channel.broker.tracer.delivered(message, queue.name)
     if no_ack:
         queue.forget(entry)
     else:

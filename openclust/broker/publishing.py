@@ -87,13 +87,16 @@ def publish(channel: Channel, arguments: bytes, header: bytes, body: bytes) -> N
             return
         if (flags or len(header) != PREAMBLE.size) and header[12:] not in channel.broker.sound:
             _check_header(channel.broker, header)
+        broker = channel.broker
         if route.is_recorded:
-            channel.broker.journal.places = 0
-        accepted = fan_out(route, header, body, channel.broker.dirty)
+            broker.journal.places = 0
+        if broker.tracer is None:
+            accepted = fan_out(route, header, body, broker.dirty)
+        else:
+            accepted = broker.tracer.publish(route, header, body, broker.dirty)
     except ChannelError as error:
         channel.fail(error, *BasicPublish.ID)
         return
-    broker = channel.broker
     broker.published += 1
     broker.turn_bytes += (len(body) + 200) * len(route.queues)
     if channel.confirms is not None:
@@ -240,7 +243,10 @@ def perform_message(channel: Channel, route: Route, header: bytes, body: bytes, 
         return_message(channel, route, header, body)
     if route.is_recorded:
         broker.journal.places = 0
-    accepted = not route.queues or fan_out(route, header, body, broker.dirty, properties)
+    if broker.tracer is None:
+        accepted = not route.queues or fan_out(route, header, body, broker.dirty, properties)
+    else:
+        accepted = broker.tracer.publish(route, header, body, broker.dirty, properties)
     broker.published += 1
     broker.turn_bytes += (len(body) + 200) * len(route.queues)
     if route.forward:

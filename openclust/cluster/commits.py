@@ -160,7 +160,8 @@ class Commits:
             if not route.queues:
                 unroutable.append(at)
             journal.places = 0
-            fan_out(route, publication.header, publication.body, broker.dirty)
+            give = fan_out if broker.tracer is None else broker.tracer.enqueue
+            give(route, publication.header, publication.body, broker.dirty)
             places |= journal.places
             broker.turn_bytes += (len(publication.body) + 200) * len(route.queues)
         for settle in question.settled:

@@ -15,6 +15,7 @@ from openclust.cluster.delivery import DeliveryLane
 from openclust.cluster.messages import Answer, Cancel, Consume, Get, Prefetch, Settle, heard, said
 from openclust.cluster.proxies import ALL
 from openclust.cluster.source import Nowhere, Run, Source
+from openclust.cluster.traced import TracedDeliveryLane
 from openclust.wire.errors import AmqpError
 from openclust.wire.handshake import State
 from openclust.wire.table import encode_table
@@ -163,6 +164,9 @@ class Distant:
             # Its client is gone, or the time is over in which it asked.
             self._cluster.send(peer, Cancel(lane.source))
             source = None
+        tracer = self._broker.tracer
+        if tracer is not None:
+            return TracedDeliveryLane(connection, lane.number, source, tracer, peer)
         return DeliveryLane(connection, lane.number, source)
 
     # -- get

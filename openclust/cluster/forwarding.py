@@ -20,6 +20,7 @@ from openclust.broker.routing import Route, find_queues
 from openclust.cluster.asking import no_root
 from openclust.cluster.messages import Lane, said
 from openclust.cluster.relay import Reach, frames
+from openclust.cluster.tracing import ROOT_LANE
 from openclust.wire.errors import RESOURCE_ERROR, ChannelError
 from openclust.wire.handshake import State
 
@@ -102,6 +103,8 @@ class Forwarding:
         lane = self._lanes.get(vhost, 0)
         if lane not in outbox.opened:
             lane = self._lanes[vhost] = self._cluster.relay.lanes.open(outbox, self._reach, vhost)
+        if self._broker.tracer is not None:
+            self._broker.tracer.relayed(message, outbox.peer, ROOT_LANE)
         outbox.relay(frames(lane, outbox.frame_max, message))
 
     def _send(self, outbox: Outbox, letter: _Letter, reach: Reach) -> None:
@@ -113,6 +116,8 @@ class Forwarding:
             letter.tries += 1
             self._sent[lane][number] = letter
             self._sent_bytes += letter.cost
+        if self._broker.tracer is not None:
+            self._broker.tracer.relayed(letter.message, outbox.peer, ROOT_LANE)
         outbox.relay(frames(lane, outbox.frame_max, letter.message))
 
     def _confirmed_lane(self, outbox: Outbox, reach: Reach, vhost: str) -> int:
@@ -155,7 +160,8 @@ class Forwarding:
         route = Route(message.exchange, message.routing_key, queues)
         journal = self._broker.journal
         journal.places = 0
-        accepted = fan_out(route, header, message.body, self._broker.dirty)
+        give = fan_out if self._broker.tracer is None else self._broker.tracer.enqueue
+        accepted = give(route, header, message.body, self._broker.dirty)
         verdict = letter.verdict
         if verdict is not None:
             Ticket(journal, journal.places, lambda kept: verdict(bool(queues), accepted and kept)).send_confirms()

@@ -11,6 +11,7 @@ from openclust.cluster.hidden import shared_queue
 from openclust.cluster.messages import Answer, Cancelled, Consume, Fetched, Get, Lane, Settle, heard, said
 from openclust.cluster.outbox import CONTROL_CHANNEL, LANE_MAX, SOURCE_LANE_MIN
 from openclust.cluster.proxy import Proxy
+from openclust.cluster.traced import TracedProxy
 from openclust.wire.errors import RESOURCE_ERROR, ChannelError
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ class Proxies:
             # It will ask again when there is a link, and no answer would reach it now.
             raise ChannelError(RESOURCE_ERROR, f"there is no link to {peer}")
         channel = customer.connection.channels[CONTROL_CHANNEL]
-        proxy = Proxy(self, peer, channel, queue, question, outbox, customer.take_lane())
+        kind = Proxy if self._cluster.broker.tracer is None else TracedProxy
+        proxy = kind(self, peer, channel, queue, question, outbox, customer.take_lane())
         customer.proxies[question.source] = proxy
         # It has no room yet, so nothing is delivered; but from now on it counts.
         queue.add_consumer(proxy)

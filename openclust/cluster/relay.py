@@ -21,9 +21,11 @@ from openclust.broker.queue import Queue
 from openclust.broker.remote import RemoteBroker
 from openclust.broker.reply import REPLY_PREFIX, ReplyQueue
 from openclust.broker.routing import Route, find_queues
+from openclust.broker.tracing import DROP, RELAY
 from openclust.cluster.interest import OTHERS
 from openclust.cluster.messages import Lane, Settled, heard, said
 from openclust.cluster.outbox import HANDOVER_LANE
+from openclust.cluster.tracing import lane_name
 from openclust.wire.errors import RESOURCE_ERROR, AmqpError, ChannelError
 from openclust.wire.frames import ENVELOPE, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, FRAME_OVERHEAD, content_frames
 from openclust.wire.properties import HEADERS, decode_properties
@@ -31,6 +33,7 @@ from openclust.wire.properties import HEADERS, decode_properties
 if TYPE_CHECKING:
     from openclust.broker.connection import Connection
     from openclust.broker.remote import Outlet
+    from openclust.broker.tracing import Tracer
     from openclust.broker.vhost import VirtualHost
     from openclust.cluster.membership import Membership
     from openclust.cluster.outbox import Outbox
@@ -111,11 +114,14 @@ class Spread:
     def __init__(self, relay: Relay, vhost: str, sends: list[tuple[Outbox, Reach]]) -> None:
         self._relay = relay
         self._vhost = vhost
+        self._tracer = relay.tracer
         self._sends = [(outbox, reach, relay.lanes.number(reach, vhost)) for outbox, reach in sends]
 
     def publish(self, message: Message) -> bool:
         data = b""
         shape = (-1, -1)
+        if self._tracer is not None:
+            self._trace(self._tracer, message)
         for outbox, reach, lane in self._sends:
             if not outbox.is_up:
                 outbox.dropped += 1
@@ -128,6 +134,12 @@ class Spread:
             outbox.relay_transient(data)
         return True
 
+    def _trace(self, tracer: Tracer, message: Message) -> None:
+        if tracer.mark(message.suffix, message.header, message.body):
+            for outbox, reach, _ in self._sends:
+                event = DROP if outbox.is_full or not outbox.is_up else RELAY
+                tracer.relayed(message, outbox.peer, lane_name(reach), event=event)
+
 
 class Relay:
     """The rules: where a message goes from here."""
@@ -135,6 +147,7 @@ class Relay:
     def __init__(self, membership: Membership) -> None:
         self._cluster = membership
         self.lanes = Lanes()
+        self.tracer = membership.broker.tracer
 
     def reach(self, vhost: VirtualHost, targets: Iterable[Queue | RemoteBroker]) -> tuple[list[Queue | Outlet], bool]:
         """Where an application's message goes, here and to private queues elsewhere; whether the root must have it."""
@@ -224,7 +237,10 @@ class RelayLane(Channel):
         broker = self.broker
         if route.is_recorded:
             broker.journal.places = 0
-        accepted = fan_out(route, header, body, broker.dirty)
+        if broker.tracer is None:
+            accepted = fan_out(route, header, body, broker.dirty)
+        else:
+            accepted = broker.tracer.arrive(route, header, body, broker.dirty, self._sender, lane_name(self.reach))
         broker.turn_bytes += (len(body) + 200) * len(route.queues)
         if self._confirms:
             if not route.is_plain:
@@ -270,6 +286,7 @@ class RelayLane(Channel):
         if properties.headers and "BCC" in properties.headers:
             if keys:
                 here = Queue | ReplyQueue
+                route.whole_header = header
                 route.queues = [each if isinstance(each, here) else Whole(each, header) for each in route.queues]
             header = without_blind_copies(properties, len(body))[1]
         return route, header
