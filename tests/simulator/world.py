@@ -114,7 +114,8 @@ class World:
         """Have the broker handle it, now or when it comes to it."""
         if broker.life != life or not broker.is_up:
             return
-        if broker.is_busy(self.now_us):
+        if broker.is_busy(self.now_us) or broker.inbox:
+            # Nothing overtakes what waits, where it comes to itself at this very moment.
             broker.inbox.append(event)
         else:
             self.handle(broker, event)
