@@ -173,8 +173,9 @@ def _shown(value: Any) -> str:
         return "..."
 
 
-def _from_file(path: Path, problems: list[str]) -> dict[str, Given]:
-    text = _read(path)
+def read_toml(path: Path, what: str = "configuration file") -> tuple[dict[str, Any], dict[KeyPath, int]]:
+    """A file of ours and the lines of its keys, or ConfigError with what is wrong with it."""
+    text = _read(path, what)
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -183,7 +184,11 @@ def _from_file(path: Path, problems: list[str]) -> dict[str, Given]:
         raise ConfigError(f"{path}: nested too deeply") from None
     except ValueError as error:  # a number with thousands of digits
         raise ConfigError(f"{path}: {error}") from None
-    lines = lines_of(text)
+    return document, lines_of(text)
+
+
+def _from_file(path: Path, problems: list[str]) -> dict[str, Given]:
+    document, lines = read_toml(path)
     given: dict[str, Given] = {}
 
     def take(section: str, name: str, value: Any) -> None:
@@ -272,17 +277,17 @@ def _unknown(section: str, name: str) -> str:
     return f"unknown key {name!r} {where}{hint or '; its keys are ' + ', '.join(here)}"
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, what: str) -> str:
     try:
         with path.open("rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)
     except FileNotFoundError:
-        raise ConfigError(f"{path}: no such configuration file") from None
+        raise ConfigError(f"{path}: no such {what}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ConfigError(f"{path}: the configuration file cannot be read: {reason}") from None
+        raise ConfigError(f"{path}: the {what} cannot be read: {reason}") from None
     if len(data) > FILE_BYTES_MAX:
-        raise ConfigError(f"{path}: a configuration file has at most {FILE_BYTES_MAX} bytes")
+        raise ConfigError(f"{path}: a {what} has at most {FILE_BYTES_MAX} bytes")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

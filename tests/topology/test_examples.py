@@ -14,9 +14,12 @@ from topology.lint import check
 from topology.new import Plan, text_of
 from topology.rule import RULES, all_rules
 from topology.rule_table import PAGE, replaced
+from topology.simulate.workload_file import read_workload
 
 ROOT = Path(__file__).parents[2]
-SHIPPED = sorted((ROOT / "conf").rglob("*.toml"))
+WORKLOADS = sorted((ROOT / "conf" / "workloads").glob("*.toml"))
+SHIPPED = sorted({*(ROOT / "conf").rglob("*.toml")} - {*WORKLOADS})
+OF_WORKLOADS = re.compile(r"^\[+(topics\.|subscribers|publishers|queues\b)", re.M)
 SHOWN = [
     (f"{page.relative_to(ROOT)}:{number}", block)
     for page in sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md"])
@@ -31,13 +34,23 @@ def test_a_shipped_file_is_sound(path: Path) -> None:
     assert not report.is_bad_input
 
 
+@pytest.mark.parametrize("path", WORKLOADS, ids=lambda path: path.name)
+def test_a_shipped_workload_can_be_used(path: Path) -> None:
+    assert read_workload(path).groups
+
+
 @pytest.mark.parametrize(("place", "text"), SHOWN, ids=[place for place, _ in SHOWN])
-def test_an_example_of_the_docs_is_sound(place: str, text: str) -> None:
+def test_an_example_of_the_docs_is_sound(place: str, text: str, tmp_path: Path) -> None:
+    if OF_WORKLOADS.search(text):
+        path = tmp_path / "workload.toml"
+        path.write_text(text, encoding="utf-8")
+        assert read_workload(path).groups
+        return
     assert [each.message for each in report_of(text).findings if each.severity > Severity.INFO] == []
 
 
 def test_there_are_examples() -> None:
-    assert len(SHIPPED) >= 5 and len(SHOWN) >= 3
+    assert len(SHIPPED) >= 6 and len(SHOWN) >= 3 and len(WORKLOADS) >= 3
 
 
 def test_the_page_has_the_rules_as_they_are() -> None:
