@@ -69,6 +69,18 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     stack_us: float
     """What a message takes from client to client beside the broker's CPU: two ways through the kernel, two wake-ups."""
 
+    # What comes by the batch, not by the message: little under load, and most of it where messages come one by one.
+    link_us: float = 0.0
+    """A turn that has copies for another broker: giving them to the link, for each such broker, however many copies."""
+    link_in_us: float = 0.0
+    """A turn that begins with what came over a link, beside what a turn costs anyhow."""
+    persist_batch_us: float = 0.0
+    """A batch that is written to a disk. A message alone makes two: when it comes, and when it is acknowledged."""
+    replicate_batch_us: float = 0.0
+    """A batch in a log entry: at the root for each backup, and at the backup. A message alone makes two of them."""
+    member_us_per_s: float = 0.0
+    """A broker of a cluster with nothing to do, in a second: statuses, timers."""
+
 
 @cache
 def shipped() -> Calibration:
