@@ -52,7 +52,6 @@ class Broker:
         mechanisms: tuple[str, ...] = MECHANISMS,
         guest_from_loopback_only: bool = True,
         journal: Journal | None = None,
-        tracer: Tracer | None = None,
     ) -> None:
         self.limits = limits
         self.cluster_name = cluster_name
@@ -65,7 +64,7 @@ class Broker:
         self.books = Books(memory_high_bytes, limits.unwritten_bytes_max)
         self.journal = journal or Journal()
         # None where nobody wants to know: the hot path asks for no more.
-        self.tracer = tracer
+        self.tracer: Tracer | None = None
         self.deadlines = Deadlines()
         self.policies = PolicyTable()
         self.cluster: ClusterPort = Standalone(self)

@@ -22,7 +22,13 @@ FREE_PORTS = range(20_000, 32_768)
 """Below what Linux gives to outgoing connections."""
 BASE_PORT_MAX = 65_535 - HTTP_PORT_OFFSET - PEER_PORT_OFFSET
 
-KEPT_VARIABLES = ("OPENCLUST_LOG_", "OPENCLUST_LIMITS_", "OPENCLUST_REDIRECT_")
+KEPT_VARIABLES = (
+    "OPENCLUST_LOG_",
+    "OPENCLUST_LIMITS_",
+    "OPENCLUST_REDIRECT_",
+    "OPENCLUST_TRACE_SAMPLE",
+    "OPENCLUST_TRACE_MAX",
+)
 """What of the environment is meant for every broker. A port or a name would be the same for all."""
 
 
@@ -54,6 +60,8 @@ class LocalCluster(msgspec.Struct, frozen=True):
     primaries: tuple[LocalBroker, ...]
     log_level: str = "info"
     secondaries: tuple[LocalBroker, ...] = ()
+    trace: Path | None = None
+    """The folder of all brokers' traces."""
 
     @property
     def brokers(self) -> tuple[LocalBroker, ...]:
@@ -83,6 +91,8 @@ class LocalCluster(msgspec.Struct, frozen=True):
 
     def command(self, broker: LocalBroker) -> list[str]:
         start = [sys.executable, "-m", "openclust", "start", "--cluster-key", self.cluster_key, "--name", broker.name]
+        if self.trace is not None:
+            start += ["--trace", str(self.trace / f"{broker.name}.jsonl")]
         if broker in self.primaries:
             data = f"cluster.data_dir={self.folder / broker.name}"
             return [*start, "--config", str(self.config_file), "--set", data, "--log-level", self.log_level]

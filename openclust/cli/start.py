@@ -41,6 +41,7 @@ FLAGS = {
     "data_dir": ("--data-dir", "cluster.data_dir"),
     "log_level": ("--log-level", "log.level"),
     "log_format": ("--log-format", "log.format"),
+    "trace_file": ("--trace", "trace.file"),
 }
 
 
@@ -65,6 +66,7 @@ FLAGS = {
 @click.option("--join", metavar="HOST:PORT,...", help="Be a secondary of the primaries whose peers meet there.")
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error [info].")
 @click.option("--log-format", metavar="FORMAT", help="text or json [text].")
+@click.option("--trace", "trace_file", metavar="FILE", help="Write there what becomes of one in 1000 messages [off].")
 @click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Set any other key; repeatable.")
 @click.option("--welcome", is_flag=True, help="Print how to try the broker, also where stdout is no terminal.")
 @click.option("--check-config", is_flag=True, help="Check the configuration and every file it names, then exit.")

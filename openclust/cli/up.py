@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import click
+import msgspec
 
 from openclust.cli.cluster_view import ClusterView, ask
 from openclust.cli.http_client import HttpClient
@@ -72,9 +73,16 @@ COLORS = tuple(f"{light}{name}" for light in ("", "bright_") for name in ("cyan"
 @click.option(
     "--dir", "--data-dir", "folder", metavar="DIR", help="Configuration and data, kept [a temporary one, removed]."
 )
+@click.option("--trace", metavar="DIR", help="Every broker's trace, as NAME.jsonl in there [off].")
 @click.option("--log-level", metavar="LEVEL", default="info", show_default=True, help="That of every broker.")
 def up(
-    primaries: int, secondaries: int, cluster_key: str, base_port: int | None, folder: str | None, log_level: str
+    primaries: int,
+    secondaries: int,
+    cluster_key: str,
+    base_port: int | None,
+    folder: str | None,
+    trace: str | None,
+    log_level: str,
 ) -> int:
     """Run a cluster of real processes on this machine until Ctrl-C, and follow their logs on stderr.
 
@@ -82,7 +90,8 @@ def up(
     """
     with tempfile.TemporaryDirectory(prefix="openclust-up-") if folder is None else nullcontext(folder) as place:
         home = Path(place).absolute()
-        return _run(plan_cluster(cluster_key, home, primaries, secondaries, base_port=base_port, log_level=log_level))
+        planned = plan_cluster(cluster_key, home, primaries, secondaries, base_port=base_port, log_level=log_level)
+        return _run(planned if trace is None else msgspec.structs.replace(planned, trace=Path(trace).absolute()))
 
 
 def _run(cluster: LocalCluster) -> int:

@@ -121,6 +121,14 @@ class Log(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     format: LogFormat = "text"
 
 
+class Trace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What becomes of one in `sample` messages, as lines of JSON. `{name}` in the file's path is the broker's name."""
+
+    file: str | None = None
+    sample: int = 1_000
+    max_mb: int = 100
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole of it. Paths are absolute or relative to the working directory, whatever file they came from."""
 
@@ -135,4 +143,5 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     cluster: Cluster = Cluster()
     redirect: Redirect = Redirect()
     log: Log = Log()
+    trace: Trace = Trace()
     topology: Topology = Topology()

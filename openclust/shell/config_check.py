@@ -29,6 +29,8 @@ RANGES: dict[str, tuple[int, int]] = {
     "cluster.waiting_mb_max": (0, 1_048_576),
     "cluster.link_outbox_mb_max": (1, 1_048_576),
     "cluster.log_tail_max": (0, 1_000_000_000),
+    "trace.sample": (1, 1_000_000_000),
+    "trace.max_mb": (1, 1_048_576),
     "topology.failover_ms": (0, 3_600_000),
     "topology.clients": (0, 1_000_000_000),
     "topology.client_mbit": (0, 1_000_000_000),

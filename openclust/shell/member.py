@@ -29,6 +29,7 @@ from openclust.shell.identity import Identity
 from openclust.shell.peer_tls import dialling
 from openclust.shell.rates import Rates
 from openclust.shell.rebalancing import Rebalancing
+from openclust.shell.tracing import new_tracing
 from openclust.shell.votes import Votes
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class Member:
         self._votes = Votes(config.cluster.data_dir)
         self._identity = Identity(config.cluster.data_dir)
         self._uuid = self._identity.uuid
+        # Its tracer must be the broker's before there is anything that asks for it.
+        self.tracing = new_tracing(server)
         self.membership = self._membership(config)
         self.membership.client_addresses = {name: each.client for name, each in config.cluster.primaries.items()}
         self.rates = Rates(self.membership)
@@ -148,6 +151,8 @@ class Member:
             if timer is not None:
                 timer.cancel()
         await asyncio.gather(*(link.close() for link in [*self.links.values(), *self._joining]))
+        if self.tracing is not None:
+            self.tracing.stop()
 
     # -- turns and time
 
@@ -166,12 +171,21 @@ class Member:
                     link.flush()
         if self._lease is None and membership.is_root and not membership.is_alone:
             self._watch_lease()
+        if self.tracing is not None:
+            self.tracing.look()
+
+    def written(self) -> None:
+        """All outboxes are with their sockets."""
+        if self.tracing is not None:
+            self.tracing.written()
 
     def _on_tick(self) -> None:
         now_ms = self._server.now_ms()
         self._server.storage.look()
         self._server.node.beat(now_ms)
         self.rates.look(now_ms)
+        if self.tracing is not None:
+            self.tracing.tick()
         self._tick = self._loop.call_later(self.membership.heartbeat_ms / 1_000, self._on_tick)
         self._server.turn()
 

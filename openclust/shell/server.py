@@ -127,6 +127,7 @@ class Server:
 
     def _written(self) -> None:
         """All outboxes are with their sockets."""
+        self.member.written()
         for connection in self.node.finish():
             # Who never got in is told why, and has a moment to read it.
             self.wheel.add(connection, CLOSE_OK_WAIT_MS if connection.was_open else REFUSED_WAIT_MS)

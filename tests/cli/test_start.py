@@ -80,6 +80,7 @@ def test_every_flag_sets_its_key(served: list[Config], tmp_path: Path) -> None:
         "definitions.file": str(tmp_path / "d"),
         "log.level": "debug",
         "log.format": "json",
+        "trace.file": str(tmp_path / "t"),
         "tls.ca": str(tmp_path / "a"),
         "cluster.join": "127.0.0.1:5682,127.0.0.1:5683",
         "cluster.data_dir": str(tmp_path / "data"),
