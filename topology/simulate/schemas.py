@@ -17,8 +17,11 @@ From the moment a client wants in until it is, its broker is -1: sessions of a c
 
 SUBSCRIPTIONS = "run int, grp int, client long, topic int, broker int, from_ms int, to_ms int"
 
-PUBLICATIONS = "publication long, grp int, client long, topic int, at_us long, link_us int, size int"
-"""The same in all runs of the same rate. It is sent at `at_us`, and `link_us` later at its broker."""
+PUBLICATIONS = "pace int, publication long, grp int, client long, topic int, at_us long, link_us int, size int"
+"""The same in all runs of one rate, which `pace` numbers. Sent at `at_us`, and `link_us` later at the broker.
+
+Of subscribers' topics and of shared queues alike: for these `topic` is -1 minus the queue's number.
+"""
 
 CHANGES = "run int, topic int, bin int, deltas array<int>"
 """Interest: by how much the number of a topic's subscribers changes with a bin, at each broker and, last, nowhere."""
