@@ -1,0 +1,127 @@
+"""Rows of a group one after the other, each depending on those before it: groups in parallel, memory bounded.
+
+A group's rows pass by in order, in Arrow batches that end anywhere; several groups may share a partition. What is kept
+is what the recursion itself has not told yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+Columns: TypeAlias = Sequence[Any]
+"""Numpy arrays of equal length."""
+
+
+class Recursion(Protocol):
+    """One group's. What `take` and `end` return is of the first rows that were not told of yet."""
+
+    def take(self, columns: Columns) -> Columns: ...
+    def end(self) -> Columns:
+        """No more will come: tell all that is left."""
+
+
+Begin: TypeAlias = Callable[[tuple[Any, ...]], Recursion]
+"""Begins the recursion of the group with these keys."""
+
+
+def in_order(
+    rows: DataFrame,
+    *,
+    keys: Sequence[str],
+    order: Sequence[str],
+    takes: Sequence[str],
+    begin: Begin,
+    passes: Sequence[str],
+    adds: str,
+    partitions: int | None = None,
+) -> DataFrame:
+    """Columns `passes` of `rows`, and `adds` (DDL), which the recursion of each group finds from columns `takes`.
+
+    `order` must leave no ties, or the result hangs on how rows came. Columns hold no nulls. What is returned by the
+    recursion is rounded where `adds` says int or long.
+    """
+    grouped = rows.repartition(partitions, *keys) if partitions else rows.repartition(*keys)
+    needed = list(dict.fromkeys((*keys, *order, *takes, *passes)))
+    ordered = grouped.select(*needed).sortWithinPartitions(*keys, *order)
+    kept = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in rows.select(*passes).schema)
+    run = _Streaming(tuple(keys), tuple(takes), tuple(passes), tuple(_added(adds)), begin)
+    return ordered.mapInArrow(run, f"{kept}, {adds}")
+
+
+_TYPES = {"int": pa.int32(), "long": pa.int64(), "float": pa.float32()}
+
+
+def _added(ddl: str) -> Iterator[tuple[str, str]]:
+    for each in ddl.split(","):
+        name, kind = each.split()
+        yield name, kind
+
+
+class _Streaming:
+    """What a worker does with a partition."""
+
+    def __init__(
+        self,
+        keys: tuple[str, ...],
+        takes: tuple[str, ...],
+        passes: tuple[str, ...],
+        adds: tuple[tuple[str, str], ...],
+        begin: Begin,
+    ) -> None:
+        self._keys, self._takes, self._passes, self._adds, self._begin = keys, takes, passes, adds, begin
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        current: tuple[Any, ...] | None = None
+        recursion: Recursion | None = None
+        held: list[Any] = []
+        for batch in batches:
+            for key, part in self._groups(batch):
+                if key != current:
+                    if recursion is not None:
+                        yield from self._told(held, recursion.end())
+                    current, recursion, held = key, self._begin(key), []
+                assert recursion is not None, "no key is None"
+                held.append(part.select(list(self._passes)))
+                columns = [part.column(name).to_numpy(zero_copy_only=False) for name in self._takes]
+                yield from self._told(held, recursion.take(columns))
+        if recursion is not None:
+            yield from self._told(held, recursion.end())
+
+    def _groups(self, batch: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
+        """The batch cut where a key changes."""
+        count = batch.num_rows
+        if not count:
+            return
+        columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in self._keys]
+        changes = np.zeros(count - 1, dtype=bool)
+        for column in columns:
+            changes |= column[1:] != column[:-1]
+        bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), count]
+        for first, end in pairwise(bounds):
+            yield tuple(column[first].item() for column in columns), batch.slice(first, end - first)
+
+    def _told(self, held: list[Any], columns: Columns) -> Iterator[Any]:
+        """As many of the held rows as the recursion has told of; the others stay in `held`."""
+        begin, count = 0, len(columns[0])
+        while begin < count:
+            rows = held[0]
+            some = min(rows.num_rows, count - begin)
+            kinds = zip(columns, self._adds, strict=True)
+            added = [_column(column[begin : begin + some], kind) for column, (_, kind) in kinds]
+            names = [*self._passes, *(name for name, _ in self._adds)]
+            yield pa.RecordBatch.from_arrays([*rows.slice(0, some).columns, *added], names=names)
+            if some == rows.num_rows:
+                del held[0]
+            else:
+                held[0] = rows.slice(some)
+            begin += some
+
+
+def _column(values: Any, kind: str) -> Any:
+    return pa.array(np.rint(values) if kind != "float" else values).cast(_TYPES[kind])

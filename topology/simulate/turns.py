@@ -1,0 +1,227 @@
+"""One broker at work: a thread that takes what has come, does it, and writes to those who got something.
+
+It does what the broker's event loop does. When the thread is free it takes all jobs that have come by then, at most
+`JOBS_A_TURN`: a turn. It does them one after the other (their base cost, and their deliveries into outboxes).
+Connections that got something stand in a line to be written (`line`), each of them once however much is in its
+outbox, and a bounded number of them before the thread looks again for jobs. So the more is under way, the more
+deliveries go with one write. Copies to other brokers leave when the jobs of the turn are done, before the writes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from math import inf
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from topology.simulate.line import Line
+
+Floats: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
+
+JOBS_A_TURN = 64
+"""As `openclust.shell.event_loop.EVENTS_AT_ONCE`."""
+GRAINS_A_US = 1024
+"""What jobs cost is rounded to this part of a microsecond: sums of it are exact, wherever the stream is cut."""
+
+
+class Costs(NamedTuple):
+    """In microseconds, as `calibration.Calibration` has them."""
+
+    turn_us: float
+    delivery_us: float
+    write_us: float
+    write_kb_us: float
+
+
+class Jobs(NamedTuple):
+    """Columns of jobs in the order in which they came. `clients` are connected at that time."""
+
+    at_us: Floats
+    base_us: Floats
+    deliveries: Floats
+    topic: Floats
+    size: Floats
+    clients: Floats
+
+
+class Done(NamedTuple):
+    """What the first jobs that were not told of yet have become, in the same order."""
+
+    begun_us: Floats
+    relayed_us: Floats
+    writes_from_us: Floats
+    writes_to_us: Floats
+    cost_us: Floats
+
+
+class _Taken(NamedTuple):
+    """Jobs whose turn has been, but perhaps not the last of their writes. Places are nan where that is known."""
+
+    first: Floats
+    last: Floats
+    done: Done
+
+
+class Turns:
+    """Feed it with `take`, jobs of one broker sorted by `at_us`, in any chunks; then `end`. Both return what is done.
+
+    What they return, in all, does not depend on how the jobs were cut into chunks.
+    """
+
+    def __init__(self, costs: Costs) -> None:
+        self._costs = costs
+        self._line = Line(costs.write_us)
+        self._free_us = 0.0
+        self._is_written = True
+        """Since the last turn, as far as it could be before the next."""
+        self._waiting = Jobs(*_nothing(len(Jobs._fields)))
+        self._taken = _Taken(np.empty(0), np.empty(0), Done(*_nothing(len(Done._fields))))
+
+    def take(self, jobs: Jobs) -> Done:
+        return self._work(jobs, is_end=False)
+
+    def end(self) -> Done:
+        """No more will come."""
+        return self._work(Jobs(*_nothing(len(Jobs._fields))), is_end=True)
+
+    def _work(self, jobs: Jobs, *, is_end: bool) -> Done:
+        jobs = Jobs(*map(_behind, self._waiting, jobs))
+        chunk = _Chunk(jobs, self._costs, is_end)
+        count = self._turns(chunk, is_end)
+        if is_end and not self._line.is_empty:
+            self._free_us = self._line.write(self._free_us, inf)
+        self._waiting = Jobs(*(column[count:] for column in jobs))
+        new = chunk.taken(count)
+        before = self._taken
+        done = Done(*map(_behind, before.done, new.done))
+        return self._written(_Taken(_behind(before.first, new.first), _behind(before.last, new.last), done))
+
+    def _turns(self, chunk: _Chunk, is_end: bool) -> int:
+        """Do as many jobs as can be done as long as it is not known what comes next; how many these are."""
+        at, line, free, is_written = chunk.at, self._line, self._free_us, self._is_written
+        job, count = 0, len(at)
+        while job < count:
+            if not is_written:
+                if not line.is_empty:
+                    free = line.write(free, at[job])
+                is_written = True
+            if free <= at[job]:
+                if not line.is_empty:
+                    is_written = False
+                    continue
+                free = at[job]
+                end = chunk.alone_until[job]
+                if end > job:
+                    free = chunk.alone(job, end)
+                    job = end
+                    continue
+            end = bisect_right(at, free, job, min(job + JOBS_A_TURN, count))
+            if end == count and end < job + JOBS_A_TURN and not is_end:
+                break  # More may come in time for this turn.
+            free = chunk.turn(job, end, free, line)
+            is_written = False
+            job = end
+        self._free_us, self._is_written = free, is_written
+        return job
+
+    def _written(self, taken: _Taken) -> Done:
+        """Tell of those jobs, from the first on, that are written; keep the others."""
+        first, last, done = taken
+        line = self._line
+        unwritten = np.flatnonzero(last > line.written)
+        count = int(unwritten[0]) if len(unwritten) else len(last)
+        placed = np.flatnonzero(~np.isnan(first[:count]))
+        if len(placed):
+            done.writes_from_us[placed], done.writes_to_us[placed] = line.times(first[placed], last[placed])
+        kept = first[count:]
+        line.forget(float(np.nanmin(kept)) if len(kept) else inf)
+        self._taken = _Taken(kept, last[count:], Done(*(column[count:] for column in done)))
+        return Done(*(column[:count] for column in done))
+
+
+class _Chunk:
+    """Some jobs of the stream. Those that find nothing before them and are written before the next are done at once."""
+
+    def __init__(self, jobs: Jobs, costs: Costs, is_end: bool) -> None:
+        at, base, deliveries, topic, size, clients = jobs
+        self._turn_us, self._write_us = costs.turn_us, costs.write_us
+        work = np.rint((base + deliveries * costs.delivery_us) * GRAINS_A_US) / GRAINS_A_US
+        self._kb_us = deliveries * size * (costs.write_kb_us / 1000)
+        self._writes_us = deliveries * costs.write_us + self._kb_us
+        self._at = at
+        self._sum = np.concatenate((np.zeros(1), np.cumsum(work)))
+        self._relayed = at + costs.turn_us + work
+        self._ends = self._relayed + self._writes_us
+        next_at = np.append(at[1:], inf if is_end else -inf)[: len(at)]
+        held = np.flatnonzero(self._ends > next_at)
+        # For each job the first from it on that is still at work when the next comes.
+        after = np.append(held, len(at))
+        self.alone_until: list[int] = after[np.searchsorted(held, np.arange(len(at)))].tolist()
+        self.at: list[float] = at.tolist()
+        self._columns = deliveries, topic, clients, self._kb_us
+        self._alone: list[tuple[int, int]] = []
+        self._turns: list[tuple[int, int, float]] = []
+        # What follows is for turns, and made for the first of them.
+        self._jobs: list[list[float]] = []
+        self._sums: list[float] = []
+        self._firsts: list[float] = []
+        self._lasts: list[float] = []
+        self._grown: list[float] = []
+
+    def alone(self, job: int, end: int) -> float:
+        """The broker was idle when each of these came; the time when the last of them is done."""
+        self._alone.append((job, end))
+        return float(self._ends[end - 1])
+
+    def turn(self, job: int, end: int, now_us: float, line: Line) -> float:
+        """A turn with these jobs; the time when it is done but for writing."""
+        if not self._jobs:
+            self._prepare_turns()
+        all_deliveries, topics, clients, kb_us = self._jobs
+        firsts, lasts, grown = self._firsts, self._lasts, self._grown
+        put = line.put
+        for each in range(job, end):
+            deliveries = all_deliveries[each]
+            if deliveries:
+                place = put(topics[each], deliveries, clients[each], kb_us[each])
+                firsts[each], lasts[each], grown[each] = place
+        now_us += self._turn_us
+        self._turns.append((job, end, now_us))
+        return now_us + (self._sums[end] - self._sums[job])
+
+    def _prepare_turns(self) -> None:
+        count = len(self.at)
+        self._jobs = [each.tolist() for each in self._columns]
+        self._sums = self._sum.tolist()
+        self._firsts, self._lasts, self._grown = [np.nan] * count, [np.nan] * count, [0.0] * count
+
+    def taken(self, count: int) -> _Taken:
+        """What has become of the first jobs."""
+        first, last = np.full(count, np.nan), np.full(count, np.nan)
+        before, after = self._sum[:count], self._sum[1 : count + 1]
+        begun = self._at[:count] + self._turn_us
+        relayed, ends = self._relayed[:count].copy(), self._ends[:count].copy()
+        cost = self._turn_us + (after - before) + self._writes_us[:count]
+        if self._turns:
+            begins, stops, starts = (np.array(column) for column in zip(*self._turns, strict=True))
+            lengths = stops - begins
+            turned = np.ones(count, dtype=bool)
+            for job, end in self._alone:
+                turned[job:end] = False
+            first, last = np.array(self._firsts[:count]), np.array(self._lasts[:count])
+            since, since_sum = np.repeat(starts, lengths), np.repeat(self._sum[begins], lengths)
+            begun[turned] = since + (before[turned] - since_sum)
+            relayed[turned] = np.repeat(starts + (self._sum[stops] - self._sum[begins]), lengths)
+            grown = np.array(self._grown[:count])[turned] * self._write_us + self._kb_us[:count][turned]
+            cost[turned] = np.repeat(self._turn_us / lengths, lengths) + (after - before)[turned] + grown
+            ends[turned] = relayed[turned]
+        return _Taken(first, last, Done(begun, relayed, relayed.copy(), ends, cost))
+
+
+def _nothing(columns: int) -> list[Floats]:
+    return [np.empty(0) for _ in range(columns)]
+
+
+def _behind(before: Floats, column: Floats) -> Floats:
+    return np.concatenate((before, column)) if len(before) else column
