@@ -84,7 +84,8 @@ def _plain(type_: Any, value: Any, problems: Problems, path: Path) -> Any:
         return None
     low, high = NUMBERS.get(path[-1], (-math.inf, math.inf)) if path else (-math.inf, math.inf)
     if isinstance(found, int | float) and not isinstance(found, bool) and not low <= found <= high:
-        problems.append((path, f"allowed is {low} to {high}{_instead(found)}"))
+        wanted = "wanted a number" if high == math.inf else f"allowed is {low} to {high}"
+        problems.append((path, f"{wanted}{_instead(found)}"))
     if isinstance(found, str) and not found.isprintable():
         problems.append((path, "must not contain control characters"))
     return found

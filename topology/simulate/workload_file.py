@@ -57,14 +57,11 @@ def check_against(found: WorkloadFile, *layouts: Layout) -> None:
     problems: Problems = []
     for kind in ("subscribers", "publishers", "queues"):
         for number, group in enumerate(getattr(found.workload, kind)):
-            for place, name in enumerate(group.brokers):
-                if name not in known:
-                    problems.append(
-                        (
-                            (kind, str(number), "brokers", str(place)),
-                            f"the group {group.name!r} knows {_unknown(name, known)}",
-                        )
-                    )
+            problems += [
+                ((kind, str(number), "brokers"), f"the group {group.name!r} knows {_unknown(name, known)}")
+                for name in group.brokers
+                if name not in known
+            ]
     for number, fault in enumerate(faults):
         where: KeyPath = ("faults", str(number))
         if isinstance(fault, Add) and fault.broker in there:
