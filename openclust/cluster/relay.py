@@ -114,7 +114,7 @@ class Spread:
     def __init__(self, relay: Relay, vhost: str, sends: list[tuple[Outbox, Reach]]) -> None:
         self._relay = relay
         self._vhost = vhost
-        self._tracer = relay.tracer
+        self._tracer = relay.tracer()
         self._sends = [(outbox, reach, relay.lanes.number(reach, vhost)) for outbox, reach in sends]
 
     def publish(self, message: Message) -> bool:
@@ -147,7 +147,9 @@ class Relay:
     def __init__(self, membership: Membership) -> None:
         self._cluster = membership
         self.lanes = Lanes()
-        self.tracer = membership.broker.tracer
+
+    def tracer(self) -> Tracer | None:
+        return self._cluster.broker.tracer
 
     def reach(self, vhost: VirtualHost, targets: Iterable[Queue | RemoteBroker]) -> tuple[list[Queue | Outlet], bool]:
         """Where an application's message goes, here and to private queues elsewhere; whether the root must have it."""
