@@ -72,8 +72,6 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     # What comes by the batch, not by the message: little under load, and most of it where messages come one by one.
     link_us: float = 0.0
     """A turn that has copies for another broker: giving them to the link, for each such broker, however many copies."""
-    link_in_us: float = 0.0
-    """A turn that begins with what came over a link, beside what a turn costs anyhow."""
     persist_batch_us: float = 0.0
     """A batch that is written to a disk. A message alone makes two: when it comes, and when it is acknowledged."""
     replicate_batch_us: float = 0.0
