@@ -43,6 +43,8 @@ def new_tracing(server: Server) -> Tracing | None:
     except OSError as error:
         log.error("no trace is written: %s: %s", path, error.strerror or error)
         return None
+    if not tracing.tracer.is_on:
+        return None  # it was full before
     server.broker.tracer = tracing.tracer
     return tracing
 

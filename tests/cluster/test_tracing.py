@@ -130,8 +130,8 @@ def test_a_consumer_that_takes_no_more_gets_it_later(cluster: Traced) -> None:
     assert "p3 deliver work x1" not in cluster.seen()
     reader.connection.paused = False
     reader.read_on()
-    consumer = next(iter(reader.connection.channels[1].consumers.values()))
-    consumer.wake()
+    for consumer in (reader.connection.channels[1].consumers or {}).values():
+        consumer.wake()
     cluster.settle()
     assert cluster.seen() == ["p3 deliver work x1"]
 
