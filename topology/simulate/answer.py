@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from topology.simulate import units
-from topology.simulate.choosing import busiest_cpu, compared_designs, label_of, layout_of
+from topology.simulate.choosing import busiest_cpu, compared_designs, label_of, spelled_layout
 from topology.simulate.summary import Bottleneck, Cheapest, FaultSummary, RunSummary, Summary
 from topology.words import few
 
@@ -73,7 +73,7 @@ def fault_line(fault: FaultSummary) -> str:
 
 def _deliveries(run: RunSummary) -> str:
     totals = run.totals
-    who = f"{units.plural(run.subscribers, 'subscriber')} on {layout_of(run)}"
+    who = f"{units.plural(run.subscribers, 'subscriber')} on {spelled_layout(run)}"
     if not totals.expected:
         return f"{who} were to get nothing: {units.plural(totals.publications, 'publication')}, no delivery."
     if not totals.missed:
@@ -92,17 +92,19 @@ def _cheapest_line(cheapest: Cheapest, summary: Summary) -> str:
         return f"{load} no layout of the grid meets the goal: {cheapest.why.rstrip('.')}."
     design = "" if len({each.design for each in summary.runs}) == 1 else f" ({run.design})"
     return (
-        f"{load} {layout_of(run)}{design} suffice: 99 % arrive within {units.ms(run.latency.p99_ms)}, the busiest "
+        f"{load} {spelled_layout(run)}{design} suffice: 99 % arrive within {units.ms(run.latency.p99_ms)}, the busiest "
         f"broker uses {units.share(busiest_cpu(run))} of a core."
     )
 
 
 def _design_line(run: RunSummary, among: list[RunSummary]) -> str:
     totals = run.totals
+    limit = run.bottleneck
+    room = f" ({limit.broker} could take {units.times(limit.room)} the load)" if limit else ""
     return (
         f"{label_of(run, among)}: {units.count(totals.delivered)} deliveries with {units.count(totals.copies)} copies "
         f"between brokers, half within {units.ms(run.latency.p50_ms)} and 99 % within {units.ms(run.latency.p99_ms)}; "
-        f"busiest broker {units.share(busiest_cpu(run))} of a core, {units.count(totals.missed)} missed."
+        f"busiest broker {units.share(busiest_cpu(run))} of a core{room}, {units.count(totals.missed)} missed."
     )
 
 

@@ -52,13 +52,13 @@ def label_of(run: RunSummary, among: Sequence[RunSummary]) -> str:
         parts.append(f"{run.subscribers:,} subscribers")
     if len({each.rate for each in among}) > 1:
         parts.append(f"rate x {run.rate:g}")
-    alike = sum(label_of_parts(each) == label_of_parts(run) for each in among) > 1
+    alike = sum(_key(each) == _key(run) for each in among) > 1
     if alike:
         parts.append(f"run {run.run}")
     return ", ".join(parts) or run.design
 
 
-def label_of_parts(run: RunSummary) -> tuple[str, int, int, int, float]:
+def _key(run: RunSummary) -> tuple[str, int, int, int, float]:
     return run.design, run.primaries, run.secondaries, run.subscribers, run.rate
 
 
@@ -67,6 +67,13 @@ def layout_of(run: RunSummary) -> str:
     if not run.secondaries:
         return f"{run.primaries} broker{'' if run.primaries == 1 else 's'}"
     return f"{run.primaries} + {run.secondaries} brokers"
+
+
+def spelled_layout(run: RunSummary) -> str:
+    """`8 brokers (3 of them primaries)`, for who has not seen the short form."""
+    count = brokers_of(run)
+    told = f"{count} broker{'' if count == 1 else 's'}"
+    return f"{told} ({run.primaries} of them primaries)" if run.secondaries else told
 
 
 def busiest_cpu(run: RunSummary) -> float:

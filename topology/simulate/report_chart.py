@@ -14,10 +14,11 @@ from topology.simulate import units
 from topology.simulate.report_html import EMPTY, Html, element
 
 WIDTH, HEIGHT = 480.0, 240.0
-LEFT, RIGHT, TOP, BOTTOM = 66.0, 16.0, 26.0, 42.0
+LEFT, RIGHT, TOP, BOTTOM = 72.0, 16.0, 26.0, 42.0
 LOOKS = 8
 """Colours of the style sheet, `c0` and so on."""
 TICKS = 5
+MARK_ROWS = 4
 RING = "the cheapest that meets the goal"
 DASHES = (None, "8 3", "2 3", "10 3 2 3")
 Points = Sequence[tuple[float, float] | None]
@@ -58,6 +59,9 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     text: str
     name: str = ""
+    """In the legend, if there is one."""
+    told: str = ""
+    """For who points at it; else it is the name."""
     look: int | None = None
 
 
@@ -79,6 +83,8 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     rings: Sequence[tuple[float, float]] = ()
     """Points to be pointed out: the cheapest that meet a goal."""
     height: float = HEIGHT
+    tells_below: bool = False
+    """What marks say stands at the bottom, where the line is at the top."""
 
 
 def axis_of(
@@ -126,7 +132,7 @@ def picture(chart: Chart) -> Html:
             element("circle", element("title", RING), cx=place.x(x), cy=place.y(y), r=9, class_="ring")
             for x, y in chart.rings
         ),
-        *(part for number, mark in enumerate(chart.marks) for part in _mark(mark, number, place)),
+        *_marks(chart, place),
     ]
     return element("svg", *content, viewBox=f"0 0 {WIDTH:g} {chart.height:g}", role="img", class_="chart")
 
@@ -176,7 +182,7 @@ def _grid(chart: Chart, place: _Place) -> list[Html]:
     for value in chart.y.ticks():
         y = place.y(value)
         found.append(element("line", x1=LEFT, x2=place.right, y1=y, y2=y, class_="grid"))
-        found.append(element("text", chart.y.tell(value), x=LEFT - 7, y=y + 4, class_="end"))
+        found.append(element("text", chart.y.tell(value), x=LEFT - 6, y=y + 4, class_="end"))
     for value in chart.x.ticks():
         x = place.x(value)
         found.append(element("line", x1=x, x2=x, y1=place.bottom, y2=place.bottom + 4, class_="axis"))
@@ -254,17 +260,29 @@ def _spans(chart: Chart, place: _Place) -> list[Html]:
     return found
 
 
-def _mark(mark: Mark, number: int, place: _Place) -> list[Html]:
-    if not place.holds(mark.at):
-        return []
-    x = place.x(mark.at)
+def _marks(chart: Chart, place: _Place) -> list[Html]:
+    """From left to right, each in the first row where what it says does not lie on what another says."""
+    taken = [0.0] * MARK_ROWS
+    found = []
+    for mark in sorted(chart.marks, key=lambda each: each.at):
+        if not place.holds(mark.at):
+            continue
+        x = place.x(mark.at)
+        width = 8.5 * len(mark.text) + 12
+        start = x - width if x + width > WIDTH else x - 8
+        row = next((number for number in range(MARK_ROWS) if taken[number] <= start), MARK_ROWS - 1)
+        taken[row] = start + width
+        y = place.bottom - 10 - row * 15 if chart.tells_below and len(mark.text) > 2 else TOP + 10 + row * 15
+        found += _mark(mark, x, y, place, "end" if start < x - width / 2 else "start")
+    return found
+
+
+def _mark(mark: Mark, x: float, y: float, place: _Place, side: str) -> list[Html]:
     color = "mark" if mark.look is None else f"mark c{mark.look % LOOKS}"
     dashes = None if mark.look is None else dashes_of(mark.look)
     line = element("line", x1=x, x2=x, y1=TOP, y2=place.bottom, class_=color, stroke_dasharray=dashes)
     if not mark.text:
-        return [element("g", element("title", mark.name), line)]
-    # Three rows by turns, so that marks which are near each other can be read.
-    y = TOP + 10 + number % 3 * 15
+        return [element("g", element("title", mark.told or mark.name), line)]
     wide = len(mark.text) > 2
     if not wide:
         badge = element("circle", cx=x, cy=y, r=8, class_="badge")
@@ -274,7 +292,7 @@ def _mark(mark: Mark, number: int, place: _Place) -> list[Html]:
                 "g", element("title", mark.name), badge, element("text", mark.text, x=x, y=y + 4, class_="middle on")
             ),
         ]
-    side, aside = ("end", -5) if x + 8 * len(mark.text) > place.right else ("start", 5)
+    aside = -5 if side == "end" else 5
     return [line, element("text", mark.text, x=x + aside, y=y + 4, class_=f"{side} told")]
 
 

@@ -81,11 +81,16 @@ def latency_pictures(runs: Sequence[RunSummary]) -> list[Html]:
         tails.append(Line(name=name, points=_tail(run.latency), look=look, told=told))
         quantiles = [("p50", run.latency.p50_ms), ("p90", run.latency.p90_ms), ("p99", run.latency.p99_ms)]
         for word, at in quantiles if alone else quantiles[2:]:
-            marks.append(Mark(at=at, text=f"{word} {units.ms(at)}", look=None if alone else look))
+            told_there = f"{word} {units.ms(at)}"
+            # Of several runs the lines lie too near each other for words.
+            mark = (
+                Mark(at=at, text=told_there) if alone else Mark(at=at, text="", told=f"{name}: {told_there}", look=look)
+            )
+            marks.append(mark)
     told = "; ".join(f"{line.name}: {line.told}" for line in shares)
     values = [point[1] for line in shares for point in line.points if point is not None]
     least = min(point[1] for line in tails for point in line.points if point is not None)
-    y = Axis(low=max(least / 1.5, 1e-9), high=1.0, label="of the deliveries took longer", tell=units.share, is_log=True)
+    y = Axis(low=max(least / 1.5, 5e-6), high=1.0, label="of the deliveries took longer", tell=units.share, is_log=True)
     return [
         chart_figure(
             Chart(
@@ -93,10 +98,11 @@ def latency_pictures(runs: Sequence[RunSummary]) -> list[Html]:
                 told=told,
                 x=x,
                 # Room above for what the marks say.
-                y=axis_of([*values, max(values) * (1 + 0.12 * len(marks))], "of the deliveries", units.share),
+                y=axis_of([*values, max(values) * (1.36 if alone else 1)], "of the deliveries", units.share),
                 lines=shares,
                 marks=marks,
-            )
+            ),
+            note="" if alone else "Vertical lines: until then 99 % had arrived.",
         ),
         chart_figure(Chart(title="How many took longer", told=told, x=x, y=y, lines=tails)),
     ]
@@ -142,6 +148,7 @@ def failover_picture(run: RunSummary, fault: FaultSummary) -> Html | None:
                 marks=[Mark(at=fault.at_s, text="!", name=fault.fault), *(back if is_first else [])],
                 spans=spans,
                 height=PANEL_HEIGHT,
+                tells_below=True,
             )
         )
     return figure(fault.fault, *(picture(each) for each in charts), legend(charts[0]))
@@ -174,26 +181,29 @@ def copies_picture(run: RunSummary, among: Sequence[RunSummary]) -> Html | None:
 
 def _heat(names: Sequence[str], copies: dict[tuple[str, str], int]) -> Html:
     left, top, side = 92.0, 58.0, min(60.0, 480.0 / max(len(names), 4))
+    tall = min(side, 32.0)
     most = max(copies.values())
     found = []
     for row, from_ in enumerate(names):
-        y = top + row * side
-        found.append(element("text", _short(from_), x=left - 6, y=y + side / 2 + 4, class_="end ink"))
+        y = top + row * tall
+        found.append(element("text", _short(from_), x=left - 6, y=y + tall / 2 + 4, class_="end ink"))
         at = f"translate({left + row * side + side / 2:.1f} {top - 6:.1f}) rotate(-40)"
         found.append(element("text", _short(from_), transform=at, class_="ink"))
         for column, to in enumerate(names):
             x, number = left + column * side, copies.get((from_, to), 0)
             told = element("title", f"{from_} to {to}: {units.count(number)}")
             if not number:
-                found.append(element("rect", told, x=x, y=y, width=side, height=side, class_="empty"))
+                found.append(element("rect", told, x=x, y=y, width=side, height=tall, class_="empty"))
                 continue
             # The root keeps what is few to be seen beside what is many.
             strength = f"{0.12 + 0.88 * math.sqrt(number / most):.2f}"
-            found.append(element("rect", told, x=x, y=y, width=side, height=side, class_="cell", fill_opacity=strength))
+            found.append(element("rect", told, x=x, y=y, width=side, height=tall, class_="cell", fill_opacity=strength))
             if len(names) <= 8:
-                place = {"x": x + side / 2, "y": y + side / 2 + 4}
-                found.append(element("text", units.count(number), class_="middle told", **place))
-    width, height = left + len(names) * side + 40, top + len(names) * side + 6
+                color = "on" if float(strength) > 0.6 else "ink"
+                middle = x + side / 2
+                text = element("text", units.count(number), x=middle, y=y + tall / 2 + 4, class_=f"middle {color}")
+                found.append(text)
+    width, height = left + len(names) * side + 40, top + len(names) * tall + 6
     title, told = element("title", "Copies from broker to broker"), element("desc", _told_copies(copies))
     style = f"max-width: {width * 1.2:.0f}px"
     return element(

@@ -70,13 +70,14 @@ b.badge {{ background: var(--ink); color: var(--paper); border-radius: 1em; min-
 .bars dt {{ grid-column: 1; }} .bars dd {{ margin: 0; }} .bars dd.told {{ font-variant-numeric: tabular-nums; }}
 .bar {{ display: block; height: 0.95rem; border-radius: 2px; min-width: 2px; }}
 .wide {{ overflow-x: auto; margin: 0.6rem 0; }}
-table {{ border-collapse: collapse; font-size: 0.88rem; min-width: 40%; }}
+table {{ border-collapse: collapse; font-size: 0.88rem; width: max-content; overflow-wrap: break-word; }}
+.facts table {{ width: auto; min-width: 40%; }} .facts td {{ overflow-wrap: anywhere; }}
 caption {{ text-align: left; padding-bottom: 0.3rem; }}
 th, td {{ padding: 0.28rem 0.7rem 0.28rem 0; text-align: left; vertical-align: top;
   border-bottom: 1px solid var(--rule); }}
 th {{ color: var(--faint); font-weight: 600; }}
 .number {{ text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }}
-td.word {{ min-width: 5rem; max-width: 26rem; }}
+td.word {{ max-width: 26rem; }}
 .best {{ color: var(--good); font-weight: 600; }} .bad {{ color: var(--bad); font-weight: 600; }}
 details {{ margin: 0.5rem 0; }} summary {{ cursor: pointer; color: var(--link); }}
 pre {{ background: var(--card); padding: 0.7rem; border-radius: 6px; overflow-x: auto;

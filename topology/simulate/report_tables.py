@@ -31,7 +31,7 @@ def runs_table(runs: Sequence[RunSummary], cheapest: set[int]) -> Html:
             (
                 number,
                 run.design,
-                f"{run.primaries} + {run.secondaries}",
+                f"{run.primaries} + {run.secondaries}" if run.secondaries else str(run.primaries),
                 f"{run.subscribers:,}",
                 f"x {run.rate:g}",
                 units.count(told[0].delivered),
@@ -42,10 +42,13 @@ def runs_table(runs: Sequence[RunSummary], cheapest: set[int]) -> Html:
                 _bad(units.share(busiest_cpu(run)), busiest_cpu(run) >= 1),
                 units.ms(recovery_ms(run)),
                 f"{run.bottleneck.broker}: {run.bottleneck.what}" if run.bottleneck else units.NOTHING,
-                units.times(run.bottleneck.room) if run.bottleneck else units.NOTHING,
+                f"x {units.three(run.bottleneck.room)}" if run.bottleneck else units.NOTHING,
             )
         )
-    caption = "All runs" if len(runs) <= ROWS_MAX else f"The first {ROWS_MAX} of {len(runs)} runs; summary.json has all"
+    told_runs = (
+        "All runs" if len(runs) <= ROWS_MAX else f"The first {ROWS_MAX} of {len(runs)} runs (summary.json has all)"
+    )
+    caption = f"{told_runs}. Brokers are primaries + secondaries."
     return table((*headers, "busiest CPU", "all back", "limit", "room"), rows, words=3, caption=caption)
 
 
@@ -185,7 +188,7 @@ def stages_table(stages: Sequence[Stage], took_s: float) -> Html:
 def facts(pairs: Sequence[tuple[str, Content]]) -> Html:
     """Words and what they are, in two columns."""
     rows = [element("tr", element("th", name, scope="row"), element("td", value)) for name, value in pairs if value]
-    return element("div", element("table", element("tbody", *rows)), class_="wide")
+    return element("div", element("table", element("tbody", *rows)), class_="wide facts")
 
 
 def parameters(title: str, values: Mapping[str, Any]) -> Html:
