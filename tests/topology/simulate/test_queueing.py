@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.sockets
 
+OTHERS = (1, 100, -1, 0, 0, 0)
 BROKERS = ((1, 0), (1, 1), (1, 2), (2, 0), (2, 5))
 
 
@@ -32,7 +33,7 @@ def rows_of(count: int) -> list[tuple[Any, ...]]:
             base = float(np.float32(1.5 + number % 7))
             is_chore = number % 10 == 0
             kind, deliveries = (JobKind.CHORE, 0) if is_chore else (JobKind.PUBLISHED, wanted[topic])
-            rows.append((run, broker, at_us, number, kind, base, deliveries, topic, 100, 800))
+            rows.append((run, broker, at_us, number, kind, base, deliveries, topic, 100, 800, -1, 2, at_us - 50, 50))
     return rows
 
 
@@ -47,7 +48,9 @@ def worked_at(rows: list[tuple[Any, ...]], run: int, broker: int) -> list[tuple[
     columns = [np.concatenate(each) for each in zip(*parts, strict=True)]
     times = np.rint(np.array(columns[:4])).astype(int)
     costs = columns[4].astype(np.float32)
-    return [(*row[:5], row[6], *(int(t) for t in times[:, n]), float(costs[n])) for n, row in enumerate(mine)]
+    return [
+        (*row[:5], *row[6:9], *row[10:], *(int(t) for t in times[:, n]), float(costs[n])) for n, row in enumerate(mine)
+    ]
 
 
 def test_every_broker_of_every_run_works_for_itself(spark: SparkSession) -> None:
@@ -62,14 +65,13 @@ def test_every_broker_of_every_run_works_for_itself(spark: SparkSession) -> None
 
 
 def test_the_columns_are_those_of_worked_and_the_jobs_others(spark: SparkSession) -> None:
-    jobs = spark.createDataFrame([(*row, 7) for row in rows_of(3)], JOBS + ", copies int")
+    jobs = spark.createDataFrame([(*row, 7) for row in rows_of(3)], JOBS + ", more int")
     wanted = spark.createDataFrame([], WORKED)
     frame = queueing(jobs, shipped())
 
-    types = dict(frame.dtypes)
-    assert {name: types[name] for name, _ in wanted.dtypes} == dict(wanted.dtypes)
-    assert set(types) - set(wanted.columns) == {"copies", "size", "topic"}
-    assert {row.copies for row in frame.collect()} == {7}
+    assert sorted(frame.dtypes) == sorted([*wanted.dtypes, ("more", "int")])
+    assert frame.drop("more").columns == wanted.columns
+    assert {row.more for row in frame.collect()} == {7}
 
 
 @pytest.mark.parametrize("partitions", [1, 3, 8])
@@ -90,8 +92,8 @@ def test_the_same_is_found_on_any_number_of_partitions_and_in_batches_of_any_siz
 
 
 def test_what_jobs_cost_is_spread_over_the_bins_they_span(spark: SparkSession) -> None:
-    row = (1, 0, 90_000, 1, 0, 4, 100_000, 110_000, 110_000, 400_000, 300_000.5)
-    brief = (1, 0, 395_000, 2, 0, 3, 395_500, 396_000, 396_000, 396_500, 1_000.0)
+    row = (1, 0, 90_000, 1, 0, 4, *OTHERS, 100_000, 110_000, 110_000, 400_000, 300_000.5)
+    brief = (1, 0, 395_000, 2, 0, 3, *OTHERS, 395_500, 396_000, 396_000, 396_500, 1_000.0)
     found = {each.bin: each for each in load(spark.createDataFrame([row, brief], WORKED), 100).collect()}
 
     assert [found[number].busy_us for number in (1, 2, 3)] == pytest.approx([100_000, 100_000, 101_000], abs=0.2)

@@ -1,0 +1,83 @@
+"""Stage: how long deliveries took, from a publisher's send to a subscriber's receipt.
+
+A job's `at_us` is when it would have come if nobody had waited anywhere before. What a message did wait, at its
+publisher's broker and at a root that passed it on, is added here to its latency, and not to when the next broker had it
+to do: under bursts a broker behind another is loaded somewhat earlier than it would be.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+
+from topology.simulate.buckets import BUCKETS_PER_DECADE
+from topology.simulate.schemas import JobKind
+
+POINTS = 4
+"""A job's deliveries are told apart by so many moments of the time in which they are written."""
+
+
+def latencies(worked: DataFrame, *, bin_ms: int, stack_us: float, link_us: int) -> DataFrame:
+    """LATENCIES of what was published to topics. `worked` says in `sent_us` when its publisher sent a message.
+
+    `link_us` is of a subscriber's link, one way; `bin` of `bin_ms` is that in which the message was sent. Bins may be
+    coarser than the workload's.
+    """
+    kind = F.col("kind")
+    of_topics = worked.where(kind.isin(JobKind.PUBLISHED, JobKind.RELAYED, JobKind.PASSED_ON, JobKind.FROM_ROOT))
+    message = Window.partitionBy("run", "publication")
+    held_us = F.col("relayed_us") - F.col("at_us")
+    known = of_topics.select(
+        "run",
+        "broker",
+        "deliveries",
+        "sent_us",
+        "writes_from_us",
+        "writes_to_us",
+        _held_before(kind, held_us, message).alias("held_us"),
+    ).where(F.col("deliveries") > 0)
+    points = _points(known)
+    took_us = F.col("written_us") - F.col("sent_us") + F.col("held_us") + (stack_us + link_us)
+    return (
+        points.select(
+            "run",
+            "broker",
+            F.floor(F.col("sent_us") / (bin_ms * 1000)).cast("int").alias("bin"),
+            _bucket(took_us).alias("bucket"),
+            "part",
+        )
+        .groupBy("run", "broker", "bin", "bucket")
+        .agg(F.sum("part").alias("deliveries"))
+    )
+
+
+def _held_before(kind: Column, held_us: Column, message: WindowSpec) -> Column:
+    """How long others kept the message until their copy left: the publisher's broker, the root that passed it on."""
+    none = F.lit(0).cast("long")
+    first = F.coalesce(F.max(F.when(kind == JobKind.PUBLISHED, held_us)).over(message), none)
+    root = F.coalesce(F.max(F.when(kind == JobKind.PASSED_ON, held_us)).over(message), none)
+    return F.when(kind == JobKind.PUBLISHED, none).when(kind == JobKind.FROM_ROOT, first + root).otherwise(first)
+
+
+def _points(jobs: DataFrame) -> DataFrame:
+    """Each job's deliveries in at most `POINTS` parts, with the mean moment of each: the kth of n is at k / n."""
+    count = F.col("deliveries")
+    parts = F.least(count, F.lit(POINTS))
+    cut = jobs.withColumn("parts", parts).withColumn("point", F.explode(F.sequence(F.lit(1), parts)))
+    low = F.floor((F.col("point") - 1) * count.cast("long") / F.col("parts"))
+    high = F.floor(F.col("point") * count.cast("long") / F.col("parts"))
+    place = (low + 1 + high) / 2 / count
+    span_us = F.col("writes_to_us") - F.col("writes_from_us")
+    return cut.select(
+        "run",
+        "broker",
+        "sent_us",
+        "held_us",
+        (F.col("writes_from_us") + span_us * place).alias("written_us"),
+        (high - low).alias("part"),
+    )
+
+
+def _bucket(us: Column) -> Column:
+    """As `buckets.bucket`."""
+    return F.floor(F.log10(F.greatest(us, F.lit(1.0))) * BUCKETS_PER_DECADE).cast("int")
