@@ -31,6 +31,7 @@ COMMANDS = {
     "lint": ("openclust.cli.lint:lint", "Say what is wrong with cluster files, before it goes wrong."),
     "draw": ("openclust.cli.draw:command", "Draw a cluster file: who is what, where it stands, findings in red."),
     "topology": ("openclust.cli.topology:topology", "Make a cluster file to begin with."),
+    "simulate": ("openclust.cli.simulate:simulate", "Compute what a layout of brokers does under a workload."),
     "bench": ("openclust.cli.bench:bench", "Measure this broker, or any other AMQP broker."),
 }
 

@@ -66,12 +66,13 @@ def check_against(found: WorkloadFile, *layouts: Layout) -> None:
         where: KeyPath = ("faults", str(number))
         if isinstance(fault, Add) and fault.broker in there:
             problems.append((where, f"add {fault.broker}: there is a broker of this name already; add one that is new"))
-        problems += [(where, f"names {_unknown(name, known)}") for name in _brokers(fault) if name not in known]
+        problems += [(where, f"names {_unknown(name, known)}") for name in brokers_of(fault) if name not in known]
     if problems:
         raise ConfigError(*dict.fromkeys(found.told(where, text) for where, text in problems))
 
 
-def _brokers(fault: Fault) -> tuple[str, ...]:
+def brokers_of(fault: Fault) -> tuple[str, ...]:
+    """Whom it names."""
     return (*fault.sides[0], *fault.sides[1]) if isinstance(fault, Partition) else (fault.broker,)
 
 

@@ -1,0 +1,106 @@
+"""All that a simulation is asked, read and checked before Spark is started."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from openclust.shell.config import ConfigError
+from topology.simulate.calibration import Calibration, read_calibration, shipped
+from topology.simulate.fault import Add, parse_fault
+from topology.simulate.goal import Goal, parse_goal
+from topology.simulate.grid import Axes, parse_sweep, runs_of
+from topology.simulate.layout import DESIGNS, Design, Run
+from topology.simulate.layouts import layout_of_model, read_model
+from topology.simulate.workload import Workload
+from topology.simulate.workload_check import problems_of
+from topology.simulate.workload_file import WorkloadFile, brokers_of, check_against, read_workload_file
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What to run. `swept` are the axes of --sweep, `notes` what a reader of the results must know of the request."""
+
+    workload: Workload
+    runs: tuple[Run, ...]
+    calibration: Calibration
+    topology: str
+    swept: Axes
+    goal: Goal | None
+    notes: tuple[str, ...]
+
+
+def read_asked(
+    topology: str | None,
+    workload: str,
+    *,
+    designs: Sequence[str] = (),
+    sweep: Sequence[str] = (),
+    goal: str | None = None,
+    calibration: str | None = None,
+    seed: int | None = None,
+    subscribers: int | None = None,
+    duration_s: float | None = None,
+) -> Asked:
+    """Raises ConfigError with what is wrong, of the first of these that something is wrong with."""
+    swept = parse_sweep(sweep)
+    aim = parse_goal(goal) if goal is not None else None
+    axes = dict(swept)
+    if designs and "design" in axes:
+        raise ConfigError("--design and --sweep design=... say the same thing; give one of them")
+    if subscribers is not None and "subscribers" in axes:
+        raise ConfigError("--subscribers and --sweep subscribers=... say the same thing; give one of them")
+    if subscribers is not None:
+        axes["subscribers"] = [subscribers]
+    costs = read_calibration(Path(calibration)) if calibration is not None else shipped()
+    base = layout_of_model(read_model(topology)) if topology is not None else None
+    read, notes = _changed(read_workload_file(workload), seed, duration_s)
+    runs = runs_of(axes, read.workload, base=base, designs=_designs(designs))
+    # A design may leave brokers out ("single"): what counts is whom the layouts had before.
+    layouts = [each.layout for each in runs]
+    check_against(read, *layouts, *([base] if base is not None else []))
+    return Asked(
+        workload=read.workload,
+        runs=tuple(runs),
+        calibration=costs,
+        topology=topology or f"{len(set(layouts))} layouts by their number of brokers",
+        swept=swept,
+        goal=aim,
+        notes=(*notes, *_of_absent(read.workload, runs)),
+    )
+
+
+def _designs(given: Sequence[str]) -> tuple[Design, ...]:
+    if not given:
+        return ("openclust",)
+    return DESIGNS if "all" in given else tuple(each for each in DESIGNS if each in given)
+
+
+def _changed(read: WorkloadFile, seed: int | None, duration_s: float | None) -> tuple[WorkloadFile, tuple[str, ...]]:
+    """The workload with what the command line says instead. Faults after an earlier end are left out, with a note."""
+    workload, notes = read.workload, []
+    if seed is not None:
+        workload = msgspec.structs.replace(workload, seed=seed)
+    if duration_s is not None:
+        end_ms = round(duration_s * 1000)
+        late = [each for each in workload.faults if parse_fault(each).at_ms >= end_ms]
+        kept = tuple(each for each in workload.faults if each not in late)
+        notes = [f"left out, since the run ends at {duration_s:g} s: {each}" for each in late]
+        workload = msgspec.structs.replace(workload, duration_s=duration_s, faults=kept)
+    if problems := problems_of(workload):
+        raise ConfigError(*(read.told(where, text) for where, text in problems))
+    return msgspec.structs.replace(read, workload=workload), tuple(notes)
+
+
+def _of_absent(workload: Workload, runs: Sequence[Run]) -> list[str]:
+    """Faults of brokers that only some layouts have."""
+    faults = {text: parse_fault(text) for text in workload.faults}
+    added = {each.broker for each in faults.values() if isinstance(each, Add)}
+    notes = []
+    for text, fault in faults.items():
+        named = {*brokers_of(fault)} - added
+        without = sum(not named <= {*each.layout.names} for each in runs)
+        if without:
+            notes.append(f"{text}: {without} of {len(runs)} runs have no such broker, and nothing happens to it there")
+    return notes
