@@ -9,7 +9,7 @@ import traceback
 import warnings
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,10 +19,11 @@ from openclust.shell.config import ConfigError
 from topology.simulate.asked import Asked, read_asked
 from topology.simulate.grid import parse_count, shown
 from topology.simulate.layout import DESIGNS
-from topology.simulate.results import PARQUET, REPORT, make_folder, write_results
+from topology.simulate.results import REPORT, make_folder, write_results
 from topology.simulate.workload_check import CLIENTS_MAX, DAY_S
 
 if TYPE_CHECKING:
+    from topology.simulate.pipeline import Simulated
     from topology.simulate.summary import Summary
 
 MET, UNMET = 0, 1
@@ -165,28 +166,23 @@ def _simulated(
         with spark_session(master, memory=memory, local_dir=folder, out=out) as spark:
             from topology.simulate.pipeline import simulate as compute
 
-            target = out / PARQUET if parquet else None
-            runs = compute(spark, list(asked.runs), asked.workload, asked.calibration, out=target, progress=watched)
+            folders = out if parquet else None
+            found = compute(spark, asked.runs, asked.workload, asked.calibration, out=folders, progress=watched)
             context = spark.sparkContext
-            about = {
-                "version": spark.version,
-                "master": str(context.master),
-                "memory": memory,
-                "name": str(context.appName),
-            }
-        return _summary(asked, runs, about, watched, time.monotonic() - began)
+            about = {"version": spark.version, "master": str(context.master), "memory": memory}
+        return _summary(asked, found, about, time.monotonic() - began)
 
 
-def _summary(asked: Asked, runs: Any, about: dict[str, str], watched: Watched, took_s: float) -> Summary:
+def _summary(asked: Asked, found: Simulated, about: dict[str, str], took_s: float) -> Summary:
     import msgspec
 
     from topology.simulate.goal import cheapest
-    from topology.simulate.summary import Stage, Summary, Sweep
+    from topology.simulate.summary import Summary, Sweep
 
     sweep = None
     if asked.swept or asked.goal is not None:
-        found = cheapest(runs, asked.goal) if asked.goal is not None else []
-        sweep = Sweep(grid=shown(asked.swept), goal=asked.goal.text if asked.goal else "", cheapest=found)
+        answers = cheapest(found.runs, asked.goal) if asked.goal is not None else []
+        sweep = Sweep(grid=shown(asked.swept), goal=asked.goal.text if asked.goal else "", cheapest=answers)
     return Summary(
         openclust=__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -196,8 +192,8 @@ def _summary(asked: Asked, runs: Any, about: dict[str, str], watched: Watched, t
         calibration=msgspec.to_builtins(asked.calibration),
         spark=about,
         took_s=round(took_s, 3),
-        stages=[Stage(name=name, took_s=round(spent, 3)) for name, spent in watched.took_s().items()],
-        runs=runs,
+        stages=found.stages,
+        runs=found.runs,
         sweep=sweep,
         notes=list(asked.notes),
     )

@@ -1,21 +1,19 @@
-"""How far a simulation is: a bar on stderr, and how long each stage took."""
+"""How far a simulation is: a bar on stderr, gone when the results are there."""
 
 from __future__ import annotations
 
 import sys
-import time
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
 
 class Watched:
-    """What `pipeline.simulate` tells, shown and timed. Use it as a context manager."""
+    """What `pipeline.simulate` tells, shown. Use it as a context manager."""
 
     def __init__(self, *, is_shown: bool) -> None:
         self._bar: Any = None
         self._is_shown = is_shown and sys.stderr.isatty()
-        self._began: list[tuple[str, float]] = []
         self._stack = ExitStack()
 
     def __enter__(self) -> Watched:
@@ -37,15 +35,5 @@ class Watched:
 
     def __call__(self, stage: str, done: int, of: int) -> None:
         """`stage` is under way, after so many of all that there are to do."""
-        if not self._began or self._began[-1][0] != stage:
-            self._began.append((stage, time.monotonic()))
         if self._bar is not None:
             self._bar.update(self._task, description=stage, completed=done, total=of)
-
-    def took_s(self) -> dict[str, float]:
-        """Each stage that was told of, until the next began; what came twice, in all."""
-        ends = [*(began for _, began in self._began[1:]), time.monotonic()][: len(self._began)]
-        took: dict[str, float] = {}
-        for (name, began), end in zip(self._began, ends, strict=True):
-            took[name] = took.get(name, 0) + end - began
-        return took
