@@ -73,11 +73,13 @@ class Host(Broker):
         self.names += 1
         return f"{self.name}-{self.life}-{self.names}"
 
+    @property
+    def is_root(self) -> bool:
+        """Whether it takes itself for root, perhaps for longer than it may."""
+        return self.node is not None and self.node.membership.is_root
+
     def serves(self, now_us: int) -> bool:
-        if self.node is None or not self.is_primary:
-            return False
-        membership = self.node.membership
-        return membership.is_root and serves(membership.election, self.clock.monotonic_ms(now_us))
+        return self.is_root and serves(self.running.membership.election, self.clock.monotonic_ms(now_us))
 
     def describe(self) -> str:
         if self.node is None:

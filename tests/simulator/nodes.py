@@ -526,7 +526,8 @@ class Nodes(World):
             known = self.roots.setdefault(epoch, host.name)
             if known != host.name:
                 raise Violation(f"{host.name} and {known} are both root in epoch {epoch}")
-            serving = [name for name in self.terms.primaries if self.brokers[name].serves(self.now_us)]
+            others = [name for name in self.terms.primaries if name != host.name and self.brokers[name].is_root]
+            serving = [name for name in (host.name, *others) if others and self.brokers[name].serves(self.now_us)]
             if len(serving) > 1 and host.name in serving:
                 raise Violation(f"{' and '.join(serving)} are root at the same time")
         position = membership.replica.position

@@ -14,6 +14,9 @@ from tests.simulator.nodes import SLOW_START_US, Nodes
 from tests.support.invariants import check
 
 QUIET_US = 300_000
+GONE_US = 400_000
+AFTERMATH_US = 100_000
+"""What follows of that: the longest is a goodbye."""
 
 
 def settle(world: Nodes) -> int:
@@ -129,7 +132,8 @@ def clean_up(world: Nodes) -> None:
     for host in world.brokers.values():
         for application in list(host.applications):
             application.close()
-    world.run(until_us=world.now_us + 300_000)
+    world.wait(lambda: not any(host.applications for host in world.brokers.values()), GONE_US)
+    world.run(until_us=world.now_us + AFTERMATH_US)
     root = world.brokers[world.root()]
 
     def delete(now_ms: int) -> None:
@@ -144,7 +148,8 @@ def clean_up(world: Nodes) -> None:
                 core.define(DeleteExchange(vhost="/", name=name))
 
     world.give(root, root.life, delete)
-    world.run(until_us=world.now_us + 500_000)
+    world.wait(lambda: not any(_has_queues(host) for host in world.brokers.values()), GONE_US)
+    world.run(until_us=world.now_us + AFTERMATH_US)
     for host in world.brokers.values():
         core = host.running.broker
         _look_at(host)
@@ -152,8 +157,12 @@ def clean_up(world: Nodes) -> None:
         world.states.look_at(host, closely=True)
         if core.books.held_bytes or core.books.outbox_bytes:
             raise Violation(f"{host.name} still holds {core.books.held_bytes} and {core.books.outbox_bytes} bytes")
-        if any(vhost.queues for vhost in core.vhosts.values()):
+        if _has_queues(host):
             raise Violation(f"{host.name} still has queues")
         held = {name: each.count for name, each in host.running.membership.interests.held.items() if each.count}
         if held or host.running.membership.interests.own.counts:
             raise Violation(f"{host.name} still holds meta-bindings of {held}")
+
+
+def _has_queues(host: Host) -> bool:
+    return any(vhost.queues for vhost in host.running.broker.vhosts.values())
