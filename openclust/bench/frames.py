@@ -17,6 +17,7 @@ FRAME_OVERHEAD = 8
 CONNECTION_START = (10, 10)
 CONNECTION_TUNE = (10, 30)
 CONNECTION_OPEN_OK = (10, 41)
+CONNECTION_REDIRECT = (10, 42)
 CONNECTION_CLOSE = (10, 50)
 CONNECTION_CLOSE_OK = (10, 51)
 CONNECTION_BLOCKED = (10, 60)
@@ -87,7 +88,8 @@ def table(fields: dict[str, object]) -> bytes:
     return long_string(bytes(out))
 
 
-def start_ok(user: str, password: str) -> bytes:
+def start_ok(user: str, password: str, **said: str) -> bytes:
+    """What else is `said` are client properties."""
     # The last, for the `insist` of connection.open to count.
     capabilities = {
         "authentication_failure_close": True,
@@ -96,19 +98,23 @@ def start_ok(user: str, password: str) -> bytes:
         "basic.nack": True,
         "connection.redirect": True,
     }
-    properties = table({"product": "openclust bench", "capabilities": capabilities})
+    properties = table({"product": "openclust bench", "capabilities": capabilities, **said})
     response = long_string(f"\0{user}\0{password}".encode())
     return method(0, (10, 11), properties + short_string("PLAIN") + response + short_string("en_US"))
 
 
-def tune_ok(channel_max: int, frame_max: int) -> bytes:
-    """Heartbeats are off: a bench measures messages, and notices a dead broker by its silence."""
-    return method(0, (10, 31), struct.pack(">HIH", channel_max, frame_max, 0))
+def tune_ok(channel_max: int, frame_max: int, heartbeat_s: int = 0) -> bytes:
+    """Heartbeats are off by default: a bench measures messages, and notices a dead broker by its silence."""
+    return method(0, (10, 31), struct.pack(">HIH", channel_max, frame_max, heartbeat_s))
 
 
-def connection_open(vhost: str) -> bytes:
+def heartbeat() -> bytes:
+    return frame(HEARTBEAT, 0, b"")
+
+
+def connection_open(vhost: str, *, insist: bool = True) -> bytes:
     """With `insist`: a broker of a cluster must not send us to another one than that which is measured."""
-    return method(0, (10, 40), short_string(vhost) + b"\0\x01")
+    return method(0, (10, 40), short_string(vhost) + b"\0" + bytes((insist,)))
 
 
 def connection_close() -> bytes:

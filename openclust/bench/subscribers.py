@@ -48,12 +48,12 @@ def raise_open_files(connections: int) -> None:
         )
 
 
-def login(like: Connection) -> bytes:
+def login(like: Connection, heartbeat_s: int = 0) -> bytes:
     """Everything up to an open channel in one write: `like` has learned the values, so there is nothing to wait for."""
     return (
         frames.PROTOCOL_HEADER
         + frames.start_ok(like.url.user, like.url.password)
-        + frames.tune_ok(like.channel_max, like.frame_max)
+        + frames.tune_ok(like.channel_max, like.frame_max, heartbeat_s)
         + frames.connection_open(like.url.vhost)
         + frames.channel_open(1)
     )
@@ -84,15 +84,16 @@ def attach(
     subscriptions: Sequence[Sequence[Subscription]],
     at_once: int,
     progress: Callable[[int], None],
+    heartbeat_s: int = 0,
 ) -> list[socket.socket]:
     """Make a connection for each of these, `at_once` of them under way at any time: non-blocking sockets, in order.
 
     Several subscriptions of one connection share its channel, and need tags of their own. They go to the same address,
     user and virtual host as `like`. Returns when the last has its consume-ok. Calls `progress` with the number of
-    connections attached so far, now and then.
+    connections attached so far, now and then. Where they agree on heartbeats, sending them is the caller's duty.
     """
     raise_open_files(len(subscriptions))
-    attaching = _Attaching(like, subscriptions, progress)
+    attaching = _Attaching(like, subscriptions, progress, heartbeat_s)
     try:
         attaching.run(at_once)
     except BaseException:
@@ -110,10 +111,11 @@ class _Attaching:
         like: Connection,
         subscriptions: Sequence[Sequence[Subscription]],
         progress: Callable[[int], None],
+        heartbeat_s: int,
     ) -> None:
         self.epoll = select.epoll()
         self.sockets: list[socket.socket] = []
-        self._login = login(like)
+        self._login = login(like, heartbeat_s)
         self._subscriptions = subscriptions
         self._progress = progress
         self._family, self._address = like.socket.family, like.socket.getpeername()

@@ -24,6 +24,7 @@ from openclust.bench.summary import Summary, summarize
 from openclust.bench.table import ROWS, Result, in_running_order, select_rows
 from openclust.bench.url import parse_named_urls, parse_url
 from openclust.bench.work import Pattern, Work
+from openclust.cli.bench_calibrate import calibrate
 from openclust.cli.bench_cluster import cluster
 from openclust.cli.bench_stored import backlog, cold
 
@@ -40,9 +41,12 @@ class _Failure(click.ClickException):
 
 
 class TableByDefault(click.Group):
-    """Without a subcommand it is `table`, with all of its options."""
+    """Without a subcommand it is `table`, with all of its options; `--calibrate FILE` is `calibrate FILE`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        first, _, file = args[0].partition("=") if args else ("", "", "")
+        if first == "--calibrate":
+            args = ["calibrate", *([file] if file else []), *args[1:]]
         if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
             args = ["table", *args]
         return super().parse_args(ctx, args)
@@ -53,7 +57,7 @@ class TableByDefault(click.Group):
 def bench(context: click.Context) -> None:
     """Measure a broker, or compare brokers, over AMQP 0-9-1.
 
-    Without a subcommand: the table of openclust's targets (`table`).
+    Without a subcommand: the table of openclust's targets (`table`). `--calibrate FILE` is `calibrate FILE`.
     """
     context.with_resource(_orderly_end())
 
@@ -72,7 +76,7 @@ def _orderly_end() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL if former is None else former)
 
 
-for _other in (cluster, cold, backlog):
+for _other in (cluster, cold, backlog, calibrate):
     bench.add_command(_other)
 
 

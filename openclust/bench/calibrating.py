@@ -1,0 +1,94 @@
+"""This machine's costs of a broker, for `openclust simulate --calibration`: measured, solved for, written as JSON.
+
+The fields are those of `topology.simulate.calibration.Calibration`, which says what each of them means.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from openclust import __version__
+from openclust.bench.calibration_crowd import crowd
+from openclust.bench.calibration_election import elections
+from openclust.bench.calibration_fit import Fitted, Row, fit, fitted
+from openclust.bench.calibration_parts import Effort, Rows, fanout, persist, relay, shared
+from openclust.bench.cluster_wanted import MakeCluster
+from openclust.bench.errors import BenchError
+from openclust.bench.progress import Quiet
+
+DIGITS = 3
+PARTS = 6
+
+
+class Calibrated(msgspec.Struct, frozen=True, kw_only=True):
+    """The costs, and every row that was measured for them beside what they say of it."""
+
+    costs: dict[str, float]
+    rows: list[Fitted]
+
+    @property
+    def error(self) -> float:
+        """The root of the mean square of the rows' relative errors."""
+        return math.sqrt(sum(row.error**2 for row in self.rows) / len(self.rows))
+
+
+def calibrate(make: MakeCluster, data_in: Path, effort: Effort, watcher: Quiet) -> Calibrated:
+    """About two minutes; it starts all brokers itself, with their data in `data_in`."""
+    steps: Sequence[Sequence[Callable[[], Rows]]] = (
+        (lambda: fanout(effort, watcher),),
+        (lambda: relay(effort, make, watcher),),
+        (lambda: shared(effort, make, watcher), lambda: persist(effort, data_in, watcher)),
+        (lambda: crowd(effort, make, watcher), lambda: elections(effort, make, watcher)),
+    )
+    costs: dict[str, float] = {}
+    lines: list[Fitted] = []
+    for step in steps:
+        rows: list[Row] = []
+        for part in step:
+            found = part()
+            rows += found.rows
+            costs |= found.figures
+            watcher.finished_round()
+        # What one step has found is known in the next, which has other unknowns.
+        try:
+            costs |= fit(rows, costs)
+        except ValueError as error:
+            raise BenchError(f"the costs cannot be told apart: {error}") from None
+        lines += fitted(rows, costs)
+    return Calibrated(costs=costs, rows=lines)
+
+
+def document(costs: Mapping[str, float]) -> dict[str, object]:
+    """What the file has: costs with few digits, bytes as whole numbers, and where they are from."""
+    rounded = {
+        name: round(value) if name.endswith("_bytes") else round(value, DIGITS) for name, value in sorted(costs.items())
+    }
+    return {"measured": date.today().isoformat(), "machine": machine(), "version": __version__, **rounded}
+
+
+def machine() -> str:
+    """What a reader must know of it to compare."""
+    cores = psutil.cpu_count() or 1
+    gigabytes = round(psutil.virtual_memory().total / 1e9)
+    kernel = ".".join(platform.release().split(".")[:2])
+    return (
+        f"{_processor()}, {cores} core{'s' if cores != 1 else ''}, {gigabytes} GB, "
+        f"{platform.system()} {kernel}, {platform.python_implementation()} {platform.python_version()}"
+    )
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        text = ""
+    facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
+    virtual = "virtual machine on " if "hypervisor" in facts.get("flags", "").split() else ""
+    return virtual + (facts.get("model name") or platform.processor() or platform.machine())

@@ -1,0 +1,159 @@
+"""Bursts of messages with known costs: so many publishes in one write, and the next burst when all of it has come.
+
+A broker takes a burst in one turn of its loop, and writes once to each subscriber: what it did is known by counting.
+Bursts come after a pause. A broker that had to wait for work takes more for a turn than one that never stops, and
+it is turns of a broker with time to spare that cost something: under load one turn serves many messages.
+"""
+
+from __future__ import annotations
+
+import secrets
+import select
+import socket
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from openclust.bench import frames
+from openclust.bench.connection import Connection, reason
+from openclust.bench.crowd import delivery_size
+from openclust.bench.errors import BenchError
+from openclust.bench.subscribers import Subscription, attach, detach
+
+AT_ONCE = 64
+BUFFER_BYTES = 1024 * 1024
+SILENCE_SECONDS = 20.0
+PAUSE_SECONDS = 0.001
+LINGER_SECONDS = 0.03
+"""What brokers still do when the last answer is there: writing, telling each other."""
+
+
+def cpu_ns(pid: int) -> int:
+    """What a process has used of its processors so far, all threads, in user and system, to the nanosecond."""
+    try:
+        # Linux tells a process's clock by its id: clock_getcpuclockid(3) makes the same number.
+        return time.clock_gettime_ns(~pid << 3 | 2)
+    except OSError:
+        raise BenchError(f"the broker process {pid} died during the bench") from None
+
+
+class Load(Protocol):
+    """Something that is done again and again."""
+
+    def run(self, times: int) -> None:
+        """So often; returns when the last is over."""
+
+
+def cpu_each(
+    load: Load, pids: Mapping[str, int], times: int, rounds: int, idle: Mapping[str, float] | None = None
+) -> dict[str, float]:
+    """Microseconds of CPU that these processes take to do it once, without what they take (`idle`, of 1) anyhow.
+
+    The median of some rounds of so many times.
+    """
+    load.run(max(3, times // 10))
+    time.sleep(LINGER_SECONDS)
+    found: list[dict[str, float]] = []
+    for _ in range(rounds):
+        before, begun = {name: cpu_ns(pid) for name, pid in pids.items()}, time.perf_counter_ns()
+        load.run(times)
+        time.sleep(LINGER_SECONDS)
+        took = time.perf_counter_ns() - begun
+        found.append(
+            {
+                name: (cpu_ns(pid) - before[name] - took * (idle or {}).get(name, 0.0)) / 1000 / times
+                for name, pid in pids.items()
+            }
+        )
+    return {name: statistics.median(one[name] for one in found) for name in pids}
+
+
+def idle_share(pids: Mapping[str, int], seconds: float) -> dict[str, float]:
+    """What these processes take of a core while nobody wants anything."""
+    before, begun = {name: cpu_ns(pid) for name, pid in pids.items()}, time.perf_counter_ns()
+    time.sleep(seconds)
+    took = time.perf_counter_ns() - begun
+    return {name: (cpu_ns(pid) - before[name]) / took for name, pid in pids.items()}
+
+
+class Subscribers:
+    """Connections to one broker, each with a private queue on one exchange. Close them in any case."""
+
+    def __init__(self, at: Connection, exchange: str, count: int) -> None:
+        name = f"bench.{secrets.token_hex(4)}"
+        wanted = [[Subscription(f"{name}.{number}", exchange, [""])] for number in range(count)]
+        self.sockets = attach(at, wanted, AT_ONCE, lambda _: None)
+
+    def close(self) -> None:
+        detach(self.sockets)
+
+
+class Bursts:
+    """Messages of one size from one publisher to everybody who listens. `sockets` are all who get each message.
+
+    The sockets must be silent: nothing is on its way to them.
+    """
+
+    def __init__(
+        self, publisher: Connection, exchange: str, sockets: Sequence[socket.socket], size: int, burst: int
+    ) -> None:
+        self._publisher, self._sockets = publisher, sockets
+        self.size, self.burst = size, burst
+        one = frames.publish(1, exchange, "", bytes(size), frame_max=publisher.frame_max, persistent=False)
+        self._block = one * burst
+        self._buffer = bytearray(BUFFER_BYTES)
+        self._epoll = select.epoll(len(sockets) + 1)
+        self._receivers = {sock.fileno(): sock.recv_into for sock in sockets}
+        for fd in self._receivers:
+            self._epoll.register(fd, select.EPOLLIN)
+        self.delivery_bytes = self._learn(one)
+        self.latencies_ns: list[int] = []
+
+    def run(self, times: int) -> None:
+        """So many; returns when the last delivery is there."""
+        wanted = self.delivery_bytes * self.burst * len(self._sockets)
+        for _ in range(times):
+            time.sleep(PAUSE_SECONDS)
+            begun = time.perf_counter_ns()
+            self._publisher.send(self._block)
+            self._receive(wanted)
+            self.latencies_ns.append(time.perf_counter_ns() - begun)
+
+    def close(self) -> None:
+        self._epoll.close()
+
+    def _receive(self, wanted: int) -> None:
+        buffer, receivers, poll = self._buffer, self._receivers, self._epoll.poll
+        received = 0
+        while received < wanted:
+            events = poll(SILENCE_SECONDS, 256)
+            if not events:
+                raise BenchError(f"{self._publisher.url.address} delivered nothing for {SILENCE_SECONDS:.0f} s")
+            for fd, _ in events:
+                try:
+                    got = receivers[fd](buffer)
+                except BlockingIOError:
+                    continue
+                except OSError as error:
+                    raise BenchError(f"a subscriber's connection broke: {reason(error)}") from None
+                if not got:
+                    raise BenchError("a subscriber's connection was closed without a reason")
+                received += got
+        if received > wanted:
+            raise BenchError(f"{self._publisher.url.address} delivered more than was published")
+
+    def _learn(self, one: bytes) -> int:
+        """Send one message, and see how long its delivery is."""
+        first = self._sockets[0]
+        self._publisher.send(one)
+        data = b""
+        while True:
+            if not select.select([first], [], [], SILENCE_SECONDS)[0]:
+                raise BenchError(f"{self._publisher.url.address} did not deliver the first message")
+            data += first.recv(BUFFER_BYTES)
+            size = delivery_size(data)
+            if size <= len(data):
+                break
+        self._receive(size * (len(self._sockets) - 1))
+        return size

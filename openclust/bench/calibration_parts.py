@@ -1,0 +1,215 @@
+"""What a message costs a broker: rows to solve for, each measured with brokers of its own."""
+
+from __future__ import annotations
+
+import secrets
+import statistics
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import msgspec
+
+from openclust.bench import frames
+from openclust.bench.calibration_fit import Row
+from openclust.bench.calibration_load import Bursts, Subscribers, cpu_each, idle_share
+from openclust.bench.calibration_queue import Passing
+from openclust.bench.cluster_wanted import Cluster, MakeCluster, url
+from openclust.bench.connection import Connection
+from openclust.bench.local_broker import LocalBroker
+from openclust.bench.progress import Quiet
+from openclust.bench.spread import wait_until_known
+
+Costs = Mapping[str, float]
+SMALL, LARGE = 100, 10_000
+
+
+class Effort(msgspec.Struct, frozen=True, kw_only=True):
+    """How much is done for one row: until the broker has used so much CPU in each round, by what it will about cost."""
+
+    round_cpu_us: float = 100_000.0
+    rounds: int = 3
+    times_min: int = 10
+    times_max: int = 300
+    subscribers: tuple[int, ...] = (1, 100, 1_000)
+    bursts: tuple[int, ...] = (1, 4, 16, 64)
+    attached: int = 5_000
+    idle_s: float = 4.0
+    rest_s: float = 2.0
+    topics: int = 20_000
+    opened: int = 300
+    kills: int = 5
+    stops: int = 3
+    primaries: int = 3
+
+    def times(self, about_us: float) -> int:
+        return max(self.times_min, min(self.times_max, round(self.round_cpu_us / about_us)))
+
+
+QUICK = Effort(
+    rounds=1,
+    round_cpu_us=5_000.0,
+    rest_s=0.3,
+    times_min=5,
+    times_max=20,
+    subscribers=(1, 20),
+    bursts=(1, 16),
+    attached=100,
+    idle_s=0.5,
+    topics=500,
+    opened=20,
+    kills=1,
+    stops=1,
+)
+"""To see that it works; the figures are rough."""
+
+
+class Rows(msgspec.Struct, frozen=True, kw_only=True):
+    rows: list[Row]
+    figures: dict[str, float] = {}
+    """What was found beside them, under the name that the calibration has for it."""
+
+
+def fanout(effort: Effort, watcher: Quiet) -> Rows:
+    """One broker, many subscribers: what a turn, a publish, a delivery and a write cost."""
+    rows, stack_us = [], 0.0
+    with LocalBroker() as broker, closing(Connection(broker.url)) as publisher:
+        for subscribers in effort.subscribers:
+            watcher.doing(f"fan-out to {subscribers:,}")
+            with ExitStack() as stack:
+                exchange = _exchange(publisher)
+                listening = stack.enter_context(closing(Subscribers(publisher, exchange, subscribers)))
+                for size, burst in _sizes_and_bursts(effort, subscribers):
+                    with closing(Bursts(publisher, exchange, listening.sockets, size, burst)) as load:
+                        times = effort.times(60 + subscribers * (4 + burst / 3))
+                        us = cpu_each(load, {"": broker.pid}, times, effort.rounds)[""]
+                        rows.append(_fanout_row(subscribers, size, burst, load.delivery_bytes, us))
+                        if (subscribers, size, burst) == (1, SMALL, 1):
+                            stack_us = max(0.0, statistics.median(load.latencies_ns) / 1000 - us)
+    return Rows(rows=rows, figures={"stack_us": stack_us})
+
+
+def _sizes_and_bursts(effort: Effort, subscribers: int) -> Iterator[tuple[int, int]]:
+    """Not so much that sockets do not take it at once: it would be written in parts."""
+    for burst in effort.bursts:
+        if subscribers * burst <= 16_000:
+            yield SMALL, burst
+    for burst in effort.bursts:
+        if burst <= 4 and subscribers * burst <= 1_000:
+            yield LARGE, burst
+
+
+def _fanout_row(subscribers: int, size: int, burst: int, delivery_bytes: int, us: float) -> Row:
+    counts = {
+        "turn_us": 1.0,
+        "publish_us": burst,
+        "publish_kb_us": burst * size / 1000,
+        "delivery_us": subscribers * burst,
+        "write_us": subscribers,
+        "write_kb_us": subscribers * burst * delivery_bytes / 1000,
+    }
+    return Row(name=f"fan-out of {burst} x {size:,} bytes to {subscribers:,}", counts=counts, us=us)
+
+
+def relay(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
+    """Two brokers, the publisher at one and the subscribers at the other."""
+    rows: list[Row] = []
+    with make(2, 0) as brokers, ExitStack() as stack:
+        idle, connections = _served(brokers, stack, effort.rest_s)
+        publisher = connections["p1"]
+        for subscribers in effort.subscribers[:2]:
+            watcher.doing(f"relaying to {subscribers:,} at another broker")
+            exchange = _exchange(publisher)
+            with closing(Subscribers(connections["p2"], exchange, subscribers)) as listening:
+                wait_until_known(publisher, [connections["p2"]])
+                for size, burst in _sizes_and_bursts(effort, subscribers):
+                    with closing(Bursts(publisher, exchange, listening.sockets, size, burst)) as load:
+                        times = effort.times(120 + subscribers * (4 + burst / 3))
+                        us = cpu_each(load, _pids(brokers), times, effort.rounds, idle)
+                        rows += _relay_rows(subscribers, size, burst, load.delivery_bytes, us["p1"], us["p2"])
+        figures = {"member_us_per_s": statistics.mean(idle.values()) * 1e6}
+    return Rows(rows=rows, figures=figures)
+
+
+def _relay_rows(
+    subscribers: int, size: int, burst: int, delivery_bytes: int, out_us: float, in_us: float
+) -> Iterator[Row]:
+    kb = burst * size / 1000
+    what = f"{burst} x {size:,} bytes"
+    out = {"turn_us": 1.0, "publish_us": burst, "publish_kb_us": kb, "link_us": 1.0}
+    yield Row(name=f"{what} sent on", counts={**out, "relay_out_us": burst, "relay_kb_us": kb}, us=out_us)
+    into = {"turn_us": 1.0, "relay_in_us": burst, "relay_kb_us": kb}
+    delivered = {
+        "delivery_us": subscribers * burst,
+        "write_us": subscribers,
+        "write_kb_us": subscribers * burst * delivery_bytes / 1000,
+    }
+    yield Row(name=f"{what} from a link to {subscribers:,}", counts={**into, **delivered}, us=in_us)
+
+
+def shared(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
+    """At the root of three: a queue whose contents are nobody else's, and one that is replicated, persistently."""
+    rows: list[Row] = []
+    with make(effort.primaries, 0) as brokers, ExitStack() as stack:
+        idle, _ = _served(brokers, stack, effort.rest_s)
+        root = brokers.wait_until_serving()
+        backups = [name for name in brokers.primaries if name != root]
+        for burst in effort.bursts:
+            watcher.doing(f"a shared queue at the root, {burst} at a time")
+            with closing(Passing(url(brokers, root), burst, durable=False, persistent=False)) as load:
+                us = cpu_each(load, _pids(brokers), effort.times(150), effort.rounds, idle)
+                rows.append(Row(name=f"shared queue, {burst} at a time", counts=_passed(burst), us=us[root]))
+            watcher.doing(f"a replicated queue, {burst} at a time")
+            with closing(Passing(url(brokers, root), burst, durable=True, persistent=True)) as load:
+                us = cpu_each(load, _pids(brokers), effort.times(900), effort.rounds, idle)
+                kept, copied = _kept(burst), _copied(burst)
+                at_root = {**_passed(burst), **kept, **{name: len(backups) * of for name, of in copied.items()}}
+                rows.append(Row(name=f"replicated, {burst} at a time, root", counts=at_root, us=us[root]))
+                of_backups = statistics.mean(us[name] for name in backups)
+                counts = {**kept, **copied}
+                rows.append(Row(name=f"replicated, {burst} at a time, backup", counts=counts, us=of_backups))
+    return Rows(rows=rows)
+
+
+def persist(effort: Effort, data_in: Path, watcher: Quiet) -> Rows:
+    """One broker with a disk: a durable queue with persistent messages."""
+    rows: list[Row] = []
+    with LocalBroker(data_in) as broker:
+        for burst in effort.bursts:
+            watcher.doing(f"a durable queue, {burst} at a time")
+            with closing(Passing(broker.url, burst, durable=True, persistent=True)) as load:
+                us = cpu_each(load, {"": broker.pid}, effort.times(600), effort.rounds)[""]
+                rows.append(Row(name=f"durable, {burst} at a time", counts={**_passed(burst), **_kept(burst)}, us=us))
+    return Rows(rows=rows)
+
+
+def _passed(burst: int) -> dict[str, float]:
+    """One turn brings the messages and another their acknowledgements; one write a delivery's, one the confirms'."""
+    return {"turn_us": 2.0, "publish_us": burst, "delivery_us": burst, "write_us": 2.0, "shared_us": burst}
+
+
+def _kept(burst: int) -> dict[str, float]:
+    return {"persist_batch_us": 2.0, "persist_us": burst}
+
+
+def _copied(burst: int) -> dict[str, float]:
+    return {"replicate_batch_us": 2.0, "replicate_us": burst}
+
+
+def _exchange(publisher: Connection) -> str:
+    """On all brokers when it is declared on one."""
+    name = f"bench.{secrets.token_hex(4)}"
+    publisher.call(frames.exchange_declare(1, name, "fanout"), frames.EXCHANGE_DECLARE_OK)
+    return name
+
+
+def _pids(brokers: Cluster) -> dict[str, int]:
+    return {name: brokers.pid(name) for name in brokers.names}
+
+
+def _served(brokers: Cluster, stack: ExitStack, seconds: float) -> tuple[dict[str, float], dict[str, Connection]]:
+    """Started, and what they take while nothing is wanted of them."""
+    brokers.start()
+    brokers.wait_until_serving()
+    connections = {name: stack.enter_context(closing(Connection(url(brokers, name)))) for name in brokers.names}
+    return idle_share(_pids(brokers), seconds), connections
