@@ -24,7 +24,9 @@ def answer_of(summary: Summary) -> list[str]:
         return one_run(summary.runs[0])
     lines = [_cheapest_line(each, summary) for each in (summary.sweep.cheapest if summary.sweep else [])]
     if compared := compared_designs(summary):
-        lines += [_design_line(each, compared) for each in compared]
+        loads = {(each.subscribers, each.rate) for each in summary.runs}
+        at = f"{_load(compared[0].subscribers, compared[0].rate)}, " if len(loads) > 1 else ""
+        lines += [_design_line(each, compared, at) for each in compared]
     return lines or _range_lines(summary.runs)
 
 
@@ -85,8 +87,7 @@ def _deliveries(run: RunSummary) -> str:
 
 
 def _cheapest_line(cheapest: Cheapest, summary: Summary) -> str:
-    rate = "" if cheapest.rate == 1 else f" at {cheapest.rate:g} times the rate"
-    load = f"For {units.plural(cheapest.subscribers, 'subscriber')}{rate}"
+    load = f"For {_load(cheapest.subscribers, cheapest.rate)}"
     run = next((each for each in summary.runs if each.run == cheapest.run), None)
     if run is None:
         return f"{load} no layout of the grid meets the goal: {cheapest.why.rstrip('.')}."
@@ -97,15 +98,20 @@ def _cheapest_line(cheapest: Cheapest, summary: Summary) -> str:
     )
 
 
-def _design_line(run: RunSummary, among: list[RunSummary]) -> str:
+def _design_line(run: RunSummary, among: list[RunSummary], at: str) -> str:
     totals = run.totals
     limit = run.bottleneck
     room = f" ({limit.broker} could take {units.times(limit.room)} the load)" if limit else ""
     return (
-        f"{label_of(run, among)}: {units.count(totals.delivered)} deliveries with {units.count(totals.copies)} copies "
-        f"between brokers, half within {units.ms(run.latency.p50_ms)} and 99 % within {units.ms(run.latency.p99_ms)}; "
-        f"busiest broker {units.share(busiest_cpu(run))} of a core{room}, {units.count(totals.missed)} missed."
+        f"{at}{label_of(run, among)}: {units.count(totals.delivered)} deliveries with {units.count(totals.copies)} "
+        f"copies between brokers, half within {units.ms(run.latency.p50_ms)} and 99 % within "
+        f"{units.ms(run.latency.p99_ms)}; busiest broker {units.share(busiest_cpu(run))} of a core{room}, {units.count(totals.missed)} missed."
     )
+
+
+def _load(subscribers: int, rate: float) -> str:
+    told = units.plural(subscribers, "subscriber")
+    return told if rate == 1 else f"{told} at {rate:g} times the rate"
 
 
 def _range_lines(runs: list[RunSummary]) -> list[str]:

@@ -96,7 +96,7 @@ def _answer(summary: Summary) -> Html:
     sentences = answer_of(summary)
     items = [element("li", each) for each in sentences[:SENTENCES_MAX]]
     if len(sentences) > SENTENCES_MAX:
-        items.append(element("li", f"{len(sentences) - SENTENCES_MAX} more: see the tables."))
+        items.append(element("li", f"There are {len(sentences) - SENTENCES_MAX} more of these: see the tables."))
     return element("ul", *items)
 
 

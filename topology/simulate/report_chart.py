@@ -19,6 +19,8 @@ LOOKS = 8
 """Colours of the style sheet, `c0` and so on."""
 TICKS = 5
 MARK_ROWS = 4
+_NOTHING = 1e-12
+"""Less than that is drawn as 0."""
 RING = "the cheapest that meets the goal"
 DASHES = (None, "8 3", "2 3", "10 3 2 3")
 Points = Sequence[tuple[float, float] | None]
@@ -31,6 +33,8 @@ class Axis(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     tell: Callable[[float], str] = units.count
     is_log: bool = False
+    is_whole: bool = False
+    """Nothing is between whole numbers."""
 
     def part(self, value: float) -> float:
         """Where a value is between the ends, from 0 to 1."""
@@ -40,7 +44,9 @@ class Axis(msgspec.Struct, frozen=True, kw_only=True):
         return (value - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[float]:
-        return _decades(self.low, self.high) if self.is_log else _steps(self.low, self.high)
+        if self.is_log:
+            return _decades(self.low, self.high)
+        return _steps(self.low, self.high, 1.0 if self.is_whole else 0.0)
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +102,9 @@ def axis_of(
     from_zero: bool = True,
 ) -> Axis:
     """An axis on which all values are to be seen: from 0, unless it is told otherwise or is logarithmic."""
-    found = [each for each in values if math.isfinite(each) and (each > 0 or not is_log)]
+    found = [each if abs(each) > _NOTHING else 0.0 for each in values if math.isfinite(each)]
+    if is_log:
+        found = [each for each in found if each > 0]
     low, high = min(found, default=1.0), max(found, default=1.0)
     if is_log:
         low, high = low / 1.15, high * 1.15
@@ -303,9 +311,9 @@ def _sample(line: Line) -> Html:
     return element("svg", stroke, viewBox="0 0 30 12", class_="swatch", aria_hidden="true")
 
 
-def _steps(low: float, high: float) -> list[float]:
+def _steps(low: float, high: float, least: float) -> list[float]:
     """Round numbers from low to high, about `TICKS` of them."""
-    raw = (high - low) / TICKS
+    raw = max((high - low) / TICKS, least)
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * 0.999)
     first = math.ceil(low / step - 1e-9)

@@ -79,7 +79,7 @@ def _curves(
     drawn = [each for same in shown.values() for each in same]
     xs = [x_of(each) for each in drawn]
     wide = along == "subscribers" and max(xs) > 8 * max(min(xs), 1)
-    x = axis_of(xs, along, units.count, is_log=wide) if wide else _whole_axis(xs, along)
+    x = axis_of(xs, along, units.count, is_log=True) if wide else _near_axis(xs, along, x_of is brokers_of)
     note = f"{left_out} more are in the table of runs." if left_out > 0 else ""
     p99 = [max(each.latency.p99_ms, 1e-3) for each in drawn]
     cpu = [busiest_cpu(each) for each in drawn]
@@ -132,10 +132,10 @@ def _with_layout(run: RunSummary) -> str:
     return f"{run.primaries} + {run.secondaries} brokers"
 
 
-def _whole_axis(xs: Sequence[float], label: str) -> Axis:
+def _near_axis(xs: Sequence[float], label: str, is_whole: bool) -> Axis:
     """From the first to the last, with a little room, so that no dot lies on the frame."""
     room = (max(xs) - min(xs)) * 0.04 or 1.0
-    return Axis(low=min(xs) - room, high=max(xs) + room, label=label, tell=units.count)
+    return Axis(low=min(xs) - room, high=max(xs) + room, label=label, is_whole=is_whole)
 
 
 def _bars(names: Sequence[str], values: Sequence[float | None], tell: Callable[[float | None], str]) -> Html:

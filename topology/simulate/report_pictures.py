@@ -180,14 +180,16 @@ def copies_picture(run: RunSummary, among: Sequence[RunSummary]) -> Html | None:
 
 
 def _heat(names: Sequence[str], copies: dict[tuple[str, str], int]) -> Html:
-    left, top, side = 92.0, 58.0, min(60.0, 480.0 / max(len(names), 4))
+    left, side = 92.0, min(60.0, 480.0 / max(len(names), 4))
+    # The names above the columns lean: as high as the longest.
+    top = 24.0 + 6.5 * max(len(_short(name)) for name in names)
     tall = min(side, 32.0)
     most = max(copies.values())
     found = []
     for row, from_ in enumerate(names):
         y = top + row * tall
         found.append(element("text", _short(from_), x=left - 6, y=y + tall / 2 + 4, class_="end ink"))
-        at = f"translate({left + row * side + side / 2:.1f} {top - 6:.1f}) rotate(-40)"
+        at = f"translate({left + row * side + side / 2:.1f} {top - 6:.1f}) rotate(-60)"
         found.append(element("text", _short(from_), transform=at, class_="ink"))
         for column, to in enumerate(names):
             x, number = left + column * side, copies.get((from_, to), 0)

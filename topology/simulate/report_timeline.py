@@ -25,12 +25,19 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     def split(self) -> tuple[list[str], list[str]]:
         """As many of the busiest as there are looks, and the others; each in the order of the run's brokers.
 
-        Busy by CPU, and where nothing is known of that, by what they delivered.
+        Busy by CPU or by backlog, whichever is nearer to the most of all; where there is neither, by deliveries.
         """
+        peaks = {
+            name: (max(each.cpu for each in points.values()), max(each.backlog_ms for each in points.values()))
+            for name, points in self.by_broker.items()
+        }
+        cpu_most = max((cpu for cpu, _ in peaks.values()), default=0.0) or 1.0
+        backlog_most = max((backlog for _, backlog in peaks.values()), default=0.0) or 1.0
 
         def load(name: str) -> tuple[float, int, str]:
-            points = self.by_broker[name].values()
-            return -max(each.cpu for each in points), -sum(each.deliveries for each in points), name
+            cpu, backlog = peaks[name]
+            deliveries = sum(each.deliveries for each in self.by_broker[name].values())
+            return -max(cpu / cpu_most, backlog / backlog_most), -deliveries, name
 
         def place(name: str) -> tuple[int, str]:
             return self.order.get(name, len(self.order)), name

@@ -17,6 +17,7 @@ from topology.simulate.summary import BrokerSummary, QueueSummary, RunSummary, S
 
 BROKERS_MAX = 40
 RUNS_MAX = 200
+ANSWER_MAX = 30
 _BROKER_WORDS, _QUEUE_WORDS = 2, 1
 _RUN_WORDS = ("run", "design", "brokers")
 _SAME = ("design", "subscribers", "rate", "missed", "all back")
@@ -31,8 +32,11 @@ def show(summary: Summary, console: Console) -> None:
         _show_run(summary.runs[0], console)
     elif summary.runs:
         _show_runs(summary, console)
-    for line in answer_of(summary):
+    answer = answer_of(summary)
+    for line in answer[:ANSWER_MAX]:
         _say(line, console)
+    if len(answer) > ANSWER_MAX:
+        _say(f"{len(answer) - ANSWER_MAX} more lines are in the report", console)
     for note in summary.notes:
         _say(f"note: {note}", console)
 

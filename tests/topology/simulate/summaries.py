@@ -123,7 +123,7 @@ def run(
             copies_in=12_000,
             copies_out=84_000 if not place else 12_000,
             cpu_mean=0.21,
-            cpu_max=min(1.0, subscribers * rate / len(names) / 28_000 + 0.1) - 0.02 * place,
+            cpu_max=min(1.0, subscribers * rate / len(names) / 28_000 + 0.1) - 0.02 * place / len(names),
             in_mbit_max=4.2,
             out_mbit_max=61.5,
             memory_mb=60 + 0.007 * subscribers / len(names),

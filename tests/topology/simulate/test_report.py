@@ -232,6 +232,19 @@ def test_a_trace_is_not_called_a_simulation() -> None:
     assert "Simulated" not in text
 
 
+def test_of_many_brokers_those_with_most_cpu_or_backlog_have_lines_and_the_rest_a_band() -> None:
+    names = [f"n{number}" for number in range(30)]
+    run = summaries.run(names=names, primaries=30, secondaries=0, has_fault=False)
+    odd = {"n17": {"cpu": 3.0}, "n23": {"backlog_ms": 900.0}}
+    points = [msgspec.structs.replace(each, **odd.get(each.broker, {})) for each in run.timeline]
+
+    shown, others = timeline_of(msgspec.structs.replace(run, timeline=points)).split()
+    assert len(shown) == 8
+    assert {"n17", "n23"} <= set(shown)
+    assert sorted(shown + others) == sorted(names)
+    assert "22 less busy, from least to most" in report_of(summaries.summary([run]))
+
+
 def test_a_broker_that_is_gone_has_a_gap_not_a_line() -> None:
     run = summaries.run(span_s=1.0)
     back = msgspec.structs.replace(
@@ -298,6 +311,7 @@ def test_numbers_that_are_none_spoil_no_picture() -> None:
     [
         (Axis(low=0, high=10, label=""), [0, 2, 4, 6, 8, 10]),
         (Axis(low=0, high=1.06, label=""), [0, 0.5, 1.0]),
+        (Axis(low=0.9, high=3.1, label="", is_whole=True), [1, 2, 3]),
         (Axis(low=0.5, high=3_000, label="", is_log=True), [1, 10, 100, 1_000]),
         (Axis(low=9, high=110, label="", is_log=True), [10, 20, 50, 100]),
     ],
