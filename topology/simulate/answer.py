@@ -105,7 +105,8 @@ def _design_line(run: RunSummary, among: list[RunSummary], at: str) -> str:
     return (
         f"{at}{label_of(run, among)}: {units.count(totals.delivered)} deliveries with {units.count(totals.copies)} "
         f"copies between brokers, half within {units.ms(run.latency.p50_ms)} and 99 % within "
-        f"{units.ms(run.latency.p99_ms)}; busiest broker {units.share(busiest_cpu(run))} of a core{room}, {units.count(totals.missed)} missed."
+        f"{units.ms(run.latency.p99_ms)}; busiest broker {units.share(busiest_cpu(run))} of a core{room}, "
+        f"{units.count(totals.missed)} missed."
     )
 
 

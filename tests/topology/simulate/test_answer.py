@@ -39,7 +39,8 @@ def test_a_broker_past_its_limit_is_told_as_such() -> None:
         (FaultSummary(fault="add s9 at 5s", at_s=5), "add s9 at 5s: 0 deliveries missed."),
         (
             FaultSummary(fault="kill s1 at 5s", at_s=5, lost_clients=1, back_p50_ms=30, missed=1),
-            "kill s1 at 5s: 1 client lost their broker, half were back after 30 ms, not all came back; 1 delivery missed.",
+            "kill s1 at 5s: 1 client lost their broker, half were back after 30 ms, not all came back; "
+            "1 delivery missed.",
         ),
     ],
 )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -73,7 +74,7 @@ def of_sweep() -> Page:
     return page_of(summaries.sweep_of_24())
 
 
-MADE = {
+MADE: dict[str, Callable[[], Summary]] = {
     "one run": summaries.one_run,
     "four designs": summaries.four_designs,
     "sweep": summaries.sweep_of_24,
@@ -295,6 +296,7 @@ def test_text_is_escaped_and_markup_is_not() -> None:
 
 def test_numbers_that_are_none_spoil_no_picture() -> None:
     run = summaries.run()
+    assert run.bottleneck is not None
     odd = msgspec.structs.replace(
         run,
         latency=msgspec.structs.replace(run.latency, p99_ms=float("inf"), p50_ms=float("nan")),
