@@ -40,10 +40,9 @@ class Calibrated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def calibrate(make: MakeCluster, data_in: Path, effort: Effort, watcher: Quiet) -> Calibrated:
-    """About two minutes; it starts all brokers itself, with their data in `data_in`."""
+    """Between two and three minutes; it starts all brokers itself, with their data in `data_in`."""
     steps: Sequence[Sequence[Callable[[], Rows]]] = (
-        (lambda: fanout(effort, watcher),),
-        (lambda: relay(effort, make, watcher),),
+        (lambda: fanout(effort, watcher), lambda: relay(effort, make, watcher)),
         (lambda: shared(effort, make, watcher), lambda: persist(effort, data_in, watcher)),
         (lambda: crowd(effort, make, watcher), lambda: elections(effort, make, watcher)),
     )

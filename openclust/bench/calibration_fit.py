@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 SMALLEST_PIVOT = 1e-12
+PASSES = 10
+SMALL_ERROR = 0.03
+"""Rows that are as near as this count alike; of others, those that are twice as far count half as much."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,17 +34,28 @@ class Fitted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fit(rows: Sequence[Row], known: Mapping[str, float] | None = None) -> dict[str, float]:
-    """The cost of each thing that is not `known`, none below 0: least squares of the rows' relative errors.
+    """The cost of each thing that is not `known`, none below 0, so that the rows' relative errors are small.
 
     ValueError where the rows do not tell two things apart.
     """
     known = known or {}
     names = sorted({name for row in rows for name in row.counts} - set(known))
-    # A cost that comes out below 0 is held at 0, and the others are solved for again.
+    # Least squares alone would follow the one row that something else on the machine disturbed.
+    weights, costs = [1.0] * len(rows), dict.fromkeys(names, 0.0)
+    for _ in range(PASSES):
+        costs = _nonnegative(rows, weights, names, known)
+        errors = [abs(row.error) for row in fitted(rows, {**known, **costs})]
+        weights = [1 / max(error, SMALL_ERROR) for error in errors]
+    return costs
+
+
+def _nonnegative(
+    rows: Sequence[Row], weights: Sequence[float], names: Sequence[str], known: Mapping[str, float]
+) -> dict[str, float]:
+    """A cost that comes out below 0 is held at 0, and the others are solved for again."""
     held: set[str] = set()
     while True:
-        free = [name for name in names if name not in held]
-        found = _solve(rows, free, known)
+        found = _solve(rows, weights, [name for name in names if name not in held], known)
         below = {name for name, cost in found.items() if cost < 0}
         if not below:
             return {name: found.get(name, 0.0) for name in names}
@@ -60,7 +74,9 @@ def fitted(rows: Sequence[Row], costs: Mapping[str, float]) -> list[Fitted]:
     ]
 
 
-def _solve(rows: Sequence[Row], names: Sequence[str], known: Mapping[str, float]) -> dict[str, float]:
+def _solve(
+    rows: Sequence[Row], weights: Sequence[float], names: Sequence[str], known: Mapping[str, float]
+) -> dict[str, float]:
     """By the normal equations: a handful of unknowns, which are scaled first so that none is lost beside another."""
     scaled = [[row.counts.get(name, 0.0) / row.us for name in names] for row in rows]
     wanted = [1 - sum(known.get(name, 0.0) * count for name, count in row.counts.items()) / row.us for row in rows]
@@ -69,10 +85,11 @@ def _solve(rows: Sequence[Row], names: Sequence[str], known: Mapping[str, float]
         if not length:
             raise ValueError(f"no row says anything of {name}")
     scaled = [[value / length for value, length in zip(line, lengths, strict=True)] for line in scaled]
+    every = range(len(names))
     matrix = [
-        [sum(line[a] * line[b] for line in scaled) for b in range(len(names))]
-        + [sum(line[a] * value for line, value in zip(scaled, wanted, strict=True))]
-        for a in range(len(names))
+        [sum(weight * line[a] * line[b] for weight, line in zip(weights, scaled, strict=True)) for b in every]
+        + [sum(weight * line[a] * value for weight, line, value in zip(weights, scaled, wanted, strict=True))]
+        for a in every
     ]
     return {name: value / length for name, value, length in zip(names, _eliminate(matrix, names), lengths, strict=True)}
 

@@ -27,10 +27,10 @@ SMALL, LARGE = 100, 10_000
 class Effort(msgspec.Struct, frozen=True, kw_only=True):
     """How much is done for one row: until the broker has used so much CPU in each round, by what it will about cost."""
 
-    round_cpu_us: float = 100_000.0
-    rounds: int = 3
+    round_cpu_us: float = 80_000.0
+    rounds: int = 5
     times_min: int = 10
-    times_max: int = 300
+    times_max: int = 250
     subscribers: tuple[int, ...] = (1, 100, 1_000)
     bursts: tuple[int, ...] = (1, 4, 16, 64)
     attached: int = 5_000
