@@ -3,13 +3,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test unit bench lint format clean
+.PHONY: run test java unit bench lint format clean
 
 run: $(VENV)/.runtime
 	@$(BIN)/openclust up --primaries 3 --secondaries 2 --base-port 5672 --cluster-key $${OPENCLUST_CLUSTER_KEY:-local}
 
-test: lint
+test: lint java
 	@$(BIN)/pytest
+
+java: $(STAMP)
+	@.ci/java $(BIN)/python
 
 unit: $(STAMP)
 	@$(BIN)/pytest -m "not sockets" --ignore tests/simulator

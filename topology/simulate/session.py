@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import re
 import shutil
@@ -69,7 +70,7 @@ def spark_session(
         check_master(master, os.environ)
     memory = memory_of(memory)
     base = _base_folder(local_dir)
-    with _own_folder(base) as folder, _ending_on_sigterm():
+    with _own_folder(base) as folder, _ending_on_sigterm(), _unlogged():
         log = None if is_submitted else folder / "jvm.log"
         with said_clearly(folders=[each for each in (base, out) if each], log=log, memory=memory):
             settings = _settings(master, memory, name, parallelism, folder)
@@ -142,6 +143,17 @@ def _ending_on_sigterm() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Py4J logs a stack for what it raises, which goes to stderr where nobody has said what becomes of logs."""
+    nowhere = logging.NullHandler()
+    logging.getLogger().addHandler(nowhere)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(nowhere)
 
 
 def _settings(master: str | None, memory: str, name: str, parallelism: int | None, folder: Path) -> dict[str, str]:

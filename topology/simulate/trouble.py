@@ -19,7 +19,7 @@ _SEE_ALL = "--debug shows all of it"
 def said_clearly(*, folders: Sequence[Path] = (), log: Path | None = None, memory: str = "") -> Iterator[None]:
     """Turns what Spark raises into a ConfigError of one line, with the exception as its cause.
 
-    `folders` are those that are written to, `log` is what the JVM said on its way.
+    `folders` are those that are written to, `log` is what the JVM said on its way, which the cause has as a note.
     """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -27,8 +27,10 @@ def said_clearly(*, folders: Sequence[Path] = (), log: Path | None = None, memor
     try:
         yield
     except (Py4JError, PySparkException) as error:
+        error.add_note(_end_of(log))
         raise ConfigError(_line(_text_of(error), log, folders, memory)) from error
     except (ConnectionError, EOFError) as error:  # the JVM is gone
+        error.add_note(_end_of(log))
         raise ConfigError(_line(f"{type(error).__name__}: {error}", log, folders, memory)) from error
     except OSError as error:
         if error.errno == 28:
@@ -111,7 +113,7 @@ def _first_complaint(text: str) -> str:
 
 
 def _last_complaint(logged: str) -> str:
-    lines = [each.strip() for each in logged.splitlines() if re.search(r"Exception|Error|error|FATAL", each)]
+    lines = [each.strip() for each in logged.splitlines() if re.search(r"Exception|Error|error|ERROR|FATAL", each)]
     return _short(lines[-1]) if lines else ""
 
 
