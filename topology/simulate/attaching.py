@@ -96,9 +96,8 @@ class _Attaching:
         ranges: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
         contacts: dict[tuple[int, int], dict[int, int]] = defaultdict(lambda: defaultdict(int))
         for each in attempts:
-            if each.joins_ms < self._end_ms:
-                ranges[each.joins_ms, each.grp].append((each.first, each.last))
-                contacts[each.joins_ms, each.grp][each.contact] += each.last - each.first + 1
+            ranges[each.joins_ms, each.grp].append((each.first, each.last))
+            contacts[each.joins_ms, each.grp][each.contact] += each.last - each.first + 1
         for (joins_ms, grp), found in sorted(ranges.items()):
             ids, want = Ids(found), Want(grp, joins_ms, is_new=True)
             for contact, count in sorted(contacts[joins_ms, grp].items()):

@@ -116,8 +116,9 @@ def test_who_finds_nobody_waits_longer_each_time() -> None:
     found.check()
     assert found.at(13_000) == {NOBODY: 200}
     assert found.at(13_000 + LATER_MAX_MS + ATTACH_MS) == {0: 200}
-    # Not all at once.
+    # Not all at once, and some of them only when those who try for the first time are long back.
     assert 0 < found.at(14_000)[0] < 200
+    assert found.at(13_000 + FIRST_MAX_MS + ATTACH_MS)[NOBODY] > 0
 
 
 def test_a_group_that_knows_one_broker_finds_it_again_or_another_that_it_has_learnt() -> None:
@@ -168,6 +169,12 @@ def test_a_broker_that_is_cut_from_the_root_gets_nobody_from_others() -> None:
     found = Placed(layout_of_brokers(3), groups, "partition p1 p2 | p3 at 10s for 15s")
     found.check()
     assert found.at(20_000).keys() == {0, 1}
+
+
+def test_only_openclust_rebalances() -> None:
+    layout = as_design(layout_of_counts(3, 1), "virtual-synchrony")
+    found = Placed(layout, [group(count=300, brokers=("p1", "p2", "p3"))], "add s1 at 10s", duration_ms=60_000)
+    assert found.at(59_999)[3] == 0
 
 
 # -- the other designs

@@ -86,6 +86,12 @@ def test_a_cut_that_is_over_before_it_is_noticed_moves_no_root() -> None:
     assert found.cuts
 
 
+def test_a_cut_is_noticed_after_a_while_and_its_end_at_once() -> None:
+    found = of("partition p1 | p2 at 10s for 5s")
+    heard = [found.hears(1, 0, at_ms) for at_ms in (9_999, 9_999 + DETECT_MS, 10_000 + DETECT_MS, 14_999, 15_000)]
+    assert heard == [True, True, False, False, True]
+
+
 def test_where_a_partition_left_nobody_enough_the_healed_cluster_elects_another() -> None:
     found = of("kill p3 at 5s", "partition p1 | p2 at 20s for 10s")
     assert found.roots == (
