@@ -32,6 +32,7 @@ COMMANDS = {
     "draw": ("openclust.cli.draw:command", "Draw a cluster file: who is what, where it stands, findings in red."),
     "topology": ("openclust.cli.topology:topology", "Make a cluster file to begin with."),
     "simulate": ("openclust.cli.simulate:simulate", "Compute what a layout of brokers does under a workload."),
+    "analyze": ("openclust.cli.analyze:analyze", "Say what really happened, from the traces of brokers."),
     "bench": ("openclust.cli.bench:bench", "Measure this broker, or any other AMQP broker."),
 }
 
