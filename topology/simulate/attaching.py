@@ -15,7 +15,7 @@ from openclust.cluster.rebalance import ROUND_MS
 from openclust.cluster.roster import Roster
 from topology.simulate.backoff import OPEN_ROUND_TRIPS, interval_ms, spread
 from topology.simulate.calibration import Calibration
-from topology.simulate.cohort import Attempt, Ids, Session, Waiting, Want, merged, united
+from topology.simulate.cohort import Attempt, Ids, Session, Want, merged, united
 from topology.simulate.desk import HERE, Desk
 from topology.simulate.layout import Layout
 from topology.simulate.timeline import NOBODY, Timeline
@@ -119,7 +119,7 @@ class _Attaching:
     def _arrive(self, now_ms: int, broker: int, want: Want, ids: Ids) -> None:
         """They come to this broker; who finds it gone goes on to the others it knows, and waits if there is none."""
         if broker in self._accepting:
-            self._desks[broker].queue.append(Waiting(want, ids))
+            self._desks[broker].wait(want, ids)
             return
         known = [each for each in self._known(want) if each in self._accepting]
         if not known:
@@ -128,7 +128,7 @@ class _Attaching:
         self._turn += 1
         for target, part in zip(known, ids.parts(len(known), self._turn), strict=True):
             if part.count:
-                self._desks[target].queue.append(Waiting(want._replace(is_redirected=False), part))
+                self._desks[target].wait(want._replace(is_redirected=False), part)
 
     def _known(self, want: Want) -> list[int]:
         """A client that follows redirects has learnt of all brokers when it was attached (known-hosts)."""

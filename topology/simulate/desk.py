@@ -44,6 +44,7 @@ class Desk:
         self.settings = msgspec.structs.replace(layout.redirect, weight=site.weight)
         self.queue: deque[Waiting] = deque()
         self.connections = 0
+        self._waiting = 0
         self._key = layout.cluster_key
         # A broker of these designs that is not active takes nobody in, whatever a client understands.
         self._staying = frozenset(staying if layout.design != "active-passive" else ())
@@ -72,6 +73,10 @@ class Desk:
 
     # -- attaching
 
+    def wait(self, want: Want, ids: Ids) -> None:
+        self.queue.append(Waiting(want, ids))
+        self._waiting += ids.count
+
     def open(self, step_ms: int) -> None:
         """Time passes in which it can attach clients."""
         self._credit += self._attach_per_ms * step_ms
@@ -87,13 +92,14 @@ class Desk:
             return []
         self._placing.heard(self.roster, now_ms)
         can = self._credit / min(1.0, self._redirect_cost)
-        chunk = max(1, ceil(min(sum(each.ids.count for each in self.queue), can) / DECISIONS))
+        chunk = max(1, ceil(min(self._waiting, can) / DECISIONS))
         served: list[tuple[Want, str, Ids]] = []
         coming = 0
         while self.queue:
             want, ids = self.queue[0]
             sent = self._decide(want, ids.count, chunk, coming)
             coming += sent[HERE]
+            self._waiting -= sent.total()
             # Each target's in one piece, not in turns: members are exchangeable, and rows stay few.
             served += [(want, target, ids.take(count)) for target, count in sorted(sent.items()) if count]
             if ids.count:
@@ -138,6 +144,7 @@ class Desk:
         """Nobody waits here any more."""
         gone = list(self.queue)
         self.queue.clear()
+        self._waiting = 0
         return gone
 
     def surplus(self, now_ms: int) -> list[tuple[Block, str]]:
