@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -72,13 +73,15 @@ def spark_session(
     base = _base_folder(local_dir)
     with _own_folder(base) as folder, _ending_on_sigterm(), _unlogged():
         log = None if is_submitted else folder / "jvm.log"
-        with said_clearly(folders=[each for each in (base, out) if each], log=log, memory=memory):
-            settings = _settings(master, memory, name, parallelism, folder)
+        telling = partial(said_clearly, folders=[each for each in (base, out) if each], log=log, memory=memory)
+        settings = _settings(master, memory, name, parallelism, folder)
+        with telling():
             gateway = _gateway(settings, log, folder)
-            try:
+        try:
+            with telling(has_ended=lambda: _has_ended(gateway)):
                 yield _started(gateway, settings, folder)
-            finally:
-                _end(gateway)
+        finally:
+            _end(gateway)
 
 
 def check_packages() -> None:
@@ -147,9 +150,13 @@ def _ending_on_sigterm() -> Iterator[None]:
 
 @contextmanager
 def _unlogged() -> Iterator[None]:
-    """Py4J logs a stack for what it raises, which goes to stderr where nobody has said what becomes of logs."""
+    """Py4J and PySpark log a stack for what they raise, to stderr where nobody has said what becomes of logs."""
+    from pyspark.logger import PySparkLogger
+
     nowhere = logging.NullHandler()
     logging.getLogger().addHandler(nowhere)
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
     try:
         yield
     finally:
@@ -222,7 +229,11 @@ def _started(gateway: Any, settings: Mapping[str, str], folder: Path) -> SparkSe
     if not is_local(conf.get("spark.master") or LOCAL):
         context.addPyFile(str(zip_packages(folder)))
         _await_executor(context)
-    return SparkSession.builder.getOrCreate()
+    session = SparkSession.builder.getOrCreate()
+    if str(context.master).startswith("spark://") and not conf.contains("spark.sql.shuffle.partitions"):
+        # 200, which is Spark's default, are far too many for few cores; elsewhere their number is not known yet.
+        session.conf.set("spark.sql.shuffle.partitions", context.defaultParallelism * TASKS_PER_THREAD)
+    return session
 
 
 def _await_executor(context: Any) -> None:
@@ -236,6 +247,15 @@ def _await_executor(context: Any) -> None:
                 f"is there one with a free core and {memory} of memory? (--memory asks for less)"
             )
         time.sleep(0.2)
+
+
+def _has_ended(gateway: Any) -> bool:
+    """One that was killed may take a moment."""
+    if gateway.proc is None:
+        return False
+    with suppress(subprocess.TimeoutExpired):
+        gateway.proc.wait(0.5)
+    return gateway.proc.poll() is not None
 
 
 def _end(gateway: Any) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from openclust.shell.config import ConfigError
@@ -13,45 +14,54 @@ from openclust.shell.config import ConfigError
 LOG_BYTES_MAX = 65_536
 LINE_CHARS_MAX = 300
 _SEE_ALL = "--debug shows all of it"
+_IS_GONE = re.compile("Py4JNetworkError|GATEWAY_EXITED|Answer from Java side is empty")
 
 
 @contextmanager
-def said_clearly(*, folders: Sequence[Path] = (), log: Path | None = None, memory: str = "") -> Iterator[None]:
+def said_clearly(
+    *,
+    folders: Sequence[Path] = (),
+    log: Path | None = None,
+    memory: str = "",
+    has_ended: Callable[[], bool] = lambda: False,
+) -> Iterator[None]:
     """Turns what Spark raises into a ConfigError of one line, with the exception as its cause.
 
-    `folders` are those that are written to, `log` is what the JVM said on its way, which the cause has as a note.
+    `folders` are those that are written to, `log` is what the JVM said on its way, and `has_ended` tells of its end.
+    All there is to know is a note of the cause: it cannot be asked any more when the JVM has gone.
     """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except (Py4JError, PySparkException) as error:
-        error.add_note(_end_of(log))
-        raise ConfigError(_line(_text_of(error), log, folders, memory)) from error
-    except (ConnectionError, EOFError) as error:  # the JVM is gone
-        error.add_note(_end_of(log))
-        raise ConfigError(_line(f"{type(error).__name__}: {error}", log, folders, memory)) from error
+    except (Py4JError, PySparkException, ConnectionError, EOFError) as error:
+        text = _text_of(error)
+        error.add_note(f"{text}\n{_end_of(log)}")
+        is_gone = isinstance(error, ConnectionError | EOFError) or _IS_GONE.search(text) is not None or has_ended()
+        raise ConfigError(_line(text, log, folders, memory, is_gone=is_gone)) from error
     except OSError as error:
-        if error.errno == 28:
-            raise ConfigError(_disk_full("No space left on device", folders)) from error
+        if error.errno == errno.ENOSPC:
+            raise ConfigError(_disk_full(folders)) from error
         raise
 
 
 def _text_of(error: BaseException) -> str:
     """All that is known, with the causes. A JVM that is gone cannot be asked for its stack."""
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:
-        return f"{type(error).__name__}: {error.args!r}"
+    text = f"{type(error).__name__}: "
+    with suppress(Exception):
+        text += str(error)
+    with suppress(Exception):
+        text += f"\n{getattr(error, '_stackTrace', '')}"
+    return text
 
 
-def _line(text: str, log: Path | None, folders: Sequence[Path], memory: str) -> str:
+def _line(text: str, log: Path | None, folders: Sequence[Path], memory: str, *, is_gone: bool) -> str:
     logged = _end_of(log)
     known = _known(text, folders, memory) or _known(logged, folders, memory)
     if known:
         return known
-    if re.search(r"Py4JNetworkError|ConnectionRefused|ConnectionReset|GATEWAY_EXITED|Answer from Java side", text):
+    if is_gone:
         why = _last_complaint(logged)
         return f"Spark's JVM has ended{f': {why}' if why else ''} (was it killed for its memory? try less --memory)"
     return f"Spark failed: {_first_complaint(text)} ({_SEE_ALL})"
@@ -59,7 +69,7 @@ def _line(text: str, log: Path | None, folders: Sequence[Path], memory: str) -> 
 
 def _known(text: str, folders: Sequence[Path], memory: str) -> str:
     if re.search(r"No space left on device|Disk quota exceeded|Not enough space", text):
-        return _disk_full(text, folders)
+        return _disk_full(folders)
     if re.search(
         r"OutOfMemoryError|Not enough memory|GC overhead limit|MemoryError|Could not reserve enough space", text
     ):
@@ -87,7 +97,7 @@ def _known(text: str, folders: Sequence[Path], memory: str) -> str:
     return ""
 
 
-def _disk_full(text: str, folders: Sequence[Path]) -> str:
+def _disk_full(folders: Sequence[Path]) -> str:
     """The folder is the one with the least room left: what Spark says names none."""
     room = [(shutil.disk_usage(each).free, str(each)) for each in folders if each.is_dir()]
     where = min(room)[1] if room else "a folder of Spark"
@@ -113,7 +123,7 @@ def _first_complaint(text: str) -> str:
 
 
 def _last_complaint(logged: str) -> str:
-    lines = [each.strip() for each in logged.splitlines() if re.search(r"Exception|Error|error|ERROR|FATAL", each)]
+    lines = [each.strip() for each in logged.splitlines() if re.search(r"Exception|[Ee]rror\b|ERROR |FATAL", each)]
     return _short(lines[-1]) if lines else ""
 
 

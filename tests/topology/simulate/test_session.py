@@ -156,6 +156,6 @@ def test_a_signal_ends_it_and_nothing_is_left(tmp_path: Path, number: signal.Sig
             process.kill()
             process.wait()
     assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[number], said
-    assert said == b""
+    assert said.strip() == b""  # click ends the line that has the ^C
     assert psutil.wait_procs(children, timeout=20)[1] == []
     assert list(folder.iterdir()) == []
