@@ -52,6 +52,13 @@ def test_one_file_names_every_primary_and_no_secondary_with_its_three_addresses(
     }
 
 
+def test_every_broker_traces_to_a_file_of_its_own(tmp_path: Path) -> None:
+    cluster = msgspec.structs.replace(cluster_in(tmp_path), trace=tmp_path / "traces")
+    files = [command[command.index("--trace") + 1] for command in map(cluster.command, cluster.brokers)]
+    assert files == [str(tmp_path / "traces" / f"{name}.jsonl") for name in ("p1", "p2", "s1")]
+    assert all("--trace" not in cluster_in(tmp_path).command(each) for each in cluster.brokers)
+
+
 def test_every_primary_has_a_folder_of_its_own(tmp_path: Path) -> None:
     cluster = cluster_in(tmp_path)
     cluster.write()

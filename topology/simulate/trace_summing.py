@@ -60,7 +60,7 @@ def summed(begun: Begun, counted: Counted) -> Summed:
     timeline = _timeline(begun, counted)
     brokers = [_broker(name, begun, counted, timeline) for name in begun.roles]
     primaries = sum(role != "secondary" for role in begun.roles.values())
-    latency = counted.latencies.assign(deliveries=counted.latencies["deliveries"] * begun.sample)
+    latency = {int(row.bucket): int(row.deliveries) * begun.sample for row in counted.latencies.itertuples()}
     run = RunSummary(
         run=0,
         design="openclust",
