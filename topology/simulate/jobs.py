@@ -54,7 +54,7 @@ def jobs(sent: DataFrame, periods: DataFrame, brokers: DataFrame, count: int, ca
     facts = F.broadcast(brokers.where("broker = 0").drop("broker", "is_primary"))
     counted = _counted(known.join(facts, "run"), count)
     each = F.explode(F.sequence(F.lit(0), F.col("brokers") - 1))
-    met = counted.select("*", each.alias("broker")).withColumn("wanted", F.col("subscribers")[F.col("broker")])
+    met = counted.select("*", each.alias("broker")).withColumn("wanted", F.get("subscribers", F.col("broker")))
     told = met.withColumn("kind", _kind())
     done = told.where(F.col("kind") >= 0)
     done = done.withColumn("source", _source()).withColumn("copies", _copies())
@@ -73,6 +73,7 @@ def jobs(sent: DataFrame, periods: DataFrame, brokers: DataFrame, count: int, ca
         "copies",
         F.col("at_us").alias("sent_us"),
         "link_us",
+        _batch_us(calibration).cast("float").alias("batch_us"),
     )
 
 
@@ -81,25 +82,25 @@ def _any(columns: Sequence[Column]) -> Column:
 
 
 def _reaches(a: Column, b: Column) -> Column:
-    return F.coalesce(F.col("reach")[a * F.col("brokers") + b], F.lit(False))
+    return F.coalesce(F.get("reach", a * F.col("brokers") + b), F.lit(False))
 
 
 def _is_primary(broker: Column) -> Column:
-    return F.coalesce(F.col("primaries")[broker], F.lit(False))
+    return F.coalesce(F.get("primaries", broker), F.lit(False))
 
 
 def _is_direct(broker: Column) -> Column:
     """Whether the publisher's broker itself sends it there, for the subscribers there."""
     origin = F.col("origin")
     links = _is_primary(origin) | _is_primary(broker)
-    wanted = F.coalesce(F.col("subscribers")[broker], F.lit(0)) > 0
+    wanted = F.coalesce(F.get("subscribers", broker), F.lit(0)) > 0
     return (broker < F.col("brokers")) & (broker != origin) & wanted & links & _reaches(origin, broker)
 
 
 def _is_passed_on(broker: Column) -> Column:
     """Whether it goes there through the root: from a secondary to a secondary."""
     origin, root = F.col("origin"), F.col("root")
-    wanted = F.coalesce(F.col("subscribers")[broker], F.lit(0)) > 0
+    wanted = F.coalesce(F.get("subscribers", broker), F.lit(0)) > 0
     secondaries = ~_is_primary(origin) & ~_is_primary(broker)
     way = (root >= 0) & _reaches(origin, root) & _reaches(root, broker)
     return (broker < F.col("brokers")) & (broker != origin) & wanted & secondaries & way
@@ -113,7 +114,7 @@ def _counted(known: DataFrame, count: int) -> DataFrame:
         "*",
         _any([_is_direct(each).cast("int") for each in every]).alias("direct"),
         _any([_is_passed_on(each).cast("int") for each in every]).alias("passed"),
-        _any([F.coalesce(F.col("subscribers")[each], F.lit(0)) for each in every]).alias("anywhere"),
+        _any([F.coalesce(F.get("subscribers", each), F.lit(0)) for each in every]).alias("anywhere"),
         reached.alias("members"),
     )
 
@@ -160,7 +161,7 @@ def _copies() -> Column:
 
 
 def _latency(a: Column, b: Column) -> Column:
-    return F.col("latency_us")[a * F.col("brokers") + b]
+    return F.get("latency_us", a * F.col("brokers") + b)
 
 
 def _arrival() -> Column:
@@ -189,3 +190,8 @@ def _base_us(costs: Calibration) -> Column:
     ways_out = F.col("copies") * (F.lit(costs.relay_out_us) + kb * costs.relay_kb_us)
     others = (F.col("anywhere") - F.col("wanted")) * costs.delivery_us
     return way_in + ways_out + F.when(_is_replicated(), others).otherwise(0)
+
+
+def _batch_us(costs: Calibration) -> Column:
+    """What comes by the batch: giving copies to the links."""
+    return F.col("copies") * costs.link_us

@@ -7,6 +7,8 @@ to do: under bursts a broker behind another is loaded somewhat earlier than it w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
@@ -17,11 +19,11 @@ POINTS = 4
 """A job's deliveries are told apart by so many moments of the time in which they are written."""
 
 
-def latencies(worked: DataFrame, *, bin_ms: int, stack_us: float, link_us: int) -> DataFrame:
+def latencies(worked: DataFrame, *, bin_ms: int, stack_us: float, audiences: Sequence[int] = (0,)) -> DataFrame:
     """LATENCIES of what was published to topics. `worked` says in `sent_us` when its publisher sent a message.
 
-    `link_us` is of a subscriber's link, one way; `bin` of `bin_ms` is that in which the message was sent. Bins may be
-    coarser than the workload's.
+    `audiences` are the first topics of all sets, in order; `bin` of `bin_ms` is that in which the message was sent.
+    Bins may be coarser than the workload's.
     """
     kind = F.col("kind")
     of_topics = worked.where(kind.isin(JobKind.PUBLISHED, JobKind.RELAYED, JobKind.PASSED_ON, JobKind.FROM_ROOT))
@@ -30,23 +32,26 @@ def latencies(worked: DataFrame, *, bin_ms: int, stack_us: float, link_us: int) 
     known = of_topics.select(
         "run",
         "broker",
+        "publication",
         "deliveries",
+        "topic",
         "sent_us",
         "writes_from_us",
         "writes_to_us",
         _held_before(kind, held_us, message).alias("held_us"),
     ).where(F.col("deliveries") > 0)
     points = _points(known)
-    took_us = F.col("written_us") - F.col("sent_us") + F.col("held_us") + (stack_us + link_us)
+    took_us = F.col("written_us") - F.col("sent_us") + F.col("held_us") + stack_us
     return (
         points.select(
             "run",
             "broker",
             F.floor(F.col("sent_us") / (bin_ms * 1000)).cast("int").alias("bin"),
-            _bucket(took_us).alias("bucket"),
+            _audience(audiences).alias("audience"),
+            bucket_of(took_us).alias("bucket"),
             "part",
         )
-        .groupBy("run", "broker", "bin", "bucket")
+        .groupBy("run", "broker", "bin", "audience", "bucket")
         .agg(F.sum("part").alias("deliveries"))
     )
 
@@ -66,11 +71,14 @@ def _points(jobs: DataFrame) -> DataFrame:
     cut = jobs.withColumn("parts", parts).withColumn("point", F.explode(F.sequence(F.lit(1), parts)))
     low = F.floor((F.col("point") - 1) * count.cast("long") / F.col("parts"))
     high = F.floor(F.col("point") * count.cast("long") / F.col("parts"))
-    place = (low + 1 + high) / 2 / count
+    # One of those in the part, and of each message another: over many messages all moments are met.
+    which = F.pmod(F.xxhash64("publication", "broker", "point"), high - low)
+    place = (low + 1 + which) / count
     span_us = F.col("writes_to_us") - F.col("writes_from_us")
     return cut.select(
         "run",
         "broker",
+        "topic",
         "sent_us",
         "held_us",
         (F.col("writes_from_us") + span_us * place).alias("written_us"),
@@ -78,6 +86,14 @@ def _points(jobs: DataFrame) -> DataFrame:
     )
 
 
-def _bucket(us: Column) -> Column:
+def bucket_of(us: Column) -> Column:
     """As `buckets.bucket`."""
     return F.floor(F.log10(F.greatest(us, F.lit(1.0))) * BUCKETS_PER_DECADE).cast("int")
+
+
+def _audience(firsts: Sequence[int]) -> Column:
+    """Which of the sets that begin with these topics has the topic."""
+    number = F.lit(0)
+    for place, first in enumerate(firsts):
+        number = F.when(F.col("topic") >= first, place).otherwise(number)
+    return number

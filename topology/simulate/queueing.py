@@ -13,12 +13,12 @@ from topology.simulate.turns import Costs, Jobs, Turns
 
 _TAKES = Jobs._fields
 _PASSES = ("run", "broker", "at_us", "publication", "kind", "deliveries")
-_USED = ("base_us", "clients")
+_USED = ("base_us", "batch_us", "clients")
 _ADDS = "begun_us long, relayed_us long, writes_from_us long, writes_to_us long, cost_us float"
 
 
 def queueing(jobs: DataFrame, calibration: Calibration, partitions: int | None = None) -> DataFrame:
-    """WORKED, and whatever other columns `jobs` has, but `base_us` and `clients`."""
+    """WORKED, and whatever other columns `jobs` has, but `base_us`, `batch_us` and `clients`."""
     others = tuple(name for name in jobs.columns if name not in (*_PASSES, *_USED))
     return in_order(
         jobs,

@@ -30,19 +30,30 @@ SENT = "run int, publication long, topic int, at_us long, link_us int, size int,
 """A publication with where it was published, and the topic's subscribers at each broker then, nowhere last."""
 
 JOBS = (
-    "run int, broker int, at_us long, publication long, kind int, base_us float, deliveries int, topic int, "
-    "size int, clients int"
+    "run int, broker int, at_us long, publication long, kind int, base_us float, deliveries int, "
+    "topic int, size int, clients int, source int, copies int, sent_us long, link_us int, batch_us float"
 )
-"""What a broker has to do. `base_us` is all but deliveries and writes; `clients` are connected there at that time."""
+"""What a broker has to do. `base_us` is all but deliveries and writes; `clients` are connected there at that time.
+
+`batch_us` comes once for all jobs of a turn: the most that one of them has.
+
+It has the message from `source` (-1: from the publisher, who sent it at `sent_us`), and sends `copies` on to others.
+"""
 
 WORKED = (
-    "run int, broker int, at_us long, publication long, kind int, deliveries int, begun_us long, relayed_us long, "
-    "writes_from_us long, writes_to_us long, cost_us float"
+    "run int, broker int, at_us long, publication long, kind int, deliveries int, topic int, size int, source int, "
+    "copies int, sent_us long, link_us int, begun_us long, relayed_us long, writes_from_us long, writes_to_us long, "
+    "cost_us float"
 )
 """A job that was done: begun, its copies to other brokers out, its deliveries written from then until then."""
 
-LATENCIES = "run int, broker int, bin int, bucket int, deliveries long"
-"""How many deliveries took how long: `bucket` is of `latency.BUCKETS_PER_DECADE` for each factor of ten, from 1 us."""
+PRESENCE = "run int, broker int, bin int, clients int, attaches int, opens int"
+"""How many clients a broker has at the end of a bin, how many came in it, and how many it sent elsewhere."""
+
+LATENCIES = "run int, broker int, bin int, audience int, bucket int, deliveries long"
+"""How many deliveries took how long, without the way from the broker to the subscriber. `audience` is the topic set.
+
+`bucket` is of `buckets.BUCKETS_PER_DECADE` for each factor of ten, from 1 us."""
 
 
 class JobKind:

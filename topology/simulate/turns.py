@@ -35,7 +35,10 @@ class Costs(NamedTuple):
 
 
 class Jobs(NamedTuple):
-    """Columns of jobs in the order in which they came. `clients` are connected at that time."""
+    """Columns of jobs in the order in which they came. `clients` are connected at that time.
+
+    `batch_us` is what a turn costs once, however many of its jobs have it: giving copies to the links, a disk's write.
+    """
 
     at_us: Floats
     base_us: Floats
@@ -43,6 +46,7 @@ class Jobs(NamedTuple):
     topic: Floats
     size: Floats
     clients: Floats
+    batch_us: Floats
 
 
 class Done(NamedTuple):
@@ -144,14 +148,16 @@ class _Chunk:
     """Some jobs of the stream. Those that find nothing before them and are written before the next are done at once."""
 
     def __init__(self, jobs: Jobs, costs: Costs, is_end: bool) -> None:
-        at, base, deliveries, topic, size, clients = jobs
-        self._turn_us, self._write_us = costs.turn_us, costs.write_us
+        at, base, deliveries, topic, size, clients, batch = jobs
+        self._write_us = costs.write_us
         work = np.rint((base + deliveries * costs.delivery_us) * GRAINS_A_US) / GRAINS_A_US
         self._kb_us = deliveries * size * (costs.write_kb_us / 1000)
         self._writes_us = deliveries * costs.write_us + self._kb_us
         self._at = at
         self._sum = np.concatenate((np.zeros(1), np.cumsum(work)))
-        self._relayed = at + costs.turn_us + work
+        # A turn's own cost, where the turn has but this job.
+        self._once = np.rint((costs.turn_us + batch) * GRAINS_A_US) / GRAINS_A_US
+        self._relayed = at + self._once + work
         self._ends = self._relayed + self._writes_us
         next_at = np.append(at[1:], inf if is_end else -inf)[: len(at)]
         held = np.flatnonzero(self._ends > next_at)
@@ -159,9 +165,9 @@ class _Chunk:
         after = np.append(held, len(at))
         self.alone_until: list[int] = after[np.searchsorted(held, np.arange(len(at)))].tolist()
         self.at: list[float] = at.tolist()
-        self._columns = deliveries, topic, clients, self._kb_us
+        self._columns = deliveries, topic, clients, self._kb_us, self._once
         self._alone: list[tuple[int, int]] = []
-        self._turns: list[tuple[int, int, float]] = []
+        self._turns: list[tuple[int, int, float, float]] = []
         # What follows is for turns, and made for the first of them.
         self._jobs: list[list[float]] = []
         self._sums: list[float] = []
@@ -178,7 +184,7 @@ class _Chunk:
         """A turn with these jobs; the time when it is done but for writing."""
         if not self._jobs:
             self._prepare_turns()
-        all_deliveries, topics, clients, kb_us = self._jobs
+        all_deliveries, topics, clients, kb_us, once = self._jobs
         firsts, lasts, grown = self._firsts, self._lasts, self._grown
         put = line.put
         for each in range(job, end):
@@ -186,8 +192,9 @@ class _Chunk:
             if deliveries:
                 place = put(topics[each], deliveries, clients[each], kb_us[each])
                 firsts[each], lasts[each], grown[each] = place
-        now_us += self._turn_us
-        self._turns.append((job, end, now_us))
+        once_us = max(once[job:end])
+        now_us += once_us
+        self._turns.append((job, end, now_us, once_us))
         return now_us + (self._sums[end] - self._sums[job])
 
     def _prepare_turns(self) -> None:
@@ -200,11 +207,11 @@ class _Chunk:
         """What has become of the first jobs."""
         first, last = np.full(count, np.nan), np.full(count, np.nan)
         before, after = self._sum[:count], self._sum[1 : count + 1]
-        begun = self._at[:count] + self._turn_us
+        begun = self._at[:count] + self._once[:count]
         relayed, ends = self._relayed[:count].copy(), self._ends[:count].copy()
-        cost = self._turn_us + (after - before) + self._writes_us[:count]
+        cost = self._once[:count] + (after - before) + self._writes_us[:count]
         if self._turns:
-            begins, stops, starts = (np.array(column) for column in zip(*self._turns, strict=True))
+            begins, stops, starts, once = (np.array(column) for column in zip(*self._turns, strict=True))
             lengths = stops - begins
             turned = np.ones(count, dtype=bool)
             for job, end in self._alone:
@@ -214,7 +221,7 @@ class _Chunk:
             begun[turned] = since + (before[turned] - since_sum)
             relayed[turned] = np.repeat(starts + (self._sum[stops] - self._sum[begins]), lengths)
             grown = np.array(self._grown[:count])[turned] * self._write_us + self._kb_us[:count][turned]
-            cost[turned] = np.repeat(self._turn_us / lengths, lengths) + (after - before)[turned] + grown
+            cost[turned] = np.repeat(once / lengths, lengths) + (after - before)[turned] + grown
             ends[turned] = relayed[turned]
         return _Taken(first, last, Done(begun, relayed, relayed.copy(), ends, cost))
 

@@ -33,23 +33,42 @@ def rows_of(count: int) -> list[tuple[Any, ...]]:
             base = float(np.float32(1.5 + number % 7))
             is_chore = number % 10 == 0
             kind, deliveries = (JobKind.CHORE, 0) if is_chore else (JobKind.PUBLISHED, wanted[topic])
-            rows.append((run, broker, at_us, number, kind, base, deliveries, topic, 100, 800, -1, 2, at_us - 50, 50))
+            rows.append(
+                (
+                    run,
+                    broker,
+                    at_us,
+                    number,
+                    kind,
+                    base,
+                    deliveries,
+                    topic,
+                    100,
+                    800,
+                    -1,
+                    2,
+                    at_us - 50,
+                    50,
+                    float(number % 3),
+                )
+            )
     return rows
 
 
 def worked_at(rows: list[tuple[Any, ...]], run: int, broker: int) -> list[tuple[Any, ...]]:
     """The same without Spark."""
     mine = sorted((row for row in rows if row[:2] == (run, broker)), key=lambda row: row[2:5])
-    at, base, deliveries, topic, size, clients = (
-        np.array([row[place] for row in mine], dtype=float) for place in (2, 5, 6, 7, 8, 9)
+    at, base, deliveries, topic, size, clients, batch = (
+        np.array([row[place] for row in mine], dtype=float) for place in (2, 5, 6, 7, 8, 9, 14)
     )
     turns = Turns(costs_of(shipped()))
-    parts = [turns.take(Jobs(at, base, deliveries, topic, size, clients)), turns.end()]
+    parts = [turns.take(Jobs(at, base, deliveries, topic, size, clients, batch)), turns.end()]
     columns = [np.concatenate(each) for each in zip(*parts, strict=True)]
     times = np.rint(np.array(columns[:4])).astype(int)
     costs = columns[4].astype(np.float32)
     return [
-        (*row[:5], *row[6:9], *row[10:], *(int(t) for t in times[:, n]), float(costs[n])) for n, row in enumerate(mine)
+        (*row[:5], *row[6:9], *row[10:14], *(int(t) for t in times[:, n]), float(costs[n]))
+        for n, row in enumerate(mine)
     ]
 
 

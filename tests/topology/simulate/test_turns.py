@@ -18,11 +18,18 @@ T_999 = 3.65
 
 
 def jobs_of(
-    at: object, *, base: object = 0.0, deliveries: object = 0, topic: object = 0, size: object = 0, clients: object = 0
+    at: object,
+    *,
+    base: object = 0.0,
+    deliveries: object = 0,
+    topic: object = 0,
+    size: object = 0,
+    clients: object = 0,
+    batch: object = 0.0,
 ) -> Jobs:
     """Whatever is one number is that of all jobs."""
     column = np.asarray(at, dtype=np.float64)
-    others = (base, deliveries, topic, size, clients)
+    others = (base, deliveries, topic, size, clients, batch)
     return Jobs(column, *(np.array(np.broadcast_to(np.asarray(each, dtype=float), column.shape)) for each in others))
 
 

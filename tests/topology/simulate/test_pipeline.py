@@ -1,0 +1,149 @@
+"""All stages together: what comes out agrees with itself, with what went in, and with what can be worked out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tests.topology.simulate.small import workload
+from topology.simulate.calibration import shipped
+from topology.simulate.layout import Run, as_design, layout_of_counts
+from topology.simulate.pipeline import STAGES, simulate
+from topology.simulate.summary import RunSummary
+from topology.simulate.workload import Publishers, Queues, Subscribers, Topics, Workload
+
+pytestmark = pytest.mark.sockets
+
+LAYOUT = layout_of_counts(2, 2)
+RUN = Run(number=0, layout=LAYOUT, subscribers=40)
+FAULTS = ("kill s1 at 3s", "kill p1 at 4500ms")
+QUEUES = (Queues(name="tasks", count=2, producers=3, rate=4, consumers=2, work_ms=20),)
+
+
+@pytest.fixture(scope="module")
+def four(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[RunSummary], Path]:
+    """One workload under all designs, with faults and shared queues."""
+    out = tmp_path_factory.mktemp("out")
+    designs = ("openclust", "single", "active-passive", "virtual-synchrony")
+    runs = [
+        Run(number=number, layout=as_design(LAYOUT, design), subscribers=40)  # type: ignore[arg-type]
+        for number, design in enumerate(designs)
+    ]
+    told: list[str] = []
+    given = workload(faults=FAULTS, queues=QUEUES)
+    found = simulate(spark, runs, given, shipped(), out=out, progress=lambda stage, done, of: told.append(stage))
+    assert told == list(STAGES)
+    assert [each.name for each in found.stages] == list(STAGES)
+    return found.runs, out
+
+
+def test_what_is_expected_is_delivered_or_missed(four: tuple[list[RunSummary], Path]) -> None:
+    for run in four[0]:
+        totals = run.totals
+        assert totals.publications > 300
+        assert totals.expected == totals.delivered + totals.missed
+        assert totals.delivered > 0
+        assert sum(run.latency.counts) == totals.delivered
+        assert sum(point.missed for point in run.timeline) == totals.missed
+
+
+def test_what_one_broker_sends_another_gets(four: tuple[list[RunSummary], Path]) -> None:
+    for run in four[0]:
+        assert run.totals.copies == sum(each.copies for each in run.links)
+        assert run.totals.copies == sum(each.copies_in for each in run.brokers)
+        assert run.totals.copies == sum(each.copies_out for each in run.brokers)
+
+
+def test_the_same_is_published_whatever_the_design(four: tuple[list[RunSummary], Path]) -> None:
+    assert len({run.totals.publications for run in four[0]}) == 1
+
+
+def test_replicating_everything_makes_more_copies_and_more_work(four: tuple[list[RunSummary], Path]) -> None:
+    openclust, single, passive, synchrony = four[0]
+    assert single.totals.copies == 0
+    assert openclust.totals.copies < passive.totals.copies < synchrony.totals.copies
+    assert openclust.totals.cpu_s < synchrony.totals.cpu_s
+
+
+def test_a_broker_alone_that_dies_takes_all_with_it(four: tuple[list[RunSummary], Path]) -> None:
+    openclust, single, passive, _ = four[0]
+    killed = next(each for each in single.faults if each.fault == "kill p1 at 4500ms")
+    assert killed.lost_clients == 40
+    assert killed.back_all_ms is None
+    assert next(each for each in passive.faults if each.fault == "kill p1 at 4500ms").lost_clients == 40
+    assert next(each for each in openclust.faults if each.fault == "kill p1 at 4500ms").lost_clients < 20
+    # Its publishers are gone as well: what they would have sent nobody misses.
+    assert single.totals.unsent > openclust.totals.unsent
+    assert single.totals.delivered < openclust.totals.delivered
+
+
+def test_who_loses_the_root_holds_an_election(four: tuple[list[RunSummary], Path]) -> None:
+    openclust = four[0][0]
+    by_fault = {each.fault: each for each in openclust.faults}
+    assert by_fault["kill s1 at 3s"].no_root_ms is None
+    # With two primaries a new root needs both.
+    assert by_fault["kill p1 at 4500ms"].no_root_ms == 1_500
+
+
+def test_shared_queues_work_off_what_they_get(four: tuple[list[RunSummary], Path]) -> None:
+    (tasks,) = four[0][0].queues
+    assert tasks.published == pytest.approx(2 * 3 * 4 * 4.5, rel=0.5)
+    assert 0 < tasks.consumed <= tasks.published
+    assert tasks.wait_p50_ms > 20
+
+
+def test_every_stage_is_there_as_parquet_by_run(four: tuple[list[RunSummary], Path], spark: SparkSession) -> None:
+    runs, out = four
+    for name in ("sessions", "presence", "sent", "load", "latencies"):
+        found = spark.read.parquet(str(out / "parquet" / name))
+        assert {row.run for row in found.select("run").distinct().collect()} == {0, 1, 2, 3}
+    told = spark.read.parquet(str(out / "parquet" / "latencies")).groupBy("run").agg(F.sum("deliveries").alias("sum"))
+    assert {row.run: row["sum"] for row in told.collect()} == {run.run: run.totals.delivered for run in runs}
+
+
+def test_the_same_seed_gives_the_same_on_any_number_of_partitions(spark: SparkSession) -> None:
+    given = workload(faults=FAULTS, queues=QUEUES)
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    try:
+        found = []
+        for partitions in (1, 5):
+            spark.conf.set("spark.sql.shuffle.partitions", partitions)
+            found.append(simulate(spark, [RUN], given, shipped()).runs)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before or 4)
+    assert msgspec.json.encode(found[0]) == msgspec.json.encode(found[1])
+
+
+def test_an_even_fan_out_takes_as_long_as_its_costs_say(spark: SparkSession) -> None:
+    """One broker, one message at a time, all subscribers get it: the kth of n is written after k writes."""
+    subscribers = 500
+    given = Workload(
+        duration_s=20,
+        topics={"t": Topics(count=1)},
+        subscribers=(Subscribers(name="all", count=subscribers, topics="t", latency_ms=0),),
+        publishers=(Publishers(name="one", rate=5, arrivals="even", size=0, topics="t", latency_ms=0, join_at_s=0),),
+    )
+    costs = msgspec.structs.replace(
+        shipped(),
+        turn_us=0,
+        publish_us=50,
+        delivery_us=1,
+        write_us=9,
+        idle_us_per_s=0,
+        stack_us=0,
+        attach_us=0,
+        open_us=0,
+    )
+    run = Run(number=0, layout=layout_of_counts(1, 0), subscribers=subscribers)
+    (found,) = simulate(spark, [run], given, costs).runs
+    assert found.totals.delivered == found.totals.expected
+    assert found.totals.delivered >= 95 * subscribers
+    # 50 us, 500 entered, and then written one by one: from 550 us to 5,050 us.
+    assert found.latency.p50_ms == pytest.approx(0.55 + 4.5 / 2, rel=0.15)
+    assert found.latency.max_ms == pytest.approx(5.05, rel=0.15)
+    work_us = found.totals.publications * 50 + found.totals.delivered * 10
+    assert found.totals.cpu_s == pytest.approx(work_us / 1e6, rel=0.01)

@@ -1,0 +1,169 @@
+"""All stages, one after the other, for all runs at once: from a workload and layouts to the summary of each run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from topology.simulate import tally
+from topology.simulate.calibration import Calibration
+from topology.simulate.fault import parse_fault
+from topology.simulate.interest import interest
+from topology.simulate.jobs import brokers_of, jobs
+from topology.simulate.latency import latencies
+from topology.simulate.layout import Run
+from topology.simulate.load import load
+from topology.simulate.period import periods
+from topology.simulate.placement import placement
+from topology.simulate.population import attached, groups_of, population
+from topology.simulate.presence import chores, presence
+from topology.simulate.publications import publications
+from topology.simulate.queueing import queueing
+from topology.simulate.sent import paces, published, sent
+from topology.simulate.sharing import entered, queues_of, shared_jobs, taken
+from topology.simulate.subscriptions import subscriptions
+from topology.simulate.summarizing import Summarizing
+from topology.simulate.summary import RunSummary, Stage
+from topology.simulate.timeline import timeline
+from topology.simulate.workload import Workload
+
+STAGES = ("placement", "publications", "interest", "deliveries", "queueing", "latency", "summary")
+
+Progress = Callable[[str, int, int], None]
+"""Told before each stage: its name, how many are done, of how many."""
+
+
+class Simulated(NamedTuple):
+    runs: list[RunSummary]
+    stages: list[Stage]
+
+
+def simulate(
+    spark: SparkSession,
+    runs: Sequence[Run],
+    workload: Workload,
+    calibration: Calibration,
+    *,
+    out: Path | None = None,
+    progress: Progress = lambda stage, done, of: None,
+) -> Simulated:
+    """Runs are numbered from 0. With `out`, each stage's result for those who want to dig is there as Parquet."""
+    return _Pipeline(spark, runs, workload, calibration, out, progress).simulated()
+
+
+class _Pipeline:
+    """What was worked out is put aside on disk: it is used more than once, and may be larger than memory."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        runs: Sequence[Run],
+        workload: Workload,
+        calibration: Calibration,
+        out: Path | None,
+        progress: Progress,
+    ) -> None:
+        self._spark, self._runs, self._workload, self._costs = spark, runs, workload, calibration
+        self._out, self._progress = out, progress
+        self._brokers = max(len(run.layout.sites) for run in runs)
+        self._span_ms = tally.span_of(workload.duration_ms, workload.bin_ms, len(runs))
+        self._bins = -(-workload.duration_ms // workload.bin_ms)
+        self._faults = [parse_fault(each) for each in workload.faults]
+        self._timelines = [timeline(run.layout, self._faults, calibration, workload.duration_ms) for run in runs]
+        self._kept: list[DataFrame] = []
+        self._stages: list[Stage] = []
+        self._began = 0.0
+
+    def simulated(self) -> Simulated:
+        try:
+            tallies = self._tallies()
+            self._begin("summary")
+            pairs = zip(self._runs, self._timelines, strict=True)
+            found = [Summarizing(run, self._workload, self._costs, reigns, tallies).summary() for run, reigns in pairs]
+            self._end()
+            return Simulated(found, self._stages)
+        finally:
+            for each in self._kept:
+                each.unpersist()
+
+    def _tallies(self) -> tally.Tallies:
+        spark, workload, span_ms, bin_ms = self._spark, self._workload, self._span_ms, self._workload.bin_ms
+        self._begin("placement")
+        groups = groups_of(spark, self._runs, workload)
+        sessions = self._keep(placement(population(groups), self._runs, workload, self._costs), "sessions")
+        reached = attached(sessions, groups)
+        brokers = brokers_of(spark, self._runs)
+        there = self._keep(presence(sessions, brokers, self._bins, bin_ms), "presence")
+        self._begin("publications")
+        messages = self._keep(
+            published(spark, publications(spark, workload, paces(self._runs)), sessions, self._runs, workload)
+        )
+        self._begin("interest")
+        changes = interest(subscriptions(reached, workload), self._brokers, bin_ms)
+        went = self._keep(sent(messages, changes, self._brokers, bin_ms), "sent")
+        self._begin("deliveries")
+        spans = periods(spark, self._runs, self._timelines)
+        to_do = jobs(went, spans, brokers, self._brokers, self._costs)
+        done = to_do.unionByName(chores(spark, there, bin_ms, self._costs))
+        queue_rows = None
+        if workload.queues:
+            queues = queues_of(workload)
+            hop_us = max(max(row) for run in self._runs for row in run.layout.latency_us)
+            worked_off = self._keep(taken(spark, entered(messages, spans, brokers), queues, sessions, hop_us))
+            done = done.unionByName(shared_jobs(spark, worked_off, self._costs))
+            queue_rows = tally.frame_of(tally.count_queues(worked_off, workload.duration_ms * 1000))
+        self._begin("queueing")
+        worked = self._keep(queueing(_with_clients(done, there, bin_ms), self._costs))
+        busy = self._keep(load(worked, bin_ms), "load")
+        self._begin("latency")
+        audiences = sorted(workload.topic_base.values()) or [0]
+        took = self._keep(
+            latencies(worked, bin_ms=span_ms, stack_us=self._costs.stack_us, audiences=audiences), "latencies"
+        )
+        return tally.Tallies(
+            span_ms=span_ms,
+            spans=-(-workload.duration_ms // span_ms),
+            published=tally.frame_of(tally.count_published(messages)),
+            wanted=tally.frame_of(tally.count_wanted(went, self._brokers, span_ms)),
+            traffic=tally.frame_of(tally.count_traffic(worked, span_ms)),
+            load=tally.frame_of(tally.count_load(busy, bin_ms, span_ms)),
+            presence=tally.frame_of(tally.count_presence(there, bin_ms, span_ms)),
+            latencies=tally.frame_of(tally.count_latencies(took)),
+            gaps=tally.frame_of(tally.count_gaps(reached, len(workload.subscribers))),
+            queues=queue_rows,
+        )
+
+    def _keep(self, rows: DataFrame, name: str = "") -> DataFrame:
+        """Work it out now, once, and put it aside; for people too, if it has a name."""
+        if name and self._out is not None:
+            folder = str(self._out / "parquet" / name)
+            rows.write.mode("overwrite").partitionBy("run").parquet(folder)
+            return self._spark.read.schema(rows.schema).parquet(folder)
+        kept = rows.persist(StorageLevel.DISK_ONLY)
+        kept.count()
+        self._kept.append(kept)
+        return kept
+
+    def _begin(self, stage: str) -> None:
+        if self._began:
+            self._end()
+        self._began = time.monotonic()
+        self._stages.append(Stage(name=stage, took_s=0))
+        self._progress(stage, STAGES.index(stage), len(STAGES))
+
+    def _end(self) -> None:
+        self._stages[-1] = Stage(name=self._stages[-1].name, took_s=round(time.monotonic() - self._began, 3))
+
+
+def _with_clients(jobs: DataFrame, presence: DataFrame, bin_ms: int) -> DataFrame:
+    """With how many clients the broker has when it gets the job."""
+    known = presence.select("run", "broker", "bin", F.col("clients").alias("there"))
+    bin_ = F.least(F.floor(F.col("at_us") / (bin_ms * 1000)), F.lit(2**31 - 1)).cast("int")
+    joined = jobs.withColumn("bin", bin_).join(F.broadcast(known), ["run", "broker", "bin"], "left")
+    return joined.withColumn("clients", F.coalesce("there", "clients")).drop("there", "bin")
