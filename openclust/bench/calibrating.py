@@ -25,6 +25,7 @@ from openclust.bench.progress import Quiet
 
 DIGITS = 3
 PARTS = 6
+ATTEMPTS = 3
 
 
 class Calibrated(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +52,7 @@ def calibrate(make: MakeCluster, data_in: Path, effort: Effort, watcher: Quiet) 
     for step in steps:
         rows: list[Row] = []
         for part in step:
-            found = part()
+            found = _tried(part)
             rows += found.rows
             costs |= found.figures
             watcher.finished_round()
@@ -62,6 +63,16 @@ def calibrate(make: MakeCluster, data_in: Path, effort: Effort, watcher: Quiet) 
             raise BenchError(f"the costs cannot be told apart: {error}") from None
         lines += fitted(rows, costs)
     return Calibrated(costs=costs, rows=lines)
+
+
+def _tried(part: Callable[[], Rows]) -> Rows:
+    """Again, where a machine so busy that a cluster loses its root spoils it."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return part()
+        except BenchError:
+            continue
+    return part()
 
 
 def document(costs: Mapping[str, float]) -> dict[str, object]:

@@ -58,6 +58,9 @@ class Cluster(Protocol):
     def held(self, name: str) -> int:
         """How many meta-bindings of others it holds."""
 
+    def relayed(self, name: str) -> int:
+        """How many copies of messages it has sent to other brokers over the links that it has now."""
+
 
 MakeCluster = Callable[[int, int], AbstractContextManager[Cluster]]
 """Called with the numbers of primaries and secondaries."""

@@ -88,7 +88,7 @@ def table(fields: dict[str, object]) -> bytes:
     return long_string(bytes(out))
 
 
-def start_ok(user: str, password: str, **said: str) -> bytes:
+def start_ok(user: str, password: str, **said: str | bool) -> bytes:
     """What else is `said` are client properties."""
     # The last, for the `insist` of connection.open to count.
     capabilities = {

@@ -114,6 +114,11 @@ class BenchedCluster:
         view = self._view(name)
         return view.meta_bindings.held or 0 if view is not None and view.meta_bindings is not None else 0
 
+    def relayed(self, name: str) -> int:
+        """How many copies of messages it has sent to other brokers over the links that it has now."""
+        view = self._view(name)
+        return sum(link.relayed or 0 for link in view.links) if view is not None else 0
+
     def wait_until_answering(self, name: str) -> None:
         """A broker that is there; whether it has found its place is another question."""
         self._wait(lambda: self._view(name) is not None, f"{name} does not answer")

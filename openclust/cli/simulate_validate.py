@@ -1,0 +1,221 @@
+"""`openclust simulate --validate`: the same workload for real and simulated, and what the simulation gets wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from openclust.shell.config import ConfigError
+from topology.simulate.calibration import Calibration
+from topology.simulate.fault import Kill, parse_fault
+from topology.simulate.layout import Layout, Run, layout_of_counts
+from topology.simulate.workload import Workload
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from openclust.bench.live_plan import LivePlan
+    from openclust.bench.live_run import LiveFound, Stage
+    from topology.simulate.drawn import Drawn
+    from topology.simulate.summary import RunSummary
+
+PRIMARIES, SECONDARIES = 3, 1
+SETTLED_S = 2.0
+"""After the last client has come, until the brokers do nothing but what is measured."""
+MARGIN_S = 1.0
+SAMPLED_OF = 20
+"""One of so many subscribers has the time of its messages taken, by a process that is not busy with all the others."""
+Tell = Callable[[str], None]
+
+
+class Validation(msgspec.Struct, frozen=True, kw_only=True):
+    """`calm` is the simulation of what was before the first fault, `whole` of all."""
+
+    layout: Layout
+    workload: Workload
+    calibration: Calibration
+    from_s: float
+    to_s: float
+    live: LiveFound
+    whole: RunSummary
+    calm: RunSummary
+    log_copies_per_s: float
+
+
+def local_layout(costs: Calibration, base: Layout | None = None) -> Layout:
+    """So many brokers, on one machine: from one to another is half of what it is from client to client."""
+    latency_us = round(costs.stack_us / 2)
+    if base is None:
+        return layout_of_counts(PRIMARIES, SECONDARIES, latency_us=latency_us)
+    primaries = [each.name for each in base.sites if each.is_primary]
+    secondaries = [each.name for each in base.sites if not each.is_primary]
+    plain = layout_of_counts(len(primaries), len(secondaries), latency_us=latency_us)
+    named = zip(plain.sites, [*primaries, *secondaries], strict=True)
+    return msgspec.structs.replace(plain, sites=tuple(msgspec.structs.replace(site, name=name) for site, name in named))
+
+
+def near(workload: Workload) -> Workload:
+    """All clients on this machine."""
+
+    def moved(groups: tuple[msgspec.Struct, ...], **nearer: float) -> tuple[msgspec.Struct, ...]:
+        return tuple(msgspec.structs.replace(each, **nearer) for each in groups)
+
+    return msgspec.structs.replace(
+        workload,
+        subscribers=moved(workload.subscribers, latency_ms=0, jitter_ms=0),
+        publishers=moved(workload.publishers, latency_ms=0, jitter_ms=0),
+        queues=moved(workload.queues, latency_ms=0),
+    )
+
+
+def stage_of(workload: Workload) -> Stage:
+    """When to look: from when all are there until the first fault. ConfigError where it cannot be played."""
+    from openclust.bench.live_run import Stage
+
+    kills = []
+    for text in workload.faults:
+        fault = parse_fault(text)
+        if not isinstance(fault, Kill):
+            raise ConfigError(f"--validate can play `kill NAME at TIME` only, not {text!r}: leave it out")
+        kills.append((fault.broker, fault.at_ms))
+    first_ms = min((at_ms for _, at_ms in kills), default=workload.duration_ms)
+    from_ms = max(group.join_at_ms + group.join_over_ms for group in workload.groups) + round(SETTLED_S * 1000)
+    to_ms = first_ms - round(MARGIN_S * 1000)
+    # Whole seconds: what came is counted by them.
+    from_ms, to_ms = -(-from_ms // 1000) * 1000, to_ms // 1000 * 1000
+    if to_ms - from_ms < 1000:
+        raise ConfigError(
+            f"--validate: all clients are there after {from_ms / 1000:g} s, and the run or its calm ends at "
+            f"{first_ms / 1000:g} s: make the workload longer"
+        )
+    return Stage(from_ms=from_ms, to_ms=to_ms, kills=tuple(sorted(kills, key=lambda each: each[1])))
+
+
+def validate(
+    spark: SparkSession, workload: Workload, costs: Calibration, base: Layout | None, data_in: Path | None, tell: Tell
+) -> Validation:
+    """Takes as long as the workload, and two simulations of it. ConfigError where it does not work."""
+    from topology.simulate.drawn import drawn
+    from topology.simulate.pipeline import simulate
+
+    layout, workload = local_layout(costs, base), near(workload)
+    stage = stage_of(workload)
+    run = Run(number=0, layout=layout, subscribers=workload.subscriber_count)
+    tell("drawing what clients do")
+    try:
+        plan = drawn(spark, run, workload)
+    except ValueError as error:
+        raise ConfigError(f"--validate: {error}") from None
+    tell(f"playing {workload.name} for {workload.duration_s:g} s")
+    live = _played(layout, workload, plan, stage, data_in)
+    tell("simulating it")
+    whole = simulate(spark, [run], workload, costs).runs[0]
+    tell("simulating what was before the first fault")
+    calm_workload = msgspec.structs.replace(workload, duration_s=stage.to_ms / 1000, faults=())
+    calm = simulate(spark, [run], calm_workload, costs).runs[0]
+    return Validation(
+        layout=layout,
+        workload=workload,
+        calibration=costs,
+        from_s=stage.from_ms / 1000,
+        to_s=stage.to_ms / 1000,
+        live=live,
+        whole=whole,
+        calm=calm,
+        log_copies_per_s=_log_copies(layout, workload, plan, stage),
+    )
+
+
+def _log_copies(layout: Layout, workload: Workload, plan: Drawn, stage: Stage) -> float:
+    """What the simulation counts as copies, and a broker does not: messages in entries of the log, to each backup."""
+    replicated: list[bool] = []
+    for kind in workload.queues:
+        replicated += [kind.replicate == "messages"] * kind.count
+    sent = [
+        each
+        for each in plan.messages
+        if each.topic < 0 and replicated[-1 - each.topic] and stage.from_ms <= each.at_us / 1000 < stage.to_ms
+    ]
+    return len(sent) * (len(layout.primaries) - 1) / (stage.to_ms - stage.from_ms) * 1000
+
+
+def _played(layout: Layout, workload: Workload, plan: Drawn, stage: Stage, data_in: Path | None) -> LiveFound:
+    from openclust.bench.disk import folder_on_disk
+    from openclust.bench.errors import BenchError
+    from openclust.bench.live_run import LiveQueue, play
+    from openclust.cli.benched_cluster import BenchedCluster
+
+    primaries = len(layout.primaries)
+    try:
+        with BenchedCluster(primaries, len(layout.sites) - primaries, folder_on_disk(data_in)) as brokers:
+            brokers.start()
+            root = brokers.wait_until_serving()
+            # The first of the layout begins as root.
+            real = [root, *(name for name in brokers.primaries if name != root), *brokers.names[primaries:]]
+            names = dict(zip(layout.names, real, strict=True))
+            addresses = {name: brokers.address(each) for name, each in names.items()}
+            queues = [
+                LiveQueue(name=name, replicate=kind.replicate)
+                for kind in workload.queues
+                for name in queue_names(workload)[kind.name]
+            ]
+            return play(brokers, names, list(plans(layout, workload, plan, addresses)), queues, stage)
+    except BenchError as error:
+        raise ConfigError(f"--validate: {error}") from None
+
+
+def queue_names(workload: Workload) -> dict[str, list[str]]:
+    """Of each kind, in the order in which the simulation numbers them."""
+    return {kind.name: [f"live.{kind.name}.{number}" for number in range(kind.count)] for kind in workload.queues}
+
+
+def plans(layout: Layout, workload: Workload, plan: Drawn, addresses: dict[str, tuple[str, int]]) -> Iterator[LivePlan]:
+    """Of two processes: many subscribers, and all others with those whose messages are timed."""
+    from openclust.bench.live_plan import LiveClient, LiveMessage, LivePlan
+
+    kinds = {kind.name: kind for kind in workload.queues}
+    names = queue_names(workload)
+    every = [name for kind in workload.queues for name in names[kind.name]]
+    persistent = [kind.persistent for kind in workload.queues for _ in range(kind.count)]
+    numbers: dict[tuple[int, int], int] = {}
+    clients: list[LiveClient] = []
+    for number, each in enumerate(plan.clients):
+        group = each.group
+        numbers[group.number, each.client] = number
+        is_of_queue = group.kind in ("producers", "consumers")
+        clients.append(
+            LiveClient(
+                number=number,
+                kind=group.kind,
+                joins_ms=each.joins_ms,
+                contact=layout.names[each.contact],
+                keys=[f"t{topic}" for topic in each.topics],
+                queue=names[group.name][each.client % kinds[group.name].count] if is_of_queue else "",
+                work_us=round(kinds[group.name].work_ms * 1000) if group.kind == "consumers" else 0,
+                follows=group.follows,
+            )
+        )
+    messages = [
+        LiveMessage(
+            at_us=each.at_us,
+            client=numbers[each.group, each.client],
+            key=f"t{each.topic}" if each.topic >= 0 else every[-1 - each.topic],
+            size=each.size,
+            is_queued=each.topic < 0,
+            is_persistent=each.topic < 0 and persistent[-1 - each.topic],
+        )
+        for each in plan.messages
+    ]
+    is_here = [each.kind != "subscribers" or each.number % SAMPLED_OF == 0 for each in clients]
+    for is_sampling in (False, True):
+        yield LivePlan(
+            brokers=addresses,
+            exchange="amq.direct",
+            duration_ms=workload.duration_ms,
+            clients=[each for each, here in zip(clients, is_here, strict=True) if here is is_sampling],
+            messages=messages if is_sampling else [],
+            is_sampling=is_sampling,
+        )
