@@ -25,7 +25,19 @@ ON_DEMAND = {"cli": {"bench", "client", "federation", "manage", "topology"}}
 The command of the same name (`cli/bench.py`) may do so at its top, because the command line loads commands on demand.
 """
 
-COMMANDS_OF = {"topology": {"topology", "lint", "lint_output", "draw", "simulate", "analyze"}}
+COMMANDS_OF = {
+    "topology": {
+        "topology",
+        "lint",
+        "lint_output",
+        "draw",
+        "simulate",
+        "simulate_validate",
+        "simulate_validated",
+        "analyze",
+    },
+    "bench": {"bench", "bench_calibrate", "simulate_validate"},
+}
 """The commands of a tool that has others than the one of its name."""
 
 _IO_MODULES = """

@@ -15,6 +15,7 @@ import click
 
 from openclust import __version__
 from openclust.cli.simulate_progress import Watched
+from openclust.cli.simulate_validate import OrValidate
 from openclust.shell.config import ConfigError
 from topology.simulate.asked import Asked, read_asked
 from topology.simulate.grid import parse_count, shown
@@ -43,7 +44,7 @@ def _count(ctx: click.Context, param: click.Parameter, value: str | None) -> int
     return number
 
 
-@click.command("simulate")
+@click.command("simulate", cls=OrValidate)
 @click.argument("files", nargs=-1, metavar="[TOPOLOGY] WORKLOAD")
 @click.option(
     "--design",
@@ -76,6 +77,12 @@ def _count(ctx: click.Context, param: click.Parameter, value: str | None) -> int
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Another than the workload's.")
 @click.option("--subscribers", callback=_count, metavar="N", help="So many, all groups scaled alike: 100000, 100k, 1M.")
 @click.option("--duration", type=click.FloatRange(0.001, DAY_S), metavar="SECONDS", help="Another than the workload's.")
+@click.option(
+    "--validate",
+    is_flag=True,
+    expose_value=False,
+    help="Play the workload on this machine, and hold the simulation against it: see simulate --validate --help.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("--quiet", is_flag=True, help="Print nothing, and show no progress.")
 @click.option("--debug", is_flag=True, help="Show where in Spark something failed, too.")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import click
 import msgspec
 
 from openclust.shell.config import ConfigError
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from topology.simulate.drawn import Drawn
     from topology.simulate.summary import RunSummary
 
+WORKLOAD = "conf/workloads/validate.toml"
 PRIMARIES, SECONDARIES = 3, 1
 SETTLED_S = 2.0
 """After the last client has come, until the brokers do nothing but what is measured."""
@@ -29,6 +34,91 @@ MARGIN_S = 1.0
 SAMPLED_OF = 20
 """One of so many subscribers has the time of its messages taken, by a process that is not busy with all the others."""
 Tell = Callable[[str], None]
+
+
+@click.command("simulate --validate")
+@click.argument("files", nargs=-1, metavar="[TOPOLOGY] [WORKLOAD]")
+@click.option("--validate", is_flag=True, expose_value=False, help="This.")
+@click.option("--calibration", metavar="FILE", help="Costs that openclust bench --calibrate wrote, not the shipped.")
+@click.option("--master", metavar="URL", help="local[N], spark://HOST:PORT, yarn, k8s://URL. [default: local[*]]")
+@click.option("--memory", default="2g", show_default=True, help="Of Spark's driver, and of each executor.")
+@click.option("--local-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where Spark puts things aside.")
+@click.option(
+    "--data-in",
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    metavar="DIR",
+    help="Where the brokers' data directories go.  [default: somewhere on a disk]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--quiet", is_flag=True, help="Do not say what is being done.")
+@click.option("--debug", is_flag=True, help="Show where in Spark something failed, too.")
+def validated(
+    files: tuple[str, ...],
+    calibration: str | None,
+    master: str | None,
+    memory: str,
+    local_dir: Path | None,
+    data_in: Path | None,
+    as_json: bool,
+    quiet: bool,
+    debug: bool,
+) -> None:
+    """Play a workload for real, on this machine, and show what the simulation says of it beside what was measured.
+
+    WORKLOAD is conf/workloads/validate.toml by default. Three primaries and a secondary are started, or as many as the
+    TOPOLOGY has; all are on this machine, as are all clients: its other settings, links and latencies do not count.
+    """
+    from openclust.cli.simulate_validated import data, show
+    from topology.simulate.calibration import read_calibration, shipped
+    from topology.simulate.session import check_packages, spark_session
+
+    topology, read = _read(files)
+    costs = read_calibration(Path(calibration)) if calibration is not None else shipped()
+    stage_of(read)
+    check_packages()
+
+    def tell(what: str) -> None:
+        if not quiet:
+            click.echo(what, err=True)
+
+    try:
+        with warnings.catch_warnings(), spark_session(master, memory=memory, local_dir=local_dir) as spark:
+            warnings.simplefilter("ignore")  # what Spark and pandas have to tell their own developers
+            found = validate(spark, read, costs, topology, data_in, tell)
+    except ConfigError as error:
+        if debug and error.__cause__ is not None:
+            traceback.print_exception(error.__cause__)
+        raise
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(data(found)), indent=2).decode())
+        return
+    from rich.console import Console
+
+    show(found, Console(width=None if sys.stdout.isatty() else 120, highlight=False))
+
+
+class OrValidate(click.Command):
+    """The command `simulate`, which is `validated` where it is asked for that."""
+
+    def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> click.Context:
+        if "--validate" in args:
+            return validated.make_context(info_name, args, *rest, **extra)
+        return super().make_context(info_name, args, *rest, **extra)
+
+
+def _read(files: tuple[str, ...]) -> tuple[Layout | None, Workload]:
+    from topology.simulate.layouts import layout_of_model, read_model
+    from topology.simulate.workload_file import check_against, read_workload_file
+
+    if len(files) > 2:
+        raise click.UsageError(f"{len(files)} files are too many; name a topology and a workload")
+    name = files[-1] if files else WORKLOAD
+    if not files and not Path(name).exists():
+        raise click.UsageError(f"{name} is not here: name a workload to play")
+    found = read_workload_file(name)
+    base = layout_of_model(read_model(files[0])) if len(files) == 2 else None
+    check_against(found, base or layout_of_counts(PRIMARIES, SECONDARIES))
+    return base, found.workload
 
 
 class Validation(msgspec.Struct, frozen=True, kw_only=True):
