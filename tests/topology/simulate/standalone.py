@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pyspark
 
+from tests.support.spark import BRIEF_JVM
+
 SPARK_HOME = Path(pyspark.__file__).parent
 MASTER_CLASS, WORKER_CLASS = (f"org.apache.spark.deploy.{each}" for each in ("master.Master", "worker.Worker"))
 DAEMON_MEMORY = "256m"
@@ -47,6 +49,7 @@ def standalone(folder: Path, *, workers: int = 2, memory: str = "1g") -> Iterato
 def _started(arguments: list[str], folder: Path, log: Path) -> subprocess.Popen[bytes]:
     environ = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))},
+        **BRIEF_JVM,
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOCAL_DIRS": str(folder),

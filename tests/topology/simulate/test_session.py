@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from openclust.shell.config import ConfigError
+from tests.support.spark import BRIEF_JVM
 from topology.simulate import session
 
 if TYPE_CHECKING:
@@ -121,7 +122,12 @@ except ConfigError as error:
 
 def test_a_full_disk_is_told_with_its_folder(small_disk: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", FILL, str(small_disk)], cwd=ROOT, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", FILL, str(small_disk)],
+        cwd=ROOT,
+        env={**os.environ, **BRIEF_JVM},
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 1
     assert done.stderr == (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from tests.support.spark import BRIEF_JVM
 from tests.topology.simulate.standalone import standalone
 from topology.simulate.asked import read_asked
 from topology.simulate.pipeline import simulate
@@ -84,6 +86,7 @@ def test_the_result_is_that_of_one_machine(master: str, spark: SparkSession, tmp
     there = subprocess.Popen(
         [sys.executable, "-c", DRIVER, master, *arguments],
         cwd=ROOT,
+        env={**os.environ, **BRIEF_JVM},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
