@@ -30,7 +30,7 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
     round_cpu_us: float = 80_000.0
     rounds: int = 5
     times_min: int = 10
-    times_max: int = 250
+    times_max: int = 200
     subscribers: tuple[int, ...] = (1, 100, 1_000)
     bursts: tuple[int, ...] = (1, 4, 16, 64)
     attached: int = 5_000

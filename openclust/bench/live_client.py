@@ -14,6 +14,7 @@ from openclust.bench.live_plan import LiveClient
 STAMP = struct.Struct(">Q")
 _HEAD = struct.Struct(">BHI")
 BUFFER_BYTES = 262_144
+CONNECTION_FORCED = 320
 HEARTBEAT_S = 60
 FRAME_MAX = 131_072
 CHANNEL_MAX = 8
@@ -22,11 +23,11 @@ Address = tuple[str, int]
 
 
 class Ended(Exception):
-    """The connection is over: `is_lost` without a word, or the broker said goodbye, with where to go if it knew."""
+    """The connection is over: `is_lost` without a word, `is_moved` for a better balance, or sent to a `target`."""
 
-    def __init__(self, *, is_lost: bool, target: Address | None = None, why: str = "") -> None:
+    def __init__(self, *, is_lost: bool, is_moved: bool = False, target: Address | None = None, why: str = "") -> None:
         super().__init__(why)
-        self.is_lost, self.target, self.why = is_lost, target, why
+        self.is_lost, self.is_moved, self.target, self.why = is_lost, is_moved, target, why
 
 
 class Player:
@@ -137,7 +138,9 @@ class Player:
         elif ids == _REDIRECT:
             raise Ended(is_lost=False, target=_address(payload[5 : 5 + payload[4]].decode()), why="redirected")
         elif ids in (_CLOSE, _CHANNEL_CLOSE):
-            raise Ended(is_lost=False, why=payload[7 : 7 + payload[6]].decode(errors="replace"))
+            code = int.from_bytes(payload[4:6], "big")
+            why = payload[7 : 7 + payload[6]].decode(errors="replace")
+            raise Ended(is_lost=False, is_moved=code == CONNECTION_FORCED, why=f"{code} {why}")
         elif ids == _LAST_ANSWER[self.client.kind]:
             self.is_attached, self.tries = True, 0
             return True

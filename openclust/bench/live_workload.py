@@ -28,6 +28,8 @@ RETRY_MIN_MS, RETRY_MAX_MS = 100, 2_000
 RETRIES_MS_MAX = 5_000
 """As the simulation has it of clients that have lost their broker."""
 PAUSE_MS_MAX = 200.0
+DOZE_SECONDS = 0.005
+EVENTS_MAX = 4_096
 STOP_SECONDS = 30.0
 SPARE_FILES = 64
 
@@ -68,8 +70,11 @@ class Play:
             due = [end_ns, *(timer[0] for timer in self._timers[:1])]
             if following < len(messages):
                 due.append(start_ns + messages[following].at_us * 1000)
+            if not self._plan.is_sampling:
+                # Each time this process were woken would cost the broker that writes to it.
+                time.sleep(DOZE_SECONDS)
             wait_ms = (min(due) - time.perf_counter_ns()) / 1e6
-            for fd, event in self._epoll.poll(max(0.0, min(wait_ms, PAUSE_MS_MAX)) / 1000, 256):
+            for fd, event in self._epoll.poll(max(0.0, min(wait_ms, PAUSE_MS_MAX)) / 1000, EVENTS_MAX):
                 self._serve(fd, event)
         found = self.found
         found.unsent += len(messages) - following
@@ -121,7 +126,7 @@ class Play:
             if was_attached:
                 player.is_missing = True
                 self.found.lost.append(self._now_ms())
-        elif was_attached:
+        elif ended.is_moved:
             self.found.moved += 1
         else:
             self.found.failed = ended.why

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+from io import StringIO
 from pathlib import Path
 
 import msgspec
 import pytest
 from click.testing import CliRunner
+from pyspark.sql import SparkSession
+from rich.console import Console
 
 from openclust.bench.live_plan import LivePlan
 from openclust.bench.live_run import LiveFound
 from openclust.cli.main import openclust
-from openclust.cli.simulate_validate import SAMPLED_OF, Validation, local_layout, near, plans, stage_of
-from openclust.cli.simulate_validated import Line, lines
+from openclust.cli.simulate_validate import SAMPLED_OF, Validation, local_layout, near, plans, stage_of, validate
+from openclust.cli.simulate_validated import Line, data, lines, show
 from openclust.shell.config import ConfigError
+from tests.support.spark import spark
 from topology.simulate.calibration import shipped
 from topology.simulate.layout import layout_of_counts
 from topology.simulate.summary import FaultSummary, Latency, Point, RunSummary, Totals
 from topology.simulate.workload import Publishers, Queues, Subscribers, Topics, Workload
+from topology.simulate.workload_file import read_workload
+
+__all__ = ["spark"]
 
 WORKLOAD = Workload(
     name="small",
@@ -219,15 +223,12 @@ def test_too_many_files_are_refused() -> None:
 
 
 @pytest.mark.sockets
-def test_a_small_workload_is_played_simulated_and_compared(tmp_path: Path) -> None:
-    workload = tmp_path / "small.toml"
-    workload.write_text(SMALL)
-    command = [sys.executable, "-m", "openclust", "simulate", "--validate", str(workload), "--json", "--quiet"]
-    done = subprocess.run(
-        [*command, "--master", "local[2]", "--memory", "512m"], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
+def test_a_small_workload_is_played_simulated_and_compared(tmp_path: Path, spark: SparkSession) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL)
+    told: list[str] = []
+    validation = validate(spark, read_workload(file), shipped(), None, tmp_path, told.append)
+    said = data(validation)
     shown = {each["what"]: each for each in said["lines"]}
     # Forty subscribers of five topics, 40 messages a second, and the same messages for both.
     assert 100 < shown["deliveries"]["measured"] < 1_000
@@ -238,3 +239,7 @@ def test_a_small_workload_is_played_simulated_and_compared(tmp_path: Path) -> No
     assert shown["without a root"]["measured"] > 0
     assert 0 < shown["clients lost"]["measured"] <= 46
     assert said["measured"]["unsent"] < said["measured"]["published"]
+    assert told[1] == "playing small for 7 s"
+    console = Console(record=True, file=StringIO(), width=120)
+    show(validation, console)
+    assert "latency p50" in console.export_text()
