@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -45,10 +46,11 @@ def analyze(spark: SparkSession, files: TraceFiles, *, out: Path | None, progres
     """
     told = _Told(progress)
     told("reading")
-    lines = read_lines(spark, files)
-    bad = count_bad(lines)
-    trace = sound(lines).cache()
+    # On disk: memory is for sorting them.
+    lines = read_lines(spark, files).persist(StorageLevel.DISK_ONLY)
     try:
+        bad = count_bad(lines)
+        trace = sound(lines)
         about = begun(trace)
         if out is not None:
             trace.sort("broker", "at_us").write.parquet(str(out / "trace"))
@@ -57,7 +59,7 @@ def analyze(spark: SparkSession, files: TraceFiles, *, out: Path | None, progres
         found = summed(about, counted)
         return Analyzed(found.run, about, found.duration_s, [*name_bad(bad), *found.notes], told.stages())
     finally:
-        trace.unpersist()
+        lines.unpersist()
 
 
 class _Told:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from topology.simulate.buckets import BUCKETS_PER_DECADE
 from topology.simulate.tally import DELIVERY_BYTES, PUBLISH_BYTES
+from topology.simulate.trace_schemas import OTHER_EVENTS
 
 
 def deliveries(trace: DataFrame) -> DataFrame:
@@ -19,7 +20,7 @@ def deliveries(trace: DataFrame) -> DataFrame:
     publish = F.when(is_publish, F.struct(F.col("at_us").alias("us"), "broker"))
     return (
         trace.where(is_publish | is_delivery)
-        .withColumn("_of", _last_or_next(publish, ["id"]))
+        .withColumn("_of", _last_or_first(publish, ["id"]))
         .where(is_delivery)
         .select(
             "id",
@@ -41,18 +42,20 @@ def queued(trace: DataFrame) -> DataFrame:
     entry = F.when(is_entry, F.struct(F.col("at_us").alias("us")))
     return (
         trace.where((is_entry | is_delivery) & F.col("queue").isNotNull())
-        .withColumn("_of", _last_or_next(entry, ["id", "queue"]))
+        .withColumn("_of", _last_or_first(entry, ["id", "queue"]))
         .where(is_delivery)
         .select("id", "queue", "broker", "at_us", F.col("_of.us").alias("entered_us"))
     )
 
 
-def _last_or_next(of: Column, by: list[str]) -> Column:
-    """The last before, at the same moment too; where clocks differ there may be none, and then it is the next."""
-    order = Window.partitionBy(*by).orderBy("at_us", of.isNull())
-    before = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    after = order.rowsBetween(Window.currentRow, Window.unboundedFollowing)
-    return F.coalesce(F.last(of, ignorenulls=True).over(before), F.first(of, ignorenulls=True).over(after))
+def _last_or_first(of: Column, by: list[str]) -> Column:
+    """The last before, at the same moment too; where clocks differ there may be none, and then it is the first of all.
+
+    Windows that end with the last row are looked through anew for each row: thousands may be of one message.
+    """
+    same = Window.partitionBy(*by)
+    before = same.orderBy("at_us", of.isNull()).rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return F.coalesce(F.last(of, ignorenulls=True).over(before), F.min(of).over(same))
 
 
 def crossings(trace: DataFrame) -> DataFrame:
@@ -158,9 +161,10 @@ def health(trace: DataFrame, began_us: int, span_us: int) -> DataFrame:
 
 
 def lives(trace: DataFrame) -> DataFrame:
-    """LIVES."""
+    """LIVES. What brokers tell of themselves shows them well enough: every second."""
+    told = trace.where(F.col("event").isin(*OTHER_EVENTS))
     return (
-        _by_life(trace)
+        _by_life(told)
         .groupBy("broker", "life")
         .agg(
             F.min("at_us").alias("began_us"),
@@ -176,6 +180,7 @@ def lives(trace: DataFrame) -> DataFrame:
 
 
 def _by_life(trace: DataFrame) -> DataFrame:
+    """Few lines: those of a broker are sorted in one place."""
     order = Window.partitionBy("broker").orderBy("at_us", F.col("event") != "begin")
     return trace.withColumn("life", F.sum(_one(F.col("event") == "begin")).over(order))
 
