@@ -134,6 +134,7 @@ def test_an_even_fan_out_takes_as_long_as_its_costs_say(spark: SparkSession) -> 
         delivery_us=1,
         write_us=9,
         idle_us_per_s=0,
+        member_us_per_s=0,
         stack_us=0,
         attach_us=0,
         open_us=0,
