@@ -90,7 +90,11 @@ class DedupWindow:
     def discard(self, message: Message) -> None:
         """Its place is not where it was: as if it had not come."""
         key = self.key(message)
-        if key is not None and self._seen is not None and self._order is not None and key in self._seen:
+        if key is not None:
+            self.discard_key(key)
+
+    def discard_key(self, key: str) -> None:
+        if self._seen is not None and self._order is not None and key in self._seen:
             del self._seen[key]
             self._order.remove(key)
             self.discarded += 1

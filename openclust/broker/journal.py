@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
+from openclust.broker.keeping import unsee
 from openclust.broker.level import NOTHING, OWN, SHARED
 from openclust.broker.library import Library
 from openclust.broker.work import Writing
@@ -37,8 +38,9 @@ class Waiter(Protocol):
 class Sealed(msgspec.Struct, frozen=True):
     """One batch: what is this broker's own, and what is the cluster's, each empty where there is nothing.
 
-    `entered` are the places that were taken by the cluster's part, and `left` the entries that left by it: to be
-    undone, where it does not stay. It `is_urgent` where somebody waits for it to be in memories, not on disks.
+    `entered` are the places that were taken by the cluster's part, `left` the entries that left by it, and `seen` the
+    keys of what came and went: to be undone, where it does not stay. It `is_urgent` where somebody waits for it to be
+    in memories, not on disks.
     """
 
     number: int
@@ -46,6 +48,7 @@ class Sealed(msgspec.Struct, frozen=True):
     shared: bytes
     entered: list[tuple[Queue, int]]
     left: list[tuple[Queue, Entry]]
+    seen: list[tuple[Queue, str]]
     is_urgent: bool
 
 
@@ -151,8 +154,9 @@ class Journal:
             return
         writing = self._shared if recorded > 0 else self._own
         if recorded in (self.number, -self.number):
-            if queue.dedup is not None:
-                writing.seen.append((queue, entry))
+            key = queue.dedup.key(entry.message) if queue.dedup is not None else None
+            if key is not None:
+                writing.seen.append((queue, key))
         else:
             writing.left.append((queue, entry))
 
@@ -208,6 +212,7 @@ class Journal:
             shared.encode(number, wall_offset_ms),
             entered,
             left,
+            shared.seen,
             self._is_urgent,
         )
         self._own, self._shared = Writing(), Writing()
@@ -227,6 +232,9 @@ class Journal:
         entered = [(queue, entry) for queue, entry in shared.entered if entry.recorded == self.number]
         for _, entry in entered:
             entry.recorded = 0
+        for queue, key in shared.seen:
+            # It is in no log that this has come: it is new where it comes again.
+            unsee(queue, key)
         self._lose()
         self._is_urgent = False
         self._moved = True

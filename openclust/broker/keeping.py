@@ -123,6 +123,13 @@ def take_back(queue: Queue, seq: int) -> Entry | None:
     return entry
 
 
+def unsee(queue: Queue, key: str) -> None:
+    """A message with this key came and went, as if it had never come."""
+    if queue.is_alive and queue.dedup is not None:
+        queue.dedup.discard_key(key)
+        queue.vhost.broker.journal.library.mentioned(queue)
+
+
 def value_key(queue: Queue, message: Message) -> str | None:
     """Of which key a message is the value, in a queue that keeps the last of each."""
     if queue.settings.last_value_key is None:

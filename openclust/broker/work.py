@@ -67,7 +67,9 @@ def encode_work(work: Work) -> bytes:
 
 
 class Writing:
-    """An open batch: lists of queues and their entries, in the order in which things happened."""
+    """An open batch: lists of queues and their entries, in the order in which things happened. Of what came and went
+    in it a queue that knows repetitions has `seen` the key.
+    """
 
     __slots__ = ("commits", "entered", "left", "reached", "returned", "seen")
 
@@ -75,7 +77,7 @@ class Writing:
         self.entered: list[tuple[Queue, Entry]] = []
         self.left: list[tuple[Queue, Entry]] = []
         self.returned: list[tuple[Queue, Entry]] = []
-        self.seen: list[tuple[Queue, Entry]] = []
+        self.seen: list[tuple[Queue, str]] = []
         self.reached: dict[Queue, None] = {}
         self.commits: list[tuple[bytes, int, int]] = []
 
@@ -110,10 +112,9 @@ class Writing:
             of_queue = table.of(queue)
             if of_queue is not None and entry.recorded:
                 of_queue.returned.append((entry.seq, entry.deliveries))
-        for queue, entry in self.seen:
+        for queue, key in self.seen:
             of_queue = table.of(queue)
-            key = queue.dedup.key(entry.message) if queue.dedup is not None else None
-            if of_queue is not None and key is not None:
+            if of_queue is not None:
                 of_queue.seen.append(key.encode("utf-8", "surrogateescape"))
         for queue in self.reached:
             of_queue = table.of(queue)
@@ -170,15 +171,18 @@ def _enter(of_queue: OfQueue, index: int, entry: Entry, wall_offset_ms: int) -> 
 
 
 class Applied(msgspec.Struct, frozen=True):
-    """What a batch has done here: to be undone, where it does not stay. Entries that left, and places that are new."""
+    """What a batch has done here: to be undone, where it does not stay. Entries that left, and what is new: places, and
+    keys of dedup windows without them.
+    """
 
     left: list[tuple[Queue, Entry]]
     entered: list[tuple[Queue, int]]
+    seen: list[tuple[Queue, str]]
 
 
 def apply_work(broker: Broker, work: Work, recorded: int) -> Applied:
     """Do to the queues here what was done elsewhere, or before. What was done already changes nothing."""
-    applied = Applied([], [])
+    applied = Applied([], [], [])
     offset_ms = broker.wall_offset_ms
     messages = [Message(*names_in(suffix), header, body, suffix) for suffix, header, body in work.messages]
     for each in work.queues:
@@ -209,9 +213,10 @@ def apply_work(broker: Broker, work: Work, recorded: int) -> Applied:
         broker.journal.library.mentioned(queue)
         queue.reached = max(queue.reached, each.reached)
         queue.next_seq = max(queue.next_seq, each.last)
-        for key in each.seen:
-            if queue.dedup is not None:
-                queue.dedup.seen(key.decode("utf-8", "surrogateescape"), broker.now_ms)
+        for raw in each.seen:
+            key = raw.decode("utf-8", "surrogateescape")
+            if queue.dedup is not None and not queue.dedup.seen(key, broker.now_ms):
+                applied.seen.append((queue, key))
     return applied
 
 

@@ -139,7 +139,7 @@ class Replica:
         """As root: a batch of the journal, which was done here; where it is in the log."""
         epoch, last = self._cluster.epoch, self.log.last
         position = Position(epoch, last.sequence + 1)
-        self.undo.did(position, batch.left, batch.entered, is_own=True)
+        self.undo.did(position, batch.left, batch.entered, batch.seen, is_own=True)
         self._cluster.asking.commits.done_before.sealed(position)
         self._append(epoch, "work", batch.shared)
         self._uncommitted.add(position, len(batch.shared))
@@ -316,7 +316,7 @@ class Replica:
                 work = decode_work(entry.body)
                 applied = apply_work(self._broker, work, KEPT)
                 self._cluster.asking.commits.done_before.heard(entry.position, work.commits)
-                self.undo.did(entry.position, applied.left, applied.entered)
+                self.undo.did(entry.position, applied.left, applied.entered, applied.seen)
             return
         try:
             self.definitions.follow(entry)

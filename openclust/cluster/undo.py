@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from openclust.broker.keeping import put_in_place, take_back
+from openclust.broker.keeping import put_in_place, take_back, unsee
 from openclust.cluster.status import Position
 
 if TYPE_CHECKING:
@@ -21,11 +22,14 @@ BYTES_MAX = 67_108_864
 
 
 class _Step(msgspec.Struct):
-    """What one entry did: messages that left, and places that were taken. `is_own` where this broker was root."""
+    """What one entry did: messages that left, places that were taken, and keys of what came and went. `is_own` where
+    this broker was root.
+    """
 
     position: Position
     left: list[tuple[Queue, Entry]]
     entered: list[tuple[Queue, int]]
+    seen: Sequence[tuple[Queue, str]]
     is_own: bool
     size: int
 
@@ -44,11 +48,12 @@ class Undo:
         position: Position,
         left: list[tuple[Queue, Entry]],
         entered: list[tuple[Queue, int]],
+        seen: Sequence[tuple[Queue, str]] = (),
         *,
         is_own: bool = False,
     ) -> None:
         size = sum(len(entry.message.body) for _, entry in left)
-        self._steps.append(_Step(position, left, entered, is_own, size))
+        self._steps.append(_Step(position, left, entered, seen, is_own, size))
         self._size += size
         while len(self._steps) > STEPS_MAX or self._size > BYTES_MAX:
             self._forget_oldest()
@@ -83,6 +88,8 @@ class Undo:
                 entry = take_back(queue, seq)
                 if entry is not None and step.is_own and (queue, seq) not in settled:
                     adrift.append((queue, entry))
+            for queue, key in step.seen:
+                unsee(queue, key)
             self.put_back(step.left)
         return adrift[::-1]
 

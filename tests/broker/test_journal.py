@@ -364,6 +364,20 @@ def test_who_is_in_charge_no_more_keeps_its_own(broker: Broker) -> None:
     broker.take_charge()
 
 
+def test_what_came_and_went_in_a_batch_that_is_lost_is_no_repetition(broker: Broker, alice: Client) -> None:
+    alice.queue("q", durable=True, x_message_deduplication=True)
+    alice.publish("q", b"kept", message_id="a")
+    assert alice.get("q") is not None
+    seal(broker)
+    alice.publish("q", b"lost", message_id="b")
+    assert alice.get("q") is not None
+    broker.journal.abandon()
+    broker.take_charge()
+    alice.publish("q", b"kept", message_id="a")
+    alice.publish("q", b"again", message_id="b")
+    assert [entry.message.body for entry in broker.vhosts["/"].queues["q"].backlog] == [b"again"]
+
+
 def test_nothing_expires_where_another_is_in_charge(broker: Broker, alice: Client) -> None:
     alice.queue("q", durable=True, x_message_ttl=100)
     alice.publish("q", b"one")

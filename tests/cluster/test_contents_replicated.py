@@ -289,6 +289,25 @@ def test_what_was_acknowledged_in_a_tail_that_is_undone_is_there_again(cluster: 
     assert same(cluster) == numbers(1, 3)
 
 
+def test_what_came_and_went_and_no_other_primary_knows_of_is_no_repetition(cluster: Joined) -> None:
+    fill(cluster, x_message_deduplication=True)
+    cluster.hold("p1", "p2")
+    cluster.hold("p1", "p3")
+    client = cluster.client("p1")
+    client.consume("q", no_ack=True)
+    # The first is in a batch that is under way for ever, the second waits in the next.
+    client.publish("q", b"1", message_id="a")
+    client.publish("q", b"2", message_id="b")
+    assert client.bodies() == [b"1", b"2"]
+    cut_off(cluster, "p1")
+    cluster.tick(2_000)
+    window = queue_at(cluster, "p1").dedup
+    assert window is not None and window.keys() == ["a"], "that may be in the log of the next root"
+    cluster.held.clear()
+    mend(cluster, "p1")
+    assert window.keys() == []
+
+
 def test_a_tail_with_a_definition_is_replaced_by_a_snapshot(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(cluster, *numbers(1, 3))
     cluster.hold("p1", "p2")
