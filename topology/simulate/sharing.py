@@ -203,16 +203,21 @@ def _parts() -> Column:
 
 
 def _batch_us(costs: Calibration) -> Column:
-    """What comes by the batch. A message alone is in two of them: when it comes, and when it is acknowledged."""
+    """What comes by the batch. A message alone is in two of them: when it comes, and when it is acknowledged.
+
+    Both answers have turns of their own: the confirm at the publisher's broker, the acknowledgement at the consumer's
+    and at the root. Where these are others than the root they come and go over its links.
+    """
     kind, copies = F.col("kind"), F.size(_backups())
     disk = F.when(F.col("persistent"), 2 * costs.persist_batch_us).otherwise(0)
     log = 2 * costs.replicate_batch_us
-    away = F.col("broker") != F.col("root")
-    is_relayed = F.col("origin") != F.col("root")
-    sends = F.when(away, costs.link_us).otherwise(0)
+    away = (F.col("broker") != F.col("root")).cast("int")
+    is_relayed = (F.col("origin") != F.col("root")).cast("int")
+    confirmed = is_relayed * (costs.link_us + costs.turn_us) + costs.write_us
+    acknowledged = costs.turn_us + (away + is_relayed) * costs.link_us
     return (
-        F.when(kind == JobKind.PUBLISHED, F.when(is_relayed, costs.link_us).otherwise(0))
-        .when(kind == JobKind.SHARED, sends + disk + copies * log)
+        F.when(kind == JobKind.PUBLISHED, confirmed)
+        .when(kind == JobKind.SHARED, acknowledged + disk + copies * log)
         .when(kind == JobKind.SHARED_BACKUP, disk + log)
-        .otherwise(0)
+        .otherwise(costs.turn_us + costs.link_us)
     )
