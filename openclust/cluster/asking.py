@@ -36,9 +36,12 @@ PENDING_MAX = 100_000
 
 
 class _Pending(msgspec.Struct):
+    """A `lasting` one is not given up: who asks it waits as long as there is no root to answer."""
+
     question: Question
     done: Done
     since_ms: int
+    lasting: bool
 
 
 class Asking:
@@ -57,13 +60,13 @@ class Asking:
     def __len__(self) -> int:
         return len(self._pending)
 
-    def ask(self, question: Question, done: Done) -> int:
+    def ask(self, question: Question, done: Done, *, lasting: bool = False) -> int:
         """Ask the root, as soon as there is one. By the number, who asked may `forget` the question."""
         if len(self._pending) >= PENDING_MAX:
             done(ChannelError(RESOURCE_ERROR, f"{PENDING_MAX} requests wait for the root, the most that may"))
             return 0
         self._number = number = self._number + 1
-        self._pending[number] = _Pending(question, done, self._broker.now_ms)
+        self._pending[number] = _Pending(question, done, self._broker.now_ms, lasting)
         self._send(number, question)
         return number
 
@@ -127,6 +130,8 @@ class Asking:
             return
         oldest_ms = self._broker.now_ms - self._wait_ms
         for number, pending in list(self._pending.items()):
+            if pending.lasting:
+                continue
             if pending.since_ms > oldest_ms:
                 return
             del self._pending[number]

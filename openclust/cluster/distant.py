@@ -78,7 +78,10 @@ class Distant:
         )
         if done is None:
             self._move(consumer, source)
-        number = self._cluster.asking.ask(question, lambda answer: self._registered(source, consumer, done, answer))
+        # Its client has been told that it consumes: it waits for a root that cannot be reached as for one that is none.
+        number = self._cluster.asking.ask(
+            question, lambda answer: self._registered(source, consumer, done, answer), lasting=done is None
+        )
         if done is None:
             self._again.append(number)
         return source

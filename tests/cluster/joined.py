@@ -202,6 +202,11 @@ class Joined:
         self._join(one, other)
         self.settle()
 
+    def unlink(self, dialling: str, dialled: str) -> None:
+        """One link ends, with all that was under way on it."""
+        self._unlink(dialling, dialled)
+        self.settle()
+
     def redial(self, dialling: str, dialled: str) -> None:
         """One link ends, and is made again at once."""
         self._unlink(dialling, dialled)

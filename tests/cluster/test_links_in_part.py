@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from openclust.cluster.bounds import Bounds
 from openclust.cluster.messages import Ask, Consume
 from openclust.wire.methods import QueueDeclare, QueueDeclareOk
 from tests.cluster.joined import Joined
@@ -41,6 +42,33 @@ def test_a_log_that_is_lost_on_its_way_to_who_takes_over_is_asked_for_on_the_nex
     cluster.redial("p3", "p2")
     assert cluster.await_root(300) == "p2"
     assert "work" in cluster.broker("p2").vhosts["/"].queues
+
+
+def test_a_consumer_waits_for_a_root_that_is_heard_and_cannot_be_reached_however_long() -> None:
+    cluster = Joined("p1", "p2", "p3", bounds=Bounds(root_wait_ms=1_000))
+    client = cluster.client("p1")
+    client.queue("work", durable=True)
+    client.consume("work", "t")
+    for name in ("p2", "p3"):
+        cluster.cut("p1", name)
+    cluster.tick(2_000)
+    root = cluster.root
+    cluster.cuts.clear()
+    # It asks to consume there, and that is lost.
+    cluster.hold("p1", root)
+    cluster.mend("p1", root)
+    cluster.tick(500)
+    assert cluster["p1"].root == root and len(cluster["p1"].asking) == 1
+    cluster.unlink("p1", root)
+    cluster.tick(3_000)
+    other = cluster.client("p1")
+    other.send(QueueDeclare(queue="late"))
+    cluster.tick(1_000)
+    assert "did not answer for 1000 ms" in other.channel_error().text
+    cluster.link("p1", root)
+    cluster.settle()
+    cluster.client(root).publish("work", b"x")
+    assert client.bodies() == [b"x"]
 
 
 def test_a_change_asked_of_a_root_whose_lease_has_run_out_unnoticed_is_made_by_the_next_root() -> None:
