@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from openclust.broker.connection import Connection
 
 SHORT_STRING_BYTES_MAX = 255
+LENIENCE = 1 / 3
+"""Of the clients that others are only thought to have got, so many may be more: for so few nobody is sent away.
+
+Without it, brokers that each have exactly their share would go on exchanging newcomers for ever once they began.
+"""
 NOBODY: Mapping[str, int] = {}
 
 
@@ -32,12 +37,14 @@ class Newcomer(msgspec.Struct, frozen=True, kw_only=True):
 class Placing:
     """One broker's view of where clients go. Tell it the roster by `heard` before every question.
 
-    `own` is how many clients are here now: the roster knows of a second ago. Without a root nobody keeps the roster,
-    and nobody is sent to a broker that may be gone.
+    `own` is how many clients are here now. Without a root nobody keeps the roster, and nobody is sent to a broker that
+    may be gone. So far, `newcomers` have come unasked and `redirected` because others sent them: tell them.
     """
 
     def __init__(self, name: str, cluster_key: str, settings: Redirect) -> None:
         self.settings = settings
+        self.newcomers = 0
+        self.redirected = 0
         self._name = name
         self._cluster_key = cluster_key
         self._roster = Roster()
@@ -70,7 +77,9 @@ class Placing:
 
     def place(self, connection: Connection, own: int, *, is_draining: bool) -> Placement | None:
         """Where a client that opens should be; None is here."""
-        target = self.choose(newcomer(connection), own, is_draining=is_draining)
+        client = newcomer(connection)
+        self.came(client)
+        target = self.choose(client, own, is_draining=is_draining)
         if target is None:
             return None
         self._underway.sent(target.name)
@@ -99,7 +108,7 @@ class Placing:
         if client.is_redirected:
             return None
         best = self._least_loaded(client.is_tls, taken)
-        if best is None:
+        if best is None or own + 1 <= self._share(own + 1, client.is_tls, taken):
             return None
         moved, stayed = self._load(best, taken.get(best.name, 0) + 1), (own + 1) / self.settings.weight
         return best if moved + self.settings.threshold <= stayed else None
@@ -126,6 +135,13 @@ class Placing:
             taken[target.name] = taken.get(target.name, 0) + 1
         return planned
 
+    def came(self, client: Newcomer, count: int = 1) -> None:
+        """So many like this one have come, wherever they are sent."""
+        if client.is_redirected:
+            self.redirected += count
+        else:
+            self.newcomers += count
+
     def sent(self, target: BrokerInfo) -> None:
         """A client is told to go there."""
         self._underway.sent(target.name)
@@ -150,6 +166,15 @@ class Placing:
 
         return min(self._targets(is_tls), key=place, default=None)
 
+    def _share(self, own: int, is_tls: bool, taken: Mapping[str, int]) -> float:
+        """What this broker may have of all that are here and there: in the sum, it does not matter who sends whom."""
+        weight, weights, total = self.settings.weight, self.settings.weight, float(own)
+        for each in self._targets(is_tls):
+            clients, expected = self._underway.clients(each.name), self._underway.expected(each.name)
+            total += clients + taken.get(each.name, 0) + LENIENCE * expected
+            weights += each.weight
+        return total * weight / weights
+
     def _targets(self, is_tls: bool) -> list[BrokerInfo]:
         return [each for each in self._takers() if each.name != self._name and address(each, is_tls)]
 
@@ -160,8 +185,8 @@ class Placing:
         return [each for each in self._roster.brokers if not each.is_draining]
 
     def _load(self, broker: BrokerInfo, more: int = 0) -> float:
-        """Clients for each weight, those that we have sent there and `more` counted."""
-        return (broker.connections + self._underway.count(broker.name) + more) / broker.weight
+        """Clients for each weight by now, and `more`."""
+        return (self._underway.clients(broker.name) + more) / broker.weight
 
     @staticmethod
     def _hosts(brokers: list[BrokerInfo], is_tls: bool) -> str:
@@ -181,7 +206,7 @@ def newcomer(connection: Connection) -> Newcomer:
     user = connection.user
     return Newcomer(
         stays=connection.stays or user.type != "normal" or connection.peer.is_peer or said.get(PROXIED) is True,
-        is_redirected=said.get(REDIRECTED) is True,
+        is_redirected=said.get(REDIRECTED) is True or said.get(PROXIED) is True,
         wants_root=said.get("connect_to") == "root",
         is_tls=connection.peer.is_tls,
     )

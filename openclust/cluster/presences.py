@@ -38,6 +38,8 @@ class Presences:
         return msgspec.structs.replace(
             self.own,
             connections=cluster.client_count(),
+            newcomers=cluster.placing.newcomers,
+            redirected=cluster.placing.redirected,
             queues=cluster.broker.queue_count,
             is_draining=cluster.is_draining,
         )
@@ -76,7 +78,7 @@ class Presences:
         infos = {cluster.name: self.current()}
         for name, heard in self._heard.items():
             if now_ms - heard.at_ms < SILENT_MAX_MS and cluster.is_there(name):
-                infos[name] = heard.info
+                infos[name] = msgspec.structs.replace(heard.info, age_ms=now_ms - heard.at_ms)
         roster = Roster(root=cluster.name, brokers=tuple(infos[name] for name in sorted(infos)))
         before = cluster.roster
         if _places(before) != _places(roster) or now_ms - self._roster_ms >= TELL_EVERY_MS:

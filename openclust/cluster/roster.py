@@ -15,6 +15,9 @@ class BrokerInfo(msgspec.Struct, frozen=True, kw_only=True):
     `tls` is where they reach it by TLS, or empty; without it, clients that came by TLS are not sent to this broker.
 
     `weight` is its share of the clients: one of weight 2 gets twice as many as one of weight 1.
+
+    Since it started, `newcomers` have come unasked, those included that it has sent on, and `redirected` because others
+    sent them. All this was so `age_ms` before the root told it.
     """
 
     name: str
@@ -23,9 +26,12 @@ class BrokerInfo(msgspec.Struct, frozen=True, kw_only=True):
     tls: str = ""
     http: str = ""
     connections: int = 0
+    newcomers: int = 0
+    redirected: int = 0
     queues: int = 0
     weight: int = 1
     is_draining: bool = False
+    age_ms: int = 0
 
 
 class Roster(msgspec.Struct, frozen=True, kw_only=True):

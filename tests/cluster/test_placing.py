@@ -12,7 +12,7 @@ from openclust.broker.placement import PROXIED, REDIRECTED
 from openclust.cluster.placing import Newcomer, Placing, newcomer
 from openclust.cluster.redirect import Redirect
 from openclust.cluster.roster import BrokerInfo, Roster
-from openclust.cluster.underway import FORGET_MS, Underway
+from openclust.cluster.underway import EXPECT_MAX_MS, FORGET_MS, Underway
 from openclust.wire.errors import INVALID_PATH, ConnectionError
 from openclust.wire.table import Table
 from tests.support.client import Client, new_broker
@@ -227,7 +227,7 @@ def broker() -> Broker:
         ({}, Newcomer()),
         ({"connect_to": "root"}, Newcomer(wants_root=True)),
         ({"connect_to": "leaf"}, Newcomer()),
-        ({PROXIED: True}, Newcomer(stays=True)),
+        ({PROXIED: True}, Newcomer(stays=True, is_redirected=True)),
         ({REDIRECTED: True}, Newcomer(is_redirected=True)),
         ({REDIRECTED: "true"}, Newcomer()),
     ],
@@ -299,26 +299,149 @@ def test_a_key_that_is_demanded_must_be_given(broker: Broker) -> None:
     assert meant(broker, "/", {"cluster_key": "key"}, require_key=True) == "/"
 
 
-# -- on their way
+def test_who_came_unasked_is_counted_wherever_it_is_sent(broker: Broker) -> None:
+    one = placing(roster(a=10, b=3))
+    for said in ({}, {REDIRECTED: True}, {PROXIED: True}):
+        one.place(Client(broker, properties=said).connection, 10, is_draining=False)
+    one.place(Client(broker).connection, 0, is_draining=False)
+    assert (one.newcomers, one.redirected) == (2, 2)
+
+
+# -- by now
+
+
+def telling(ms: int, connections: int, newcomers: int = 0, redirected: int = 0, age_ms: int = 0) -> tuple[Roster, int]:
+    """What the roster says of b at this time."""
+    info = BrokerInfo(
+        name="b",
+        client="b:1",
+        connections=connections,
+        newcomers=newcomers,
+        redirected=redirected,
+        age_ms=age_ms,
+    )
+    return Roster(root="r", brokers=(info,)), START_MS + ms
 
 
 def test_clients_are_underway_until_the_roster_counts_them() -> None:
     underway = Underway()
-    underway.heard(roster(b=5), START_MS)
+    underway.heard(*telling(0, 5))
     for _ in range(3):
         underway.sent("b")
-    underway.heard(roster(b=7), START_MS + 100)
-    assert underway.count("b") == 1
-    underway.heard(roster(b=9), START_MS + 200)
-    assert underway.count("b") == 0
+    assert underway.clients("b") == 8
+    underway.heard(*telling(100, 7, redirected=2))
+    assert underway.clients("b") == 8
+    underway.heard(*telling(200, 9, redirected=4))
+    assert underway.clients("b") == 9
+
+
+def test_clients_that_do_not_say_that_they_were_sent_arrive_too() -> None:
+    underway = Underway()
+    underway.heard(*telling(0, 5))
+    underway.sent("b")
+    underway.heard(*telling(100, 6, newcomers=1))
+    assert underway.clients("b") == 6
+
+
+def test_clients_have_arrived_even_where_as_many_have_left() -> None:
+    underway = Underway()
+    underway.heard(*telling(0, 5))
+    underway.sent("b")
+    underway.heard(*telling(100, 5, redirected=1))
+    assert underway.clients("b") == 5
+
+
+def test_who_came_to_a_broker_before_we_sent_anybody_is_not_ours() -> None:
+    underway = Underway()
+    at, now_ms = telling(0, 5)
+    underway.heard(at, now_ms)
+    underway.heard(at, now_ms + 900)
+    underway.sent("b")
+    underway.heard(*telling(1_000, 9, redirected=4, age_ms=600))
+    assert underway.clients("b") == 10
+    underway.heard(*telling(2_000, 10, redirected=5, age_ms=600))
+    assert underway.clients("b") == 10
 
 
 def test_clients_that_never_arrive_are_forgotten() -> None:
     underway = Underway()
-    at = roster(b=5)
-    underway.heard(at, START_MS)
+    at, now_ms = telling(0, 5)
+    underway.heard(at, now_ms)
     underway.sent("b")
-    underway.heard(at, START_MS + FORGET_MS - 1)
-    assert underway.count("b") == 1
-    underway.heard(at, START_MS + 2 * FORGET_MS)
-    assert underway.count("b") == 0
+    underway.heard(at, now_ms + FORGET_MS)
+    assert underway.clients("b") == 6
+    underway.heard(at, now_ms + FORGET_MS + 1)
+    assert underway.clients("b") == 5
+
+
+def test_a_broker_is_thought_to_go_on_getting_newcomers_as_it_did() -> None:
+    underway = Underway()
+    for second in range(3):
+        underway.heard(*telling(1_000 * second, 100 * second, newcomers=100 * second, age_ms=300))
+    at = telling(2_000, 200)[0]
+    assert underway.clients("b") == 200 + 30
+    assert underway.expected("b") == 30
+    underway = Underway()
+    for second in range(3):
+        at, now_ms = telling(1_000 * second, 100 * second, newcomers=100 * second)
+        underway.heard(at, now_ms)
+    underway.heard(at, now_ms + 1_000)
+    assert underway.clients("b") == 300
+    underway.heard(at, now_ms + 60_000)
+    assert underway.clients("b") == 200 + 100 * EXPECT_MAX_MS // 1_000, "not for ever"
+
+
+def test_what_has_just_begun_is_thought_to_be_twice_what_was_seen_of_it() -> None:
+    underway = Underway()
+    for second, count in enumerate((0, 0, 50)):
+        underway.heard(*telling(1_000 * second, count, newcomers=count, age_ms=100))
+    assert underway.expected("b") == 10
+
+
+def test_who_was_sent_there_or_leaves_again_is_not_thought_to_go_on() -> None:
+    sent, left, lost = Underway(), Underway(), Underway()
+    for second in range(3):
+        sent.heard(*telling(1_000 * second, 100 * second, redirected=100 * second, age_ms=500))
+        left.heard(*telling(1_000 * second, 100, newcomers=100 * second, age_ms=500))
+        lost.heard(*telling(1_000 * second, 300 - 100 * second, age_ms=500))
+    assert (sent.clients("b"), left.clients("b"), lost.clients("b")) == (200, 100, 100)
+
+
+def test_a_broker_that_has_started_again_counts_from_the_beginning() -> None:
+    underway = Underway()
+    for second, newcomers in enumerate((5_000, 5_100, 10)):
+        underway.heard(*telling(1_000 * second, 100 * second, newcomers=newcomers, age_ms=500))
+    assert underway.clients("b") == 200
+
+
+def test_the_same_brokers_under_no_root_are_not_counted_anew() -> None:
+    underway = Underway()
+    for second in range(2):
+        at, now_ms = telling(1_000 * second, 100 * second, newcomers=100 * second)
+        underway.heard(at, now_ms)
+    clients = [underway.clients("b")]
+    for root in ("", "c"):
+        underway.heard(Roster(root=root, brokers=at.brokers), now_ms + 500)
+        clients.append(underway.clients("b"))
+    assert clients == [100, 200, 200]
+
+
+def test_what_came_to_others_meanwhile_keeps_a_newcomer_here() -> None:
+    """Own clients are those of this moment: the others have got as many since the roster was told."""
+    one = Placing("a", "key", Redirect())
+    for second in range(3):
+        brokers = tuple(
+            BrokerInfo(name=name, client=f"{name}:1", connections=100 * second, newcomers=100 * second)
+            for name in ("a", "b", "c")
+        )
+        one.heard(Roster(root="r", brokers=brokers), START_MS + 1_000 * second)
+    one.heard(Roster(root="r", brokers=brokers), START_MS + 2_000)
+    assert chosen(one, 200) == "a"
+    assert chosen(one, 230) == "b"
+    one.heard(Roster(root="r", brokers=brokers), START_MS + 2_900)
+    assert chosen(one, 290) == "a"
+
+
+def test_who_has_no_more_than_its_share_keeps_a_newcomer() -> None:
+    assert chosen(placing(roster(a=5, b=10, c=3)), 5) == "a"
+    assert chosen(placing(roster(a=6, b=10, c=3)), 6) == "c"

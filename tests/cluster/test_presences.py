@@ -40,6 +40,21 @@ def test_each_tells_how_many_clients_and_queues_it_has(cluster: Joined) -> None:
     assert info is not None and (info.connections, info.queues) == (2, 1), "links of peers are no clients"
 
 
+def test_each_tells_how_many_came_there(cluster: Joined) -> None:
+    cluster.client("s1")
+    cluster.tick(2 * TELL_EVERY_MS)
+    infos = [cluster["p2"].roster.find(name) for name in ("p1", "s1")]
+    assert [(each.newcomers, each.redirected) for each in infos if each is not None] == [(0, 0), (1, 0)]
+
+
+def test_the_root_tells_how_old_it_is_what_a_broker_said(cluster: Joined) -> None:
+    cluster.tick(4 * HEARTBEAT_MS)
+    cluster.start("s2")  # the roster is told at once, and then once a second
+    cluster.tick(2 * TELL_EVERY_MS)
+    ages = {each.name: each.age_ms for each in cluster["p2"].roster.brokers}
+    assert ages["p1"] == 0 < ages["s1"] < TELL_EVERY_MS
+
+
 def test_it_is_told_once_a_second(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = tap(monkeypatch, cluster, "s1")
     cluster.tick(3 * TELL_EVERY_MS)

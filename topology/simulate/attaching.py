@@ -58,7 +58,8 @@ class _Attaching:
         self._names = {name: number for number, name in enumerate(layout.names)}
         staying = [each.number for each in groups if not each.follows]
         self._desks = [Desk(layout, number, calibration, staying) for number in range(len(layout.sites))]
-        self._noted = [0] * len(self._desks)
+        self._noted = [desk.presence() for desk in self._desks]
+        self._noted_ms = 0
         self._arrivals: dict[int, dict[tuple[int, Want], list[Ids]]] = defaultdict(lambda: defaultdict(list))
         """By step, and by the broker they come to: -1 is any they know."""
         self._accepting: list[int] = []
@@ -82,7 +83,8 @@ class _Attaching:
             if self._has_changed(now_ms) or is_round:
                 self._tell(now_ms)
             elif (now_ms + ROUND_MS // 2) // ROUND_MS != (now_ms - self._step_ms + ROUND_MS // 2) // ROUND_MS:
-                self._noted = [each.connections for each in self._desks]
+                self._noted = [desk.presence() for desk in self._desks]
+                self._noted_ms = now_ms
             if is_round and self._rebalances:
                 self._rebalance(now_ms)
             if step in self._arrivals or any(desk.queue for desk in self._desks):
@@ -204,7 +206,7 @@ class _Attaching:
         while self._starts and self._starts[0][0] <= now_ms:
             _, broker = self._starts.pop(0)
             self._desks[broker].start()
-            self._noted[broker] = 0
+            self._noted[broker] = self._desks[broker].presence()
 
     def _drop(self, broker: int, at_ms: int) -> None:
         lost: dict[int, list[Ids]] = defaultdict(list)
@@ -229,12 +231,20 @@ class _Attaching:
         there = [number for number in range(len(self._desks)) if timeline.is_up(number, now_ms)]
         heard = [number for number in there if root != NOBODY and timeline.hears(root, number, now_ms)]
         # What others have said of themselves is half a second old. The root knows itself.
-        counts = {each: self._desks[each].connections if each == root else self._noted[each] for each in heard}
-        infos = sorted((self._desks[each].presence(count) for each, count in counts.items()), key=lambda one: one.name)
+        age_ms = now_ms - self._noted_ms
+        infos = sorted(
+            (
+                self._desks[each].presence()
+                if each == root
+                else msgspec.structs.replace(self._noted[each], age_ms=age_ms)
+                for each in heard
+            ),
+            key=lambda one: one.name,
+        )
         roster = Roster(root=self._desks[root].name if heard else "", brokers=tuple(infos))
         for number in there:
             desk = self._desks[number]
-            if number in counts:
+            if number in heard:
                 desk.roster = roster
             elif desk.roster.root:
                 desk.roster = msgspec.structs.replace(desk.roster, root="")

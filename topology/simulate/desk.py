@@ -68,8 +68,14 @@ class Desk:
         self._placing = Placing(self.name, self._key, self.settings)
         self._rebalance = Rebalance(self.name, self.settings)
 
-    def presence(self, connections: int) -> BrokerInfo:
-        return msgspec.structs.replace(self._info, connections=connections)
+    def presence(self) -> BrokerInfo:
+        placing = self._placing
+        return msgspec.structs.replace(
+            self._info,
+            connections=self.connections,
+            newcomers=placing.newcomers,
+            redirected=placing.redirected,
+        )
 
     # -- attaching
 
@@ -116,6 +122,7 @@ class Desk:
             number = min(chunk, count, int(self._credit / cost + 1e-9))
             if not number:
                 break
+            self._placing.came(_REDIRECTED if want.is_redirected else _NEW, number)
             if target is not None:
                 for _ in range(number):
                     self._placing.sent(target)
