@@ -18,20 +18,26 @@ from topology.simulate.schemas import JobKind
 
 NOBODY = -1
 _BROKERS = (
-    "run int, broker int, brokers int, design string, is_primary boolean, primaries array<boolean>, "
-    "latency_us array<int>"
+    "run int, broker int, brokers int, is_replicated boolean, is_synchronous boolean, agreed_us int, "
+    "is_primary boolean, primaries array<boolean>, latency_us array<int>"
 )
 _KB = 1000.0
 
 
 def brokers_of(spark: SparkSession, runs: Sequence[Run]) -> DataFrame:
-    """A row for each broker of each run, with what it has to know of the others. `latency_us` has a row for each."""
+    """A row for each broker of each run, with what it has to know of the others. `latency_us` has a row for each.
+
+    `is_replicated`: every broker gets every message. In virtual synchrony (`is_synchronous`) nobody begins with one
+    before all are agreed on the order: `agreed_us`, there and back between the two that are farthest.
+    """
     rows = [
         (
             run.number,
             broker,
             len(run.layout.sites),
-            run.layout.design,
+            run.layout.design in ("active-passive", "virtual-synchrony"),
+            run.layout.design == "virtual-synchrony",
+            2 * max(max(row) for row in run.layout.latency_us) if run.layout.design == "virtual-synchrony" else 0,
             site.is_primary,
             [each.is_primary for each in run.layout.sites],
             [each for row in run.layout.latency_us for each in row],
@@ -119,11 +125,6 @@ def _counted(known: DataFrame, count: int) -> DataFrame:
     )
 
 
-def _is_replicated() -> Column:
-    """Designs in which every broker gets every message."""
-    return F.col("design").isin("active-passive", "virtual-synchrony")
-
-
 def _kind() -> Column:
     broker, origin, root = F.col("broker"), F.col("origin"), F.col("root")
     is_root_between = (broker == root) & (F.col("passed") > 0)
@@ -137,7 +138,7 @@ def _kind() -> Column:
     replicated = (
         F.when(broker == origin, JobKind.PUBLISHED).when(_reaches(origin, broker), JobKind.RELAYED).otherwise(NOBODY)
     )
-    return F.when(_is_replicated(), replicated).otherwise(openclust)
+    return F.when(F.col("is_replicated"), replicated).otherwise(openclust)
 
 
 def _source() -> Column:
@@ -153,7 +154,7 @@ def _copies() -> Column:
     to_root = (F.col("passed") > 0) & ~_is_direct(F.col("root"))
     own = F.col("direct") + to_root.cast("int")
     return (
-        F.when(_is_replicated(), F.when(F.col("kind") == JobKind.PUBLISHED, F.col("members") - 1).otherwise(0))
+        F.when(F.col("is_replicated"), F.when(F.col("kind") == JobKind.PUBLISHED, F.col("members") - 1).otherwise(0))
         .when(F.col("kind") == JobKind.PUBLISHED, own)
         .when(F.col("kind") == JobKind.PASSED_ON, F.col("passed"))
         .otherwise(0)
@@ -165,16 +166,15 @@ def _latency(a: Column, b: Column) -> Column:
 
 
 def _arrival() -> Column:
-    """When it is there, if it waited nowhere. In virtual synchrony nobody begins before all are agreed on the order."""
+    """When it is there, if it waited nowhere."""
     origin, root, broker = F.col("origin"), F.col("root"), F.col("broker")
     at_us = F.col("at_us") + F.col("link_us")
-    agreed = F.when(F.col("design") == "virtual-synchrony", 2 * F.array_max("latency_us")).otherwise(0)
     way = (
         F.when(F.col("kind") == JobKind.PUBLISHED, F.lit(0))
         .when(F.col("kind") == JobKind.FROM_ROOT, _latency(origin, root) + _latency(root, broker))
         .otherwise(_latency(origin, broker))
     )
-    return at_us + agreed + way
+    return at_us + F.col("agreed_us") + way
 
 
 def _deliveries() -> Column:
@@ -189,7 +189,7 @@ def _base_us(costs: Calibration) -> Column:
     )
     ways_out = F.col("copies") * (F.lit(costs.relay_out_us) + kb * costs.relay_kb_us)
     others = (F.col("anywhere") - F.col("wanted")) * costs.delivery_us
-    return way_in + ways_out + F.when(_is_replicated(), others).otherwise(0)
+    return way_in + ways_out + F.when(F.col("is_replicated"), others).otherwise(0)
 
 
 def _batch_us(costs: Calibration) -> Column:

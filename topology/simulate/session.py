@@ -180,6 +180,8 @@ def _settings(master: str | None, memory: str, name: str, parallelism: int | Non
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.adaptive.enabled": "true",
+        # What is put aside is read once or twice: to pack it costs more than it saves.
+        "spark.sql.inMemoryColumnarStorage.compressed": "false",
     }
     if master is None:
         return settings

@@ -60,7 +60,7 @@ def entered(published: DataFrame, periods: DataFrame, brokers: DataFrame) -> Dat
     ours = published.where((F.col("topic") < 0) & (F.col("origin") >= 0)).alias("sent")
     is_then = (F.col("sent.run") == F.col("periods.run")) & (at_ms >= F.col("from_ms")) & (at_ms < F.col("to_ms"))
     known = ours.join(F.broadcast(periods).alias("periods"), is_then)
-    facts = brokers.where("broker = 0").select("run", "brokers", "design", "primaries", "latency_us")
+    facts = brokers.where("broker = 0").select("run", "brokers", "is_synchronous", "primaries", "latency_us")
     known = known.where("next_root >= 0").select("sent.*", F.col("next_root").alias("root"), "next_root_ms", "reach")
     known = known.join(F.broadcast(facts), "run")
     arrives = F.col("at_us") + F.col("link_us") + _latency(F.col("origin"), F.col("root"))
@@ -76,7 +76,7 @@ def entered(published: DataFrame, periods: DataFrame, brokers: DataFrame) -> Dat
         "root",
         "reach",
         "brokers",
-        "design",
+        "is_synchronous",
         "primaries",
         "latency_us",
     )
@@ -132,7 +132,7 @@ def shared_jobs(spark: SparkSession, taken: DataFrame, costs: Calibration) -> Da
     way_out = F.lit(costs.relay_out_us) + kb * costs.relay_kb_us
     way_in = F.lit(costs.relay_in_us) + kb * costs.relay_kb_us
     disk = F.when(F.col("persistent"), F.lit(costs.persist_us)).otherwise(0)
-    all_do_all = F.col("design") == "virtual-synchrony"
+    all_do_all = F.col("is_synchronous")
     backup = F.when(all_do_all, way_in + costs.shared_us).otherwise(F.lit(costs.replicate_us)) + disk
     at_root = costs.shared_us + disk + F.size(backups) * costs.replicate_us + F.col("is_away") * way_out
     base_us = (
@@ -183,7 +183,7 @@ def _backups() -> Column:
     def has_copy(broker: Column) -> Column:
         reached = F.get("reach", F.col("root") * F.col("brokers") + broker)
         is_backup = F.element_at("primaries", (broker + 1).cast("int")) & F.col("replicated")
-        return (broker != F.col("root")) & reached & (is_backup | (F.col("design") == "virtual-synchrony"))
+        return (broker != F.col("root")) & reached & (is_backup | (F.col("is_synchronous")))
 
     return F.filter(F.sequence(F.lit(0), F.col("brokers") - 1), has_copy)
 
