@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+import topology.simulate
 from openclust.shell.config import ConfigError
 from topology.simulate.calibration import Calibration
 from topology.simulate.fault import Kill, parse_fault
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from topology.simulate.drawn import Drawn
     from topology.simulate.summary import RunSummary
 
-WORKLOAD = "conf/workloads/validate.toml"
+WORKLOAD = Path(topology.simulate.__file__).with_name("validate.toml")
 PRIMARIES, SECONDARIES = 3, 1
 SETTLED_S = 2.0
 """After the last client has come, until the brokers do nothing but what is measured."""
@@ -65,8 +66,9 @@ def validated(
 ) -> None:
     """Play a workload for real, on this machine, and show what the simulation says of it beside what was measured.
 
-    WORKLOAD is conf/workloads/validate.toml by default. Three primaries and a secondary are started, or as many as the
-    TOPOLOGY has; all are on this machine, as are all clients: its other settings, links and latencies do not count.
+    WORKLOAD is one that comes with openclust, if none is given. Three primaries and a secondary are started, or as
+    many as the TOPOLOGY has; all are on this machine, as are all clients: its other settings, links and latencies do
+    not count.
     """
     from openclust.cli.simulate_validated import data, show
     from topology.simulate.calibration import read_calibration, shipped
@@ -112,9 +114,7 @@ def _read(files: tuple[str, ...]) -> tuple[Layout | None, Workload]:
 
     if len(files) > 2:
         raise click.UsageError(f"{len(files)} files are too many; name a topology and a workload")
-    name = files[-1] if files else WORKLOAD
-    if not files and not Path(name).exists():
-        raise click.UsageError(f"{name} is not here: name a workload to play")
+    name = files[-1] if files else str(WORKLOAD)
     found = read_workload_file(name)
     base = layout_of_model(read_model(files[0])) if len(files) == 2 else None
     check_against(found, base or layout_of_counts(PRIMARIES, SECONDARIES))

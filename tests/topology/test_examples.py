@@ -17,7 +17,7 @@ from topology.rule_table import PAGE, replaced
 from topology.simulate.workload_file import read_workload
 
 ROOT = Path(__file__).parents[2]
-WORKLOADS = sorted((ROOT / "conf" / "workloads").glob("*.toml"))
+WORKLOADS = sorted([*(ROOT / "conf" / "workloads").glob("*.toml"), ROOT / "topology" / "simulate" / "validate.toml"])
 SHIPPED = sorted({*(ROOT / "conf").rglob("*.toml")} - {*WORKLOADS})
 OF_WORKLOADS = re.compile(r"^\[+(topics\.|subscribers|publishers|queues\b)", re.M)
 SHOWN = [

@@ -10,7 +10,7 @@ import msgspec
 from openclust.shell.config import ConfigError
 from openclust.shell.config_keys import did_you_mean
 from topology.simulate.layout import DESIGNS
-from topology.simulate.summary import Cheapest, RunSummary
+from topology.simulate.summary import Cheapest, FaultSummary, RunSummary
 
 _TIMES = {"us": 0.001, "ms": 1.0, "s": 1000.0, "min": 60_000.0}
 _SHARES = {"": 1.0, "%": 0.01}
@@ -19,6 +19,11 @@ _SIZES = {"mb": 1.0, "gb": 1000.0}
 _NUMBERS = {"": 1.0}
 _TERM = re.compile(r"([\w.]+)\s*(<=|>=|<|>|=)\s*(\d{1,12}(?:\.\d{1,9})?)\s*([A-Za-z%]*)")
 TERMS_MAX = 20
+
+
+def _back_ms(fault: FaultSummary) -> float:
+    """For ever, where clients were lost and not all of them came back."""
+    return float("inf") if fault.lost_clients and fault.back_all_ms is None else fault.back_all_ms or 0.0
 
 
 class Measure(msgspec.Struct, frozen=True):
@@ -37,9 +42,7 @@ MEASURES = {
     "max": Measure(_TIMES, lambda run: run.latency.max_ms, "the highest latency"),
     "mean": Measure(_TIMES, lambda run: run.latency.mean_ms, "the mean latency"),
     "wait": Measure(_TIMES, lambda run: _worst(each.wait_p99_ms for each in run.queues), "p99 of shared queues"),
-    "back": Measure(
-        _TIMES, lambda run: _worst(each.back_all_ms or 0 for each in run.faults), "until all lost clients are back"
-    ),
+    "back": Measure(_TIMES, lambda run: _worst(map(_back_ms, run.faults)), "until all lost clients are back"),
     "backlog": Measure(_TIMES, lambda run: _worst(each.backlog_ms_max for each in run.brokers), "the longest backlog"),
     "cpu": Measure(_SHARES, lambda run: _worst(each.cpu_mean for each in run.brokers), "of the busiest broker's core"),
     "cpu_max": Measure(_SHARES, lambda run: _worst(each.cpu_max for each in run.brokers), "in its busiest second"),

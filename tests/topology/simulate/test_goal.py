@@ -7,7 +7,7 @@ import pytest
 
 from openclust.shell.config import ConfigError
 from topology.simulate.goal import cheapest, parse_goal, survivable
-from topology.simulate.summary import BrokerSummary, Latency, RunSummary, Totals
+from topology.simulate.summary import BrokerSummary, FaultSummary, Latency, RunSummary, Totals
 
 
 def run(number: int = 0, primaries: int = 3, secondaries: int = 0, **given: float) -> RunSummary:
@@ -119,3 +119,10 @@ def test_each_number_of_subscribers_has_its_own_and_some_have_none() -> None:
     assert many.why == (
         "none of 2 layouts meets it; nearest is 3 brokers (openclust, 3 + 0): p99 is 70 ms, wanted <50ms"
     )
+
+
+def test_clients_that_do_not_come_back_are_not_back_in_time() -> None:
+    fault = FaultSummary(fault="kill p1 at 1s", at_s=1, lost_clients=5, back_all_ms=None)
+    found = msgspec.structs.replace(run(), faults=[fault])
+    assert parse_goal("back<10min").met_by(found) == (False, "back is inf ms, wanted <10min")
+    assert parse_goal("back<10min").met_by(run())[0]
