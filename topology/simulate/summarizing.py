@@ -57,6 +57,9 @@ class Summarizing:
         self._latencies, self._gaps, self._queue_rows = own["latencies"], own["gaps"], own.get("queues")
         count = len(self._names)
         self._busy = self._grid(own["load"], "busy_us", count) / (tallies.span_ms * 1000)
+        # With what is done after the end.
+        self._work_s = np.zeros(count)
+        np.add.at(self._work_s, own["load"]["broker"].to_numpy(int), own["load"]["busy_us"].to_numpy(float) / 1e6)
         self._backlog = self._grid(own["load"], "backlog_us", count, at_most=True) / 1000
         self._clients = self._grid(own["presence"], "clients", count)
         self._attaches = self._grid(own["presence"], "attaches", count)
@@ -70,9 +73,10 @@ class Summarizing:
         self._missed = self._missed_by_span()
 
     def _grid(self, frame: pd.DataFrame, column: str, brokers: int, *, at_most: bool = False) -> np.ndarray[Any, Any]:
-        """Broker by span. What comes after the end, of a backlog, belongs to the last span."""
+        """Broker by span. What a broker does after the end, to work off what is left then, is not shown."""
+        frame = frame[frame["span"] < self._spans]
         grid = np.zeros((brokers, self._spans))
-        place = frame["broker"].to_numpy(int), np.minimum(frame["span"].to_numpy(int), self._spans - 1)
+        place = frame["broker"].to_numpy(int), frame["span"].to_numpy(int)
         (np.maximum if at_most else np.add).at(grid, place, frame[column].to_numpy(float))
         return grid
 
@@ -115,7 +119,7 @@ class Summarizing:
             copies=int(self._copied["messages"].sum()),
             copies_bytes=int(sizes),
             delivered_bytes=int(self._sums["out_bytes"].sum() - sizes),
-            cpu_s=float(self._busy.sum() * self._span_s),
+            cpu_s=float(self._work_s.sum()),
         )
 
     def _broker(self, number: int) -> BrokerSummary:
@@ -236,10 +240,13 @@ class Summarizing:
     # -- limits
 
     def _bottleneck(self, brokers: Sequence[BrokerSummary]) -> Bottleneck | None:
-        """Who is nearest to a limit of those that are told: the CPU's always, others where the topology names them."""
+        """Who is nearest to a limit of those that are told: the CPU's always, others where the topology names them.
+
+        Who has more to do than it can, works until after the end: what it was given, not what it did, is what it uses.
+        """
         uses = []
-        for site, each in zip(self._run.layout.sites, brokers, strict=True):
-            uses.append((each.cpu_max, each.name, "cpu"))
+        for site, each, work_s in zip(self._run.layout.sites, brokers, self._work_s, strict=True):
+            uses.append((max(each.cpu_max, float(work_s) / self._workload.duration_s), each.name, "cpu"))
             if site.memory_mb:
                 uses.append((each.memory_mb / site.memory_mb, each.name, "memory"))
             if site.bandwidth_mbit:

@@ -148,3 +148,24 @@ def test_an_even_fan_out_takes_as_long_as_its_costs_say(spark: SparkSession) -> 
     assert found.latency.max_ms == pytest.approx(5.05, rel=0.15)
     work_us = found.totals.publications * 50 + found.totals.delivered * 10
     assert found.totals.cpu_s == pytest.approx(work_us / 1e6, rel=0.01)
+
+
+def test_who_is_given_more_than_it_can_do_is_busy_all_the_time_and_says_how_much_too_much_it_was(
+    spark: SparkSession,
+) -> None:
+    given = Workload(
+        duration_s=5,
+        topics={"t": Topics(count=1)},
+        subscribers=(Subscribers(name="all", count=2, topics="t"),),
+        publishers=(Publishers(name="one", rate=200, topics="t"),),
+    )
+    costs = msgspec.structs.replace(shipped(), publish_us=10_000, delivery_us=0, write_us=0, member_us_per_s=0)
+    run = Run(number=0, layout=layout_of_counts(1, 0), subscribers=2)
+    (found,) = simulate(spark, [run], given, costs).runs
+    (broker,) = found.brokers
+    assert 0.9 < broker.cpu_max <= 1.001
+    assert broker.cpu_mean <= 1.001
+    assert max(point.cpu for point in found.timeline) <= 1.001
+    assert found.bottleneck is not None
+    assert found.bottleneck.used == pytest.approx(2, rel=0.1)
+    assert found.latency.p50_ms > 1_000
