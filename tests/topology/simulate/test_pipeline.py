@@ -157,15 +157,14 @@ def test_who_is_given_more_than_it_can_do_is_busy_all_the_time_and_says_how_much
         duration_s=5,
         topics={"t": Topics(count=1)},
         subscribers=(Subscribers(name="all", count=2, topics="t"),),
-        publishers=(Publishers(name="one", rate=200, topics="t"),),
+        publishers=(Publishers(name="one", rate=2_000, topics="t"),),
     )
-    costs = msgspec.structs.replace(shipped(), publish_us=10_000, delivery_us=0, write_us=0, member_us_per_s=0)
+    costs = msgspec.structs.replace(shipped(), publish_us=1_000, delivery_us=0, write_us=0, member_us_per_s=0)
     run = Run(number=0, layout=layout_of_counts(1, 0), subscribers=2)
     (found,) = simulate(spark, [run], given, costs).runs
     (broker,) = found.brokers
-    assert 0.9 < broker.cpu_max <= 1.001
-    assert broker.cpu_mean <= 1.001
-    assert max(point.cpu for point in found.timeline) <= 1.001
+    assert 0.9 < broker.cpu_max <= 1.05
+    assert broker.cpu_mean <= 1
     assert found.bottleneck is not None
     assert found.bottleneck.used == pytest.approx(2, rel=0.1)
     assert found.latency.p50_ms > 1_000
