@@ -15,6 +15,7 @@ import msgspec
 import psutil
 
 from openclust import __version__
+from openclust.bench.calibration_company import company, hop_us
 from openclust.bench.calibration_crowd import crowd
 from openclust.bench.calibration_election import elections
 from openclust.bench.calibration_fit import Fitted, Row, fit, fitted
@@ -24,7 +25,7 @@ from openclust.bench.errors import BenchError
 from openclust.bench.progress import Quiet
 
 DIGITS = 3
-PARTS = 6
+PARTS = 7
 ATTEMPTS = 3
 
 
@@ -41,14 +42,15 @@ class Calibrated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def calibrate(make: MakeCluster, data_in: Path, effort: Effort, watcher: Quiet) -> Calibrated:
-    """Between two and three minutes; it starts all brokers itself, with their data in `data_in`."""
+    """Between two and three and a half minutes; it starts all brokers itself, with their data in `data_in`."""
+    costs: dict[str, float] = {}
+    lines: list[Fitted] = []
     steps: Sequence[Sequence[Callable[[], Rows]]] = (
         (lambda: fanout(effort, watcher), lambda: relay(effort, make, watcher)),
+        (lambda: company(effort, make, watcher),),
         (lambda: shared(effort, make, watcher), lambda: persist(effort, data_in, watcher)),
         (lambda: crowd(effort, make, watcher), lambda: elections(effort, make, watcher)),
     )
-    costs: dict[str, float] = {}
-    lines: list[Fitted] = []
     for step in steps:
         rows: list[Row] = []
         for part in step:
@@ -62,6 +64,8 @@ def calibrate(make: MakeCluster, data_in: Path, effort: Effort, watcher: Quiet) 
         except ValueError as error:
             raise BenchError(f"the costs cannot be told apart: {error}") from None
         lines += fitted(rows, costs)
+    costs["company_hop_us"] = hop_us(costs)
+    del costs["company_remote_us"]
     return Calibrated(costs=costs, rows=lines)
 
 

@@ -7,12 +7,15 @@ it is turns of a broker with time to spare that cost something: under load one t
 
 from __future__ import annotations
 
+import os
+import random
 import secrets
 import select
 import socket
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 from openclust.bench import frames
@@ -23,9 +26,11 @@ from openclust.bench.subscribers import Subscription, attach, detach
 
 AT_ONCE = 64
 BUFFER_BYTES = 1024 * 1024
+FEW = 8
+"""Receivers whose reads are timed one by one: for more it would take time itself."""
 SILENCE_SECONDS = 20.0
 PAUSE_SECONDS = 0.002
-"""As of a broker that gets 400 messages a second."""
+"""In the mean: as of a broker that gets 400 messages a second."""
 LINGER_SECONDS = 0.03
 """What brokers still do when the last answer is there: writing, telling each other."""
 
@@ -37,6 +42,35 @@ def cpu_ns(pid: int) -> int:
         return time.clock_gettime_ns(~pid << 3 | 2)
     except OSError:
         raise BenchError(f"the broker process {pid} died during the bench") from None
+
+
+_CHANCE = random.Random(1)
+
+
+def pause() -> None:
+    """At random, as messages come: after a pause that is always the same processors and schedulers fall into step."""
+    time.sleep(_CHANCE.expovariate(1 / PAUSE_SECONDS))
+
+
+@contextmanager
+def apart(pid: int) -> Iterator[None]:
+    """This process on the first core, and a broker on the others.
+
+    Whoever wakes a process on another core pays for it, a third of a turn on a virtual machine. The scheduler puts the
+    two on one core or on two as it likes, and leaves them there: the same row would be measured as either.
+    """
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_setaffinity") else []
+    if len(cores) < 2:
+        yield
+        return
+    threads = [int(each) for each in os.listdir(f"/proc/{pid}/task")]
+    for thread in threads:
+        os.sched_setaffinity(thread, cores[1:])
+    os.sched_setaffinity(0, cores[:1])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 class Load(Protocol):
@@ -108,25 +142,29 @@ class Bursts:
         self._receivers = {sock.fileno(): sock.recv_into for sock in sockets}
         for fd in self._receivers:
             self._epoll.register(fd, select.EPOLLIN)
-        self.delivery_bytes = self._learn(one)
         self.latencies_ns: list[int] = []
+        """Until all had come."""
+        self.each_ns: list[int] = []
+        """Until each read, where few read."""
+        self._begun_ns = 0
+        self.delivery_bytes = self._learn(one)
 
     def run(self, times: int) -> None:
         """So many; returns when the last delivery is there."""
         wanted = self.delivery_bytes * self.burst * len(self._sockets)
         for _ in range(times):
-            time.sleep(PAUSE_SECONDS)
-            begun = time.perf_counter_ns()
+            pause()
+            self._begun_ns = time.perf_counter_ns()
             self._publisher.send(self._block)
             self._receive(wanted)
-            self.latencies_ns.append(time.perf_counter_ns() - begun)
+            self.latencies_ns.append(time.perf_counter_ns() - self._begun_ns)
 
     def close(self) -> None:
         self._epoll.close()
 
     def _receive(self, wanted: int) -> None:
         buffer, receivers, poll = self._buffer, self._receivers, self._epoll.poll
-        received = 0
+        received, is_timed = 0, len(receivers) <= FEW
         while received < wanted:
             events = poll(SILENCE_SECONDS, 256)
             if not events:
@@ -141,6 +179,8 @@ class Bursts:
                 if not got:
                     raise BenchError("a subscriber's connection was closed without a reason")
                 received += got
+                if is_timed:
+                    self.each_ns.append(time.perf_counter_ns() - self._begun_ns)
         if received > wanted:
             raise BenchError(f"{self._publisher.url.address} delivered more than was published")
 

@@ -12,7 +12,7 @@ import msgspec
 
 from openclust.bench import frames
 from openclust.bench.calibration_fit import Row
-from openclust.bench.calibration_load import Bursts, Subscribers, cpu_each, idle_share
+from openclust.bench.calibration_load import Bursts, Subscribers, apart, cpu_each, idle_share
 from openclust.bench.calibration_queue import Passing
 from openclust.bench.cluster_wanted import Cluster, MakeCluster, url
 from openclust.bench.connection import Connection
@@ -33,6 +33,7 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
     times_max: int = 200
     subscribers: tuple[int, ...] = (1, 100, 1_000)
     bursts: tuple[int, ...] = (1, 4, 16, 64)
+    few: tuple[int, ...] = (1, 10)
     attached: int = 5_000
     idle_s: float = 4.0
     rest_s: float = 2.0
@@ -54,6 +55,7 @@ QUICK = Effort(
     times_max=20,
     subscribers=(1, 20),
     bursts=(1, 16),
+    few=(1, 5),
     attached=100,
     idle_s=0.5,
     topics=500,
@@ -73,17 +75,17 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
 def fanout(effort: Effort, watcher: Quiet) -> Rows:
     """One broker, many subscribers: what a turn, a publish, a delivery and a write cost."""
     rows, stack_us = [], 0.0
-    with LocalBroker() as broker, closing(Connection(broker.url)) as publisher:
+    with LocalBroker() as broker, closing(Connection(broker.url)) as publisher, apart(broker.pid):
         for subscribers in effort.subscribers:
             watcher.doing(f"fan-out to {subscribers:,}")
             with ExitStack() as stack:
-                exchange = _exchange(publisher)
+                exchange = exchange_at(publisher)
                 listening = stack.enter_context(closing(Subscribers(publisher, exchange, subscribers)))
                 for size, burst in _sizes_and_bursts(effort, subscribers):
                     with closing(Bursts(publisher, exchange, listening.sockets, size, burst)) as load:
                         times = effort.times(60 + subscribers * (4 + burst / 3))
                         us = cpu_each(load, {"": broker.pid}, times, effort.rounds)[""]
-                        rows.append(_fanout_row(subscribers, size, burst, load.delivery_bytes, us))
+                        rows.append(fanout_row(subscribers, size, burst, load.delivery_bytes, us))
                         if (subscribers, size, burst) == (1, SMALL, 1):
                             stack_us = max(0.0, statistics.median(load.latencies_ns) / 1000 - us)
     return Rows(rows=rows, figures={"stack_us": stack_us})
@@ -99,7 +101,7 @@ def _sizes_and_bursts(effort: Effort, subscribers: int) -> Iterator[tuple[int, i
             yield LARGE, burst
 
 
-def _fanout_row(subscribers: int, size: int, burst: int, delivery_bytes: int, us: float) -> Row:
+def fanout_row(subscribers: int, size: int, burst: int, delivery_bytes: int, us: float) -> Row:
     counts = {
         "turn_us": 1.0,
         "publish_us": burst,
@@ -115,23 +117,23 @@ def relay(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
     """Two brokers, the publisher at one and the subscribers at the other."""
     rows: list[Row] = []
     with make(2, 0) as brokers, ExitStack() as stack:
-        idle, connections = _served(brokers, stack, effort.rest_s)
+        idle, connections = served(brokers, stack, effort.rest_s)
         publisher = connections["p1"]
         for subscribers in effort.subscribers[:2]:
             watcher.doing(f"relaying to {subscribers:,} at another broker")
-            exchange = _exchange(publisher)
+            exchange = exchange_at(publisher)
             with closing(Subscribers(connections["p2"], exchange, subscribers)) as listening:
                 wait_until_known(publisher, [connections["p2"]])
                 for size, burst in _sizes_and_bursts(effort, subscribers):
                     with closing(Bursts(publisher, exchange, listening.sockets, size, burst)) as load:
                         times = effort.times(120 + subscribers * (4 + burst / 3))
-                        us = cpu_each(load, _pids(brokers), times, effort.rounds, idle)
-                        rows += _relay_rows(subscribers, size, burst, load.delivery_bytes, us["p1"], us["p2"])
+                        us = cpu_each(load, pids_of(brokers), times, effort.rounds, idle)
+                        rows += relay_rows(subscribers, size, burst, load.delivery_bytes, us["p1"], us["p2"])
         figures = {"member_us_per_s": statistics.mean(idle.values()) * 1e6}
     return Rows(rows=rows, figures=figures)
 
 
-def _relay_rows(
+def relay_rows(
     subscribers: int, size: int, burst: int, delivery_bytes: int, out_us: float, in_us: float
 ) -> Iterator[Row]:
     kb = burst * size / 1000
@@ -151,17 +153,17 @@ def shared(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
     """At the root of three: a queue whose contents are nobody else's, and one that is replicated, persistently."""
     rows: list[Row] = []
     with make(effort.primaries, 0) as brokers, ExitStack() as stack:
-        idle, _ = _served(brokers, stack, effort.rest_s)
+        idle, _ = served(brokers, stack, effort.rest_s)
         root = brokers.wait_until_serving()
         backups = [name for name in brokers.primaries if name != root]
         for burst in effort.bursts:
             watcher.doing(f"a shared queue at the root, {burst} at a time")
             with closing(Passing(url(brokers, root), burst, durable=False, persistent=False)) as load:
-                us = cpu_each(load, _pids(brokers), effort.times(150), effort.rounds, idle)
+                us = cpu_each(load, pids_of(brokers), effort.times(150), effort.rounds, idle)
                 rows.append(Row(name=f"shared queue, {burst} at a time", counts=_passed(burst), us=us[root]))
             watcher.doing(f"a replicated queue, {burst} at a time")
             with closing(Passing(url(brokers, root), burst, durable=True, persistent=True)) as load:
-                us = cpu_each(load, _pids(brokers), effort.times(900), effort.rounds, idle)
+                us = cpu_each(load, pids_of(brokers), effort.times(900), effort.rounds, idle)
                 kept, copied = _kept(burst), _copied(burst)
                 at_root = {**_passed(burst), **kept, **{name: len(backups) * of for name, of in copied.items()}}
                 rows.append(Row(name=f"replicated, {burst} at a time, root", counts=at_root, us=us[root]))
@@ -196,20 +198,20 @@ def _copied(burst: int) -> dict[str, float]:
     return {"replicate_batch_us": 2.0, "replicate_us": burst}
 
 
-def _exchange(publisher: Connection) -> str:
+def exchange_at(publisher: Connection) -> str:
     """On all brokers when it is declared on one."""
     name = f"bench.{secrets.token_hex(4)}"
     publisher.call(frames.exchange_declare(1, name, "fanout"), frames.EXCHANGE_DECLARE_OK)
     return name
 
 
-def _pids(brokers: Cluster) -> dict[str, int]:
+def pids_of(brokers: Cluster) -> dict[str, int]:
     return {name: brokers.pid(name) for name in brokers.names}
 
 
-def _served(brokers: Cluster, stack: ExitStack, seconds: float) -> tuple[dict[str, float], dict[str, Connection]]:
+def served(brokers: Cluster, stack: ExitStack, seconds: float) -> tuple[dict[str, float], dict[str, Connection]]:
     """Started, and what they take while nothing is wanted of them."""
     brokers.start()
     brokers.wait_until_serving()
     connections = {name: stack.enter_context(closing(Connection(url(brokers, name)))) for name in brokers.names}
-    return idle_share(_pids(brokers), seconds), connections
+    return idle_share(pids_of(brokers), seconds), connections

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import secrets
 import select
-import time
 
 from openclust.bench import frames
-from openclust.bench.calibration_load import BUFFER_BYTES, PAUSE_SECONDS, SILENCE_SECONDS
+from openclust.bench.calibration_load import BUFFER_BYTES, SILENCE_SECONDS, pause
 from openclust.bench.confirms import Confirms
 from openclust.bench.connection import Connection
 from openclust.bench.crowd import delivery_size
@@ -49,7 +48,7 @@ class Passing:
     def run(self, times: int) -> None:
         """So many bursts, each confirmed and delivered before the next."""
         for _ in range(times):
-            time.sleep(PAUSE_SECONDS)
+            pause()
             self._publisher.send(self._block)
             self._published += self._burst
             while self._confirms.confirmed < self._published or self._acknowledged < self._published:

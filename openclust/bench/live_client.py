@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import socket
 import struct
+import time
 from collections.abc import Callable
 
 from openclust.bench import frames
@@ -31,11 +32,11 @@ class Ended(Exception):
 
 
 class Player:
-    """`on_message` is called with the stamp of each message that comes, and its delivery tag."""
+    """`on_message` is called with the stamp of each message that comes, its delivery tag, and when it was read."""
 
     __slots__ = ("_rest", "_unsent", "broker", "client", "is_attached", "is_missing", "on_message", "sock", "tries")
 
-    def __init__(self, client: LiveClient, on_message: Callable[[Player, int, int], None]) -> None:
+    def __init__(self, client: LiveClient, on_message: Callable[[Player, int, int, int], None]) -> None:
         self.client = client
         self.on_message = on_message
         self.sock: socket.socket | None = None
@@ -98,6 +99,7 @@ class Player:
             return False
         except OSError as error:
             raise Ended(is_lost=True, why=str(error)) from None
+        read_ns = time.perf_counter_ns()
         if not data:
             raise Ended(is_lost=True, why="closed without a word")
         if self._rest:
@@ -121,7 +123,7 @@ class Player:
                     following = body_at + int.from_bytes(data[body_at + 3 : body_at + 7], "big") + FRAME_OVERHEAD
                     if following > end:
                         break
-                    self.on_message(self, STAMP.unpack_from(data, body_at + 7)[0], tag)
+                    self.on_message(self, STAMP.unpack_from(data, body_at + 7)[0], tag, read_ns)
                 elif ids != _ACK:
                     attached = self._told(ids, data[at + 7 : following - 1]) or attached
             elif kind == BODY:

@@ -160,13 +160,12 @@ class Play:
         self._epoll.modify(player.sock.fileno(), player.wanted)
         self.found.published += 1
 
-    def _get(self, player: Player, stamp: int, tag: int) -> None:
-        now = time.perf_counter_ns()
+    def _get(self, player: Player, stamp: int, tag: int, now: int) -> None:
         self.found.deliveries[self._second(now)] += 1
         if self._plan.is_sampling:
             self.found.latencies.append(((stamp - self._start_ns) // 1_000_000, (now - stamp) // 1000))
 
-    def _take(self, player: Player, stamp: int, tag: int) -> None:
+    def _take(self, player: Player, stamp: int, tag: int, read_ns: int) -> None:
         """A consumer's: it works, and acknowledges then."""
         sock = player.sock
         done_ns = time.perf_counter_ns() + player.client.work_us * 1000

@@ -136,8 +136,8 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def local_layout(costs: Calibration, base: Layout | None = None) -> Layout:
-    """So many brokers, on one machine: from one to another is half of what it is from client to client."""
-    latency_us = round(costs.stack_us / 2)
+    """So many brokers, on one machine."""
+    latency_us = round(costs.hop_us)
     if base is None:
         return layout_of_counts(PRIMARIES, SECONDARIES, latency_us=latency_us)
     primaries = [each.name for each in base.sites if each.is_primary]
@@ -192,6 +192,7 @@ def validate(
     from topology.simulate.pipeline import simulate
 
     layout, workload = local_layout(costs, base), near(workload)
+    together = costs.in_company()
     stage = stage_of(workload)
     run = Run(number=0, layout=layout, subscribers=workload.subscriber_count)
     tell("drawing what clients do")
@@ -202,10 +203,10 @@ def validate(
     tell(f"playing {workload.name} for {workload.duration_s:g} s")
     live = _played(layout, workload, plan, stage, data_in)
     tell("simulating it")
-    whole = simulate(spark, [run], workload, costs).runs[0]
+    whole = simulate(spark, [run], workload, together).runs[0]
     tell("simulating what was before the first fault")
     calm_workload = msgspec.structs.replace(workload, duration_s=stage.to_ms / 1000, faults=())
-    calm = simulate(spark, [run], calm_workload, costs).runs[0]
+    calm = simulate(spark, [run], calm_workload, together).runs[0]
     return Validation(
         layout=layout,
         workload=workload,

@@ -112,6 +112,16 @@ def notes(found: Validation) -> list[str]:
         f"the latest left {live.late_ms:.1f} ms after they were due (99 of 100 at most so)",
         "clients in the end: " + ", ".join(f"{name} {count:,}" for name, count in live.at_brokers.items()),
     ]
+    costs = found.calibration
+    if costs.is_of_company:
+        told.append(
+            "all brokers and clients share this machine: the costs are those of brokers in company, a turn "
+            f"{costs.company_turn_us:.0f} us and not {costs.turn_us:.0f}"
+        )
+    else:
+        told.append(
+            "the calibration knows no costs of brokers that share a machine, as these do: they are too low here"
+        )
     return [*told, *live.notes]
 
 

@@ -81,7 +81,7 @@ def test_a_topology_gives_the_names_and_nothing_else() -> None:
     base = layout_of_counts(3, 2, latency_us=40_000)
     found = local_layout(shipped(), base)
     assert found.names == ("p1", "p2", "p3", "s1", "s2")
-    assert found.latency_us[0][1] == round(shipped().stack_us / 2)
+    assert found.latency_us[0][1] == round(shipped().hop_us)
 
 
 def drawn_plans() -> list[LivePlan]:

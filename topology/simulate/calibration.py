@@ -79,6 +79,36 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     member_us_per_s: float = 0.0
     """A broker of a cluster with nothing to do, in a second: statuses, timers."""
 
+    # In company: where other brokers work on the same cores, as in a cluster on one machine. 0: as alone.
+    company_turn_us: float = 0.0
+    company_write_us: float = 0.0
+    company_link_us: float = 0.0
+    company_stack_us: float = 0.0
+    company_hop_us: float = 0.0
+    """What a message takes from one broker to the next beside the CPU of both."""
+
+    @property
+    def is_of_company(self) -> bool:
+        """Whether costs in company were measured."""
+        return self.company_turn_us > 0
+
+    @property
+    def hop_us(self) -> float:
+        """From broker to broker on one machine; half of what it is from client to client, where it was not measured."""
+        return self.company_hop_us if self.is_of_company else self.stack_us / 2
+
+    def in_company(self) -> Calibration:
+        """The costs of a broker that has other brokers beside it."""
+        if not self.is_of_company:
+            return self
+        return msgspec.structs.replace(
+            self,
+            turn_us=self.company_turn_us,
+            write_us=self.company_write_us,
+            link_us=self.company_link_us,
+            stack_us=self.company_stack_us,
+        )
+
 
 @cache
 def shipped() -> Calibration:

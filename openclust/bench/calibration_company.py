@@ -1,0 +1,126 @@
+"""The same turns in company: beside other brokers at work on the same cores, as in a cluster on one machine.
+
+A broker that takes turns with others finds its caches cold, wakes processes on other cores, and waits for one. Nothing
+here is of a workload: lone messages to few, while three other brokers have a light stream of such messages each.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
+
+from openclust.bench.calibration_fit import Row
+from openclust.bench.calibration_load import Bursts, Subscribers, cpu_each
+from openclust.bench.calibration_parts import SMALL, Effort, Rows, exchange_at, fanout_row, pids_of, relay_rows, served
+from openclust.bench.cluster_wanted import Cluster, MakeCluster, url
+from openclust.bench.company import Company, Streams
+from openclust.bench.connection import Connection
+from openclust.bench.progress import Quiet
+from openclust.bench.spread import wait_until_known
+
+BROKERS = 4
+"""Of which each has the three others for company."""
+APART = ("turn_us", "write_us", "link_us")
+"""What is solved for here; all else is taken to cost what it does alone."""
+
+
+def company(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
+    """Its costs are `company_turn_us` and the like; all others must be known. `company_remote_us` is for `hop_us`."""
+    rows: list[Row] = []
+    with make(BROKERS, 0) as brokers, ExitStack() as stack:
+        idle, connections = served(brokers, stack, effort.rest_s)
+        first, second, *others = brokers.names
+        with closing(Company(_streams(brokers, [second, *others]))):
+            found, stack_us = _fanouts(effort, connections[first], {"": brokers.pid(first)}, idle[first], watcher)
+            rows += found
+            watcher.doing("in company: a message to all brokers")
+            remote_us = _to_all(effort, connections)
+        with closing(Company(_streams(brokers, others))):
+            pids = {name: pid for name, pid in pids_of(brokers).items() if name in (first, second)}
+            rows += _relays(effort, connections[first], connections[second], pids, idle, watcher)
+    return Rows(rows=rows, figures={"company_stack_us": stack_us, "company_remote_us": remote_us})
+
+
+def _streams(brokers: Cluster, names: list[str]) -> Streams:
+    return Streams(brokers=[url(brokers, name) for name in names])
+
+
+def _fanouts(
+    effort: Effort, at: Connection, pid: Mapping[str, int], idle: float, watcher: Quiet
+) -> tuple[list[Row], float]:
+    rows, stack_us = [], 0.0
+    for subscribers in effort.few:
+        exchange = exchange_at(at)
+        with closing(Subscribers(at, exchange, subscribers)) as listening:
+            for burst in effort.bursts[:2]:
+                watcher.doing(f"in company: fan-out of {burst} to {subscribers}")
+                with closing(Bursts(at, exchange, listening.sockets, SMALL, burst)) as load:
+                    us = cpu_each(load, pid, effort.times(60), effort.rounds, {"": idle})[""]
+                    rows.append(_in_company(fanout_row(subscribers, SMALL, burst, load.delivery_bytes, us)))
+                    if (subscribers, burst) == (1, 1):
+                        stack_us = max(0.0, statistics.median(load.latencies_ns) / 1000 - us)
+    return rows, stack_us
+
+
+def _relays(
+    effort: Effort,
+    publisher: Connection,
+    there: Connection,
+    pids: Mapping[str, int],
+    idle: Mapping[str, float],
+    watcher: Quiet,
+) -> list[Row]:
+    rows: list[Row] = []
+    first, second = pids
+    for subscribers in effort.few:
+        exchange = exchange_at(publisher)
+        with closing(Subscribers(there, exchange, subscribers)) as listening:
+            wait_until_known(publisher, [there])
+            for burst in effort.bursts[:2]:
+                watcher.doing(f"in company: relaying {burst} to {subscribers}")
+                with closing(Bursts(publisher, exchange, listening.sockets, SMALL, burst)) as load:
+                    us = cpu_each(load, pids, effort.times(120), effort.rounds, idle)
+                    found = relay_rows(subscribers, SMALL, burst, load.delivery_bytes, us[first], us[second])
+                    rows += map(_in_company, found)
+    return rows
+
+
+def _to_all(effort: Effort, connections: Mapping[str, Connection]) -> float:
+    """From one broker to a subscriber at each of the others, which are all woken up by it: how long, in the middle."""
+    publisher, *others = connections.values()
+    exchange = exchange_at(publisher)
+    with ExitStack() as stack:
+        sockets = []
+        for each in others:
+            sockets += stack.enter_context(closing(Subscribers(each, exchange, 1))).sockets
+        wait_until_known(publisher, others)
+        with closing(Bursts(publisher, exchange, sockets, SMALL, 1)) as load:
+            load.run(max(3, effort.times(300) // 10))
+            load.each_ns.clear()
+            load.run(effort.rounds * effort.times(300))
+            return statistics.median(load.each_ns) / 1000
+
+
+def hop_us(costs: Mapping[str, float]) -> float:
+    """From one broker to the next: what is left of `company_remote_us` when all that is done for it is taken off."""
+    copies = BROKERS - 1
+    kb = SMALL / 1000
+    sent_on = (
+        costs["company_turn_us"]
+        + costs["publish_us"]
+        + copies * (costs["company_link_us"] + costs["relay_out_us"] + kb * costs["relay_kb_us"])
+    )
+    delivered = (
+        costs["company_turn_us"]
+        + costs["relay_in_us"]
+        + kb * costs["relay_kb_us"]
+        + costs["delivery_us"]
+        + costs["company_write_us"]
+    )
+    return max(0.0, costs["company_remote_us"] - costs["company_stack_us"] - sent_on - delivered)
+
+
+def _in_company(row: Row) -> Row:
+    counts = {f"company_{name}" if name in APART else name: count for name, count in row.counts.items()}
+    return Row(name=f"in company: {row.name}", counts=counts, us=row.us)
