@@ -22,7 +22,7 @@ from topology.simulate.load import load
 from topology.simulate.period import periods
 from topology.simulate.placement import placement
 from topology.simulate.population import attached, groups_of, population
-from topology.simulate.presence import chores, presence
+from topology.simulate.presence import chores, presence, ups_of
 from topology.simulate.publications import publications
 from topology.simulate.queueing import queueing
 from topology.simulate.sent import paces, published, sent
@@ -99,7 +99,8 @@ class _Pipeline:
         sessions = self._keep(placement(population(groups), self._runs, workload, self._costs), "sessions")
         reached = attached(sessions, groups)
         brokers = brokers_of(spark, self._runs)
-        there = self._keep(presence(sessions, brokers, self._bins, bin_ms), "presence")
+        ups = ups_of(spark, self._runs, self._timelines)
+        there = self._keep(presence(sessions, brokers, ups, self._bins, bin_ms), "presence")
         self._begin("publications")
         messages = self._keep(
             published(spark, publications(spark, workload, paces(self._runs)), sessions, self._runs, workload)

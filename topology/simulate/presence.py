@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from topology.simulate.calibration import Calibration
+from topology.simulate.layout import Run
 from topology.simulate.schemas import JOBS, JobKind
+from topology.simulate.timeline import Timeline
 
 PART_US = 1_000
 """Work without a message is done in parts of this length, between which messages have their turn."""
@@ -14,8 +18,19 @@ PART_US = 1_000
 PARTS_MAX = 50
 
 
-def presence(sessions: DataFrame, brokers: DataFrame, bins: int, bin_ms: int) -> DataFrame:
-    """For each bin of each broker of each run, also where nothing changes."""
+_UPS = "run int, broker int, up_ms int, down_ms int"
+
+
+def ups_of(spark: SparkSession, runs: Sequence[Run], timelines: Sequence[Timeline]) -> DataFrame:
+    """When each broker's process is there."""
+    rows = [
+        (run.number, *up) for run, timeline in zip(runs, timelines, strict=True) for up in timeline.ups if up[1] < up[2]
+    ]
+    return spark.createDataFrame(rows, _UPS)
+
+
+def presence(sessions: DataFrame, brokers: DataFrame, ups: DataFrame, bins: int, bin_ms: int) -> DataFrame:
+    """For each bin of each broker of each run in which it is up, also where nothing changes."""
     there = sessions.where("broker >= 0").withColumn("count", F.col("last") - F.col("first") + 1)
     came = F.struct((F.col("from_ms") / bin_ms).cast("int").alias("bin"), F.col("count").alias("by"))
     went = F.struct((F.col("to_ms") / bin_ms).cast("int").alias("bin"), (-F.col("count")).alias("by"))
@@ -37,7 +52,7 @@ def presence(sessions: DataFrame, brokers: DataFrame, bins: int, bin_ms: int) ->
         Window.partitionBy("run", "broker").orderBy("bin").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
     known = grid.join(changes, ["run", "broker", "bin"], "left").fillna(0)
-    return known.select(
+    counted = known.select(
         "run",
         "broker",
         "bin",
@@ -45,6 +60,14 @@ def presence(sessions: DataFrame, brokers: DataFrame, bins: int, bin_ms: int) ->
         F.col("attaches").cast("int"),
         F.col("opens").cast("int"),
     )
+    begins_ms = F.col("bin") * bin_ms
+    is_up = (
+        (F.col("there.run") == F.col("ups.run"))
+        & (F.col("there.broker") == F.col("ups.broker"))
+        & (begins_ms + bin_ms > F.col("up_ms"))
+        & (begins_ms < F.col("down_ms"))
+    )
+    return counted.alias("there").join(F.broadcast(ups).alias("ups"), is_up, "left_semi")
 
 
 def chores(spark: SparkSession, presence: DataFrame, bin_ms: int, costs: Calibration) -> DataFrame:

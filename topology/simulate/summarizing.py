@@ -62,6 +62,8 @@ class Summarizing:
         np.add.at(self._work_s, own["load"]["broker"].to_numpy(int), own["load"]["busy_us"].to_numpy(float) / 1e6)
         self._backlog = self._grid(own["load"], "backlog_us", count, at_most=True) / 1000
         self._clients = self._grid(own["presence"], "clients", count)
+        self._is_up = np.zeros((count, self._spans), dtype=bool)
+        self._is_up[own["presence"]["broker"].to_numpy(int), own["presence"]["span"].to_numpy(int)] = True
         self._attaches = self._grid(own["presence"], "attaches", count)
         self._sums = {
             name: self._grid(self._traffic, name, count)
@@ -273,6 +275,8 @@ class Summarizing:
             )
             for span in range(self._spans)
             for number, name in enumerate(self._names)
+            # What is nowhere is told of the first, if that one is there or not.
+            if self._is_up[number, span] or (number == 0 and self._missed[span])
         ]
 
 

@@ -89,6 +89,12 @@ def test_who_loses_the_root_holds_an_election(four: tuple[list[RunSummary], Path
     assert by_fault["kill p1 at 4500ms"].no_root_ms == 1_500
 
 
+def test_who_is_gone_is_in_no_picture_and_does_nothing(four: tuple[list[RunSummary], Path]) -> None:
+    openclust = four[0][0]
+    assert max(point.at_s for point in openclust.timeline if point.broker == "s1") == pytest.approx(2.9)
+    assert max(point.at_s for point in openclust.timeline if point.broker == "s2") == pytest.approx(5.9)
+
+
 def test_shared_queues_work_off_what_they_get(four: tuple[list[RunSummary], Path]) -> None:
     (tasks,) = four[0][0].queues
     assert tasks.published == pytest.approx(2 * 3 * 4 * 4.5, rel=0.5)
