@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, closing
 
 from openclust.bench.calibration_fit import Row
-from openclust.bench.calibration_load import Bursts, Subscribers, cpu_each
+from openclust.bench.calibration_load import Bursts, Subscribers, apart, cpu_each
 from openclust.bench.calibration_parts import SMALL, Effort, Rows, exchange_at, fanout_row, pids_of, relay_rows, served
 from openclust.bench.cluster_wanted import Cluster, MakeCluster, url
 from openclust.bench.company import Company, Streams
@@ -32,13 +32,18 @@ def company(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
         idle, connections = served(brokers, stack, effort.rest_s)
         first, second, *others = brokers.names
         with closing(Company(_streams(brokers, [second, *others]))):
-            found, stack_us = _fanouts(effort, connections[first], {"": brokers.pid(first)}, idle[first], watcher)
+            with apart(brokers.pid(first)):
+                found, stack_us = _fanouts(effort, connections[first], {"": brokers.pid(first)}, idle[first], watcher)
             rows += found
             watcher.doing("in company: a message to all brokers")
             remote_us = _to_all(effort, connections)
         with closing(Company(_streams(brokers, others))):
             pids = {name: pid for name, pid in pids_of(brokers).items() if name in (first, second)}
-            rows += _relays(effort, connections[first], connections[second], pids, idle, watcher)
+            for name in (first, second):
+                with apart(brokers.pid(name)):
+                    found = _relays(effort, connections[first], connections[second], pids, idle, watcher)
+                # The other of the two may be anywhere, also with this process.
+                rows += found[name == second :: 2]
     return Rows(rows=rows, figures={"company_stack_us": stack_us, "company_remote_us": remote_us})
 
 

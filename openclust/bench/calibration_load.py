@@ -15,7 +15,7 @@ import socket
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from openclust.bench import frames
@@ -53,8 +53,8 @@ def pause() -> None:
 
 
 @contextmanager
-def apart(pid: int) -> Iterator[None]:
-    """This process on the first core, and a broker on the others.
+def apart(*pids: int) -> Iterator[None]:
+    """This process on the first core, and brokers on the others.
 
     Whoever wakes a process on another core pays for it, a third of a turn on a virtual machine. The scheduler puts the
     two on one core or on two as it likes, and leaves them there: the same row would be measured as either.
@@ -63,14 +63,16 @@ def apart(pid: int) -> Iterator[None]:
     if len(cores) < 2:
         yield
         return
-    threads = [int(each) for each in os.listdir(f"/proc/{pid}/task")]
+    threads = [int(each) for pid in pids for each in os.listdir(f"/proc/{pid}/task")]
     for thread in threads:
         os.sched_setaffinity(thread, cores[1:])
     os.sched_setaffinity(0, cores[:1])
     try:
         yield
     finally:
-        os.sched_setaffinity(0, cores)
+        for thread in (0, *threads):
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(thread, cores)
 
 
 class Load(Protocol):

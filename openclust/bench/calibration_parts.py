@@ -163,7 +163,7 @@ def shared(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
                 rows.append(Row(name=f"shared queue, {burst} at a time", counts=_passed(burst), us=us[root]))
             watcher.doing(f"a replicated queue, {burst} at a time")
             with closing(Passing(url(brokers, root), burst, durable=True, persistent=True)) as load:
-                us = cpu_each(load, pids_of(brokers), effort.times(900), effort.rounds, idle)
+                us = cpu_each(load, pids_of(brokers), effort.times(2_000), effort.rounds, idle)
                 kept, copied = _kept(burst), _copied(burst)
                 at_root = {**_passed(burst), **kept, **{name: len(backups) * of for name, of in copied.items()}}
                 rows.append(Row(name=f"replicated, {burst} at a time, root", counts=at_root, us=us[root]))
@@ -180,7 +180,7 @@ def persist(effort: Effort, data_in: Path, watcher: Quiet) -> Rows:
         for burst in effort.bursts:
             watcher.doing(f"a durable queue, {burst} at a time")
             with closing(Passing(broker.url, burst, durable=True, persistent=True)) as load:
-                us = cpu_each(load, {"": broker.pid}, effort.times(600), effort.rounds)[""]
+                us = cpu_each(load, {"": broker.pid}, effort.times(2_000), effort.rounds)[""]
                 rows.append(Row(name=f"durable, {burst} at a time", counts={**_passed(burst), **_kept(burst)}, us=us))
     return Rows(rows=rows)
 

@@ -1,9 +1,10 @@
-"""Bursts through a shared queue: published with confirms, delivered, acknowledged one by one."""
+"""Bursts through a shared queue: published with confirms, delivered, acknowledged one by one when all are there."""
 
 from __future__ import annotations
 
 import secrets
 import select
+import time
 
 from openclust.bench import frames
 from openclust.bench.calibration_load import BUFFER_BYTES, SILENCE_SECONDS, pause
@@ -15,6 +16,8 @@ from openclust.bench.frames import ACK_FRAME, BASIC_ACK, FRAME_END, METHOD
 from openclust.bench.url import BrokerUrl
 
 PREFETCH = 2_000
+KEPT_SECONDS = 0.005
+"""A disk or a log has done with what came when it is acknowledged, and with that before the next comes."""
 
 
 class Passing:
@@ -26,8 +29,9 @@ class Passing:
     def __init__(self, url: BrokerUrl, burst: int, *, durable: bool, persistent: bool, size: int = 100) -> None:
         self._queue = f"bench.{secrets.token_hex(4)}"
         self._burst, self._size = burst, 0
+        self._kept_s = KEPT_SECONDS if durable else 0.0
         self._confirms = Confirms()
-        self._published = self._received = self._acknowledged = 0
+        self._published = self._received = self._delivered = self._acknowledged = 0
         self._publisher = Connection(url)
         try:
             self._consumer = Connection(url)
@@ -46,13 +50,18 @@ class Passing:
             self._poll.register(connection.socket, select.POLLIN)
 
     def run(self, times: int) -> None:
-        """So many bursts, each confirmed and delivered before the next."""
+        """So many bursts, each confirmed and delivered before it is acknowledged, and that before the next.
+
+        Acknowledged at once, what came would be written together with that it went, or not at all.
+        """
         for _ in range(times):
-            pause()
+            self._rest()
             self._publisher.send(self._block)
             self._published += self._burst
-            while self._confirms.confirmed < self._published or self._acknowledged < self._published:
+            while self._confirms.confirmed < self._published or self._delivered < self._published:
                 self._hear()
+            self._rest()
+            self._acknowledge()
 
     def close(self) -> None:
         self._publisher.call(frames.queue_delete(1, self._queue), frames.QUEUE_DELETE_OK)
@@ -75,12 +84,16 @@ class Passing:
         if not self._size:
             self._size = delivery_size(data)
         self._received += len(data)
-        whole = self._received // self._size
-        tags = range(self._acknowledged + 1, whole + 1)
-        self._acknowledged = whole
-        if tags:
-            acks = [ACK_FRAME.pack(METHOD, 1, 13, *BASIC_ACK, tag, 0, FRAME_END) for tag in tags]
-            self._consumer.send(b"".join(acks))
+        self._delivered = self._received // self._size
+
+    def _acknowledge(self) -> None:
+        tags = range(self._acknowledged + 1, self._delivered + 1)
+        self._acknowledged = self._delivered
+        self._consumer.send(b"".join(ACK_FRAME.pack(METHOD, 1, 13, *BASIC_ACK, tag, 0, FRAME_END) for tag in tags))
+
+    def _rest(self) -> None:
+        time.sleep(self._kept_s)
+        pause()
 
 
 def _received(connection: Connection) -> bytes:
