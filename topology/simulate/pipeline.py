@@ -118,11 +118,13 @@ class _Pipeline:
             hop_us = max(max(row) for run in self._runs for row in run.layout.latency_us)
             worked_off = self._keep(taken(spark, entered(messages, spans, brokers), queues, sessions, hop_us))
             done = done.unionByName(shared_jobs(spark, worked_off, self._costs))
-            queue_rows = tally.frame_of(tally.count_queues(worked_off, workload.duration_ms * 1000))
         self._begin("queueing")
         worked = self._keep(queueing(_with_clients(done, there, bin_ms), self._costs))
         busy = self._keep(load(worked, bin_ms), "load")
         self._begin("latency")
+        if workload.queues:
+            end_us, stack_us = workload.duration_ms * 1000, self._costs.stack_us
+            queue_rows = tally.frame_of(tally.count_queues(worked_off, worked, end_us, stack_us))
         audiences = sorted(workload.topic_base.values()) or [0]
         took = self._keep(
             latencies(worked, bin_ms=span_ms, stack_us=self._costs.stack_us, audiences=audiences), "latencies"

@@ -116,10 +116,26 @@ def count_latencies(latencies: DataFrame) -> DataFrame:
     return latencies.groupBy("run", "audience", "bucket").agg(F.sum("deliveries").alias("deliveries"))
 
 
-def count_queues(taken: DataFrame, end_us: int) -> DataFrame:
-    """By the time from a producer's send until a consumer was done; what is not done by the end has bucket -1."""
-    bucket = F.when(F.col("done_us") <= end_us, bucket_of(F.col("done_us") - F.col("sent_us"))).otherwise(-1)
-    return taken.groupBy("run", "queue", bucket.alias("bucket")).agg(
+def count_queues(taken: DataFrame, worked: DataFrame, end_us: int, stack_us: float) -> DataFrame:
+    """By the time from a producer's send until a consumer was done; what is not done by the end has bucket -1.
+
+    What brokers on its way (`worked`) had it is added to a message's time, as the queue knows nothing of them: only in
+    what order messages come and who is free.
+    """
+    kind, since = F.col("kind"), F.col("at_us")
+    is_sent_on = F.col("copies") > 0
+    held_us = (
+        # At the root itself it is published and entered in one turn.
+        F.when((kind == JobKind.PUBLISHED) & is_sent_on, F.col("relayed_us") - since)
+        .when((kind == JobKind.SHARED) & (F.col("deliveries") == 0), F.col("relayed_us") - since)
+        .when(kind.isin(JobKind.SHARED, JobKind.SHARED_DELIVERY), F.col("writes_to_us") - since)
+        .otherwise(0)
+    )
+    ours = worked.where(F.col("topic") < 0).groupBy("run", "publication").agg(F.sum(held_us).alias("held_us"))
+    away_us = F.get("latency_us", F.col("root") * F.col("brokers") + F.col("broker"))
+    done_us = F.col("done_us") + F.coalesce("held_us", F.lit(0)) + away_us + stack_us
+    bucket = F.when(done_us <= end_us, bucket_of(done_us - F.col("sent_us"))).otherwise(-1)
+    return taken.join(ours, ["run", "publication"], "left").groupBy("run", "queue", bucket.alias("bucket")).agg(
         F.count("*").alias("messages"), F.max("waiting").alias("waiting")
     )
 
