@@ -135,8 +135,10 @@ def count_queues(taken: DataFrame, worked: DataFrame, end_us: int, stack_us: flo
     away_us = F.get("latency_us", F.col("root") * F.col("brokers") + F.col("broker"))
     done_us = F.col("done_us") + F.coalesce("held_us", F.lit(0)) + away_us + stack_us
     bucket = F.when(done_us <= end_us, bucket_of(done_us - F.col("sent_us"))).otherwise(-1)
-    return taken.join(ours, ["run", "publication"], "left").groupBy("run", "queue", bucket.alias("bucket")).agg(
-        F.count("*").alias("messages"), F.max("waiting").alias("waiting")
+    return (
+        taken.join(ours, ["run", "publication"], "left")
+        .groupBy("run", "queue", bucket.alias("bucket"))
+        .agg(F.count("*").alias("messages"), F.max("waiting").alias("waiting"))
     )
 
 
