@@ -22,6 +22,9 @@ class FakeMember:
     def snapshot(self) -> dict[str, Any]:
         return self._snapshot
 
+    def written(self) -> None:
+        """Nobody traces."""
+
     def force_root(self) -> bool:
         if self._snapshot["role"] != "elector":
             return False
