@@ -100,7 +100,7 @@ def test_publishers_wait_while_the_root_is_short_of_memory_and_nothing_is_lost(w
     # Others do not wait, as long as they do not publish.
     assert depth(whole.channel(one_of(whole, "backup")), queue) < count
     inbox = consume(consumer, queue, auto_ack=True)
-    pump([consumer], lambda: len(inbox) == count)
+    pump([consumer], lambda: len(inbox) == count, within_s=30)
     flooding.end()
     consumer.queue_delete(queue)
 

@@ -22,7 +22,7 @@ WAIT_S = 30.0
 @pytest.fixture
 def balanced(tmp_path: Path) -> Iterator[RunningCluster]:
     with running_cluster(tmp_path) as cluster:
-        eventually(lambda: all(_knows_all(each) for each in cluster.primaries.values()))
+        eventually(lambda: all(_knows_all(each) for each in cluster.primaries.values()), within_s=20)
         yield cluster
 
 
