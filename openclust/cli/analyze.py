@@ -14,6 +14,7 @@ import click
 
 from openclust import __version__
 from openclust.cli.simulate_progress import Watched
+from openclust.cli.spark_options import spark_options
 from openclust.shell.config import ConfigError
 from topology.simulate.results import PARQUET, REPORT, make_folder, write_results
 from topology.simulate.trace_files import TraceFiles, find_files
@@ -26,9 +27,7 @@ NAMES_SHOWN_MAX = 20
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="TRACE...")
-@click.option("--master", metavar="URL", help="local[N], spark://HOST:PORT, yarn, k8s://URL. [default: local[*]]")
-@click.option("--memory", default="2g", show_default=True, help="Of Spark's driver, and of each executor.")
-@click.option("--local-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where Spark puts things aside.")
+@spark_options
 @click.option(
     "--out",
     type=click.Path(path_type=Path),

@@ -16,6 +16,7 @@ import click
 from openclust import __version__
 from openclust.cli.simulate_progress import Watched
 from openclust.cli.simulate_validate import OrValidate
+from openclust.cli.spark_options import spark_options
 from openclust.shell.config import ConfigError
 from topology.simulate.asked import Asked, read_asked
 from topology.simulate.grid import parse_count, shown
@@ -61,9 +62,7 @@ def _count(ctx: click.Context, param: click.Parameter, value: str | None) -> int
 )
 @click.option("--goal", metavar="TEXT", help='What a layout must do: "p99<50ms, survive=1, cpu<0.7, missed<1%".')
 @click.option("--calibration", metavar="FILE", help="Costs that openclust bench --calibrate wrote, not the shipped.")
-@click.option("--master", metavar="URL", help="local[N], spark://HOST:PORT, yarn, k8s://URL. [default: local[*]]")
-@click.option("--memory", default="2g", show_default=True, help="Of Spark's driver, and of each executor.")
-@click.option("--local-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where Spark puts things aside.")
+@spark_options
 @click.option(
     "--out",
     type=click.Path(path_type=Path),

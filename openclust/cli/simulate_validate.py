@@ -13,6 +13,7 @@ import click
 import msgspec
 
 import topology.simulate
+from openclust.cli.spark_options import spark_options
 from openclust.shell.config import ConfigError
 from topology.simulate.calibration import Calibration
 from topology.simulate.fault import Kill, parse_fault
@@ -41,9 +42,7 @@ Tell = Callable[[str], None]
 @click.argument("files", nargs=-1, metavar="[TOPOLOGY] [WORKLOAD]")
 @click.option("--validate", is_flag=True, expose_value=False, help="This.")
 @click.option("--calibration", metavar="FILE", help="Costs that openclust bench --calibrate wrote, not the shipped.")
-@click.option("--master", metavar="URL", help="local[N], spark://HOST:PORT, yarn, k8s://URL. [default: local[*]]")
-@click.option("--memory", default="2g", show_default=True, help="Of Spark's driver, and of each executor.")
-@click.option("--local-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where Spark puts things aside.")
+@spark_options
 @click.option(
     "--data-in",
     type=click.Path(file_okay=False, exists=True, path_type=Path),

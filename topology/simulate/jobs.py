@@ -21,7 +21,7 @@ _BROKERS = (
     "run int, broker int, brokers int, is_replicated boolean, is_synchronous boolean, agreed_us int, "
     "is_primary boolean, primaries array<boolean>, latency_us array<int>"
 )
-_KB = 1000.0
+KB = 1000.0
 
 
 def brokers_of(spark: SparkSession, runs: Sequence[Run]) -> DataFrame:
@@ -161,7 +161,14 @@ def _copies() -> Column:
     )
 
 
-def _latency(a: Column, b: Column) -> Column:
+def ways_us(costs: Calibration) -> tuple[Column, Column]:
+    """What a message costs that comes from another broker, and one that goes to another."""
+    kb_us = F.col("size") / KB * costs.relay_kb_us
+    return costs.relay_in_us + kb_us, costs.relay_out_us + kb_us
+
+
+def between_us(a: Column, b: Column) -> Column:
+    """From one broker to another."""
     return F.get("latency_us", a * F.col("brokers") + b)
 
 
@@ -171,8 +178,8 @@ def _arrival() -> Column:
     at_us = F.col("at_us") + F.col("link_us")
     way = (
         F.when(F.col("kind") == JobKind.PUBLISHED, F.lit(0))
-        .when(F.col("kind") == JobKind.FROM_ROOT, _latency(origin, root) + _latency(root, broker))
-        .otherwise(_latency(origin, broker))
+        .when(F.col("kind") == JobKind.FROM_ROOT, between_us(origin, root) + between_us(root, broker))
+        .otherwise(between_us(origin, broker))
     )
     return at_us + F.col("agreed_us") + way
 
@@ -183,11 +190,10 @@ def _deliveries() -> Column:
 
 def _base_us(costs: Calibration) -> Column:
     """All but deliveries and writes. Where queues are replicated, every broker enters the message in all of them."""
-    kb = F.col("size") / _KB
-    way_in = F.when(F.col("kind") == JobKind.PUBLISHED, F.lit(costs.publish_us) + kb * costs.publish_kb_us).otherwise(
-        F.lit(costs.relay_in_us) + kb * costs.relay_kb_us
-    )
-    ways_out = F.col("copies") * (F.lit(costs.relay_out_us) + kb * costs.relay_kb_us)
+    from_another, to_another = ways_us(costs)
+    from_client = costs.publish_us + F.col("size") / KB * costs.publish_kb_us
+    way_in = F.when(F.col("kind") == JobKind.PUBLISHED, from_client).otherwise(from_another)
+    ways_out = F.col("copies") * to_another
     others = (F.col("anywhere") - F.col("wanted")) * costs.delivery_us
     return way_in + ways_out + F.when(F.col("is_replicated"), others).otherwise(0)
 

@@ -10,12 +10,12 @@ from pyspark.sql import functions as F
 
 from topology.simulate.calibration import Calibration
 from topology.simulate.consumption import Consuming
+from topology.simulate.jobs import KB, between_us, ways_us
 from topology.simulate.schemas import JOBS, JobKind
 from topology.simulate.shared import consumed
 from topology.simulate.subscriptions import clients_of
 from topology.simulate.workload import Queues, Workload
 
-_KB = 1000.0
 _QUEUES = "queue int, consumer_grp int, place int, count int, consumers int, persistent boolean, replicated boolean"
 
 
@@ -63,7 +63,7 @@ def entered(published: DataFrame, periods: DataFrame, brokers: DataFrame) -> Dat
     facts = brokers.where("broker = 0").select("run", "brokers", "is_synchronous", "primaries", "latency_us")
     known = known.where("next_root >= 0").select("sent.*", F.col("next_root").alias("root"), "next_root_ms", "reach")
     known = known.join(F.broadcast(facts), "run")
-    arrives = F.col("at_us") + F.col("link_us") + _latency(F.col("origin"), F.col("root"))
+    arrives = F.col("at_us") + F.col("link_us") + between_us(F.col("origin"), F.col("root"))
     return known.select(
         "run",
         (-1 - F.col("topic")).cast("int").alias("queue"),
@@ -125,12 +125,11 @@ def shared_jobs(spark: SparkSession, taken: DataFrame, costs: Calibration) -> Da
     met = taken.select(
         "*", F.explode(_parts()).alias("part"), (F.col("broker") != F.col("root")).cast("int").alias("is_away")
     ).select("*", F.col("part.kind").alias("kind"), F.col("part.at").alias("here"))
-    kb = F.col("size") / _KB
+    kb = F.col("size") / KB
     kind = F.col("kind")
     is_relayed = (F.col("origin") != F.col("root")).cast("int")
     backups = _backups()
-    way_out = F.lit(costs.relay_out_us) + kb * costs.relay_kb_us
-    way_in = F.lit(costs.relay_in_us) + kb * costs.relay_kb_us
+    way_in, way_out = ways_us(costs)
     disk = F.when(F.col("persistent"), F.lit(costs.persist_us)).otherwise(0)
     all_do_all = F.col("is_synchronous")
     backup = F.when(all_do_all, way_in + costs.shared_us).otherwise(F.lit(costs.replicate_us)) + disk
@@ -144,8 +143,8 @@ def shared_jobs(spark: SparkSession, taken: DataFrame, costs: Calibration) -> Da
     at_us = (
         F.when(kind == JobKind.PUBLISHED, F.col("sent_us") + F.col("link_us"))
         .when(kind == JobKind.SHARED, F.col("at_us"))
-        .when(kind == JobKind.SHARED_BACKUP, F.col("at_us") + _latency(F.col("root"), F.col("here")))
-        .otherwise(F.col("begun_us") + _latency(F.col("root"), F.col("here")))
+        .when(kind == JobKind.SHARED_BACKUP, F.col("at_us") + between_us(F.col("root"), F.col("here")))
+        .otherwise(F.col("begun_us") + between_us(F.col("root"), F.col("here")))
     )
     delivers = ((kind == JobKind.SHARED) & (F.col("is_away") == 0)) | (kind == JobKind.SHARED_DELIVERY)
     copies = F.when(kind == JobKind.PUBLISHED, is_relayed).when(
@@ -171,10 +170,6 @@ def shared_jobs(spark: SparkSession, taken: DataFrame, costs: Calibration) -> Da
         "sent_us",
         "link_us",
     ).to(spark.createDataFrame([], JOBS).schema)
-
-
-def _latency(a: Column, b: Column) -> Column:
-    return F.get("latency_us", a * F.col("brokers") + b)
 
 
 def _backups() -> Column:

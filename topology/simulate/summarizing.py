@@ -46,7 +46,7 @@ class Summarizing:
         self._costs = calibration
         self._timeline = timeline
         self._span_s = tallies.span_ms / 1000
-        self._spans = -(-workload.duration_ms // tallies.span_ms)
+        self._spans = tallies.spans
         self._names = run.layout.names
         own = {
             name: frame[frame["run"] == run.number]
