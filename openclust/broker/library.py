@@ -135,6 +135,13 @@ class Library:
         self._gone += self.notebook.dropped(queue)
         self._full.pop(queue, None)
 
+    def emptied(self, queue: Queue) -> None:
+        """All that a queue held is gone, and others take the places: what its pages have is none of these."""
+        shelf = self._shelves.get(queue)
+        if shelf is not None:
+            self._gone += shelf.clear()
+        self._full.pop(queue, None)
+
     def tell(self, queue: Queue) -> None:
         """All that a queue holds is new to the store."""
         for entry in [*queue.backlog, *queue.out.values()]:
@@ -182,7 +189,7 @@ class Library:
                 if entry.recorded or isinstance(entry, Away):
                     continue
                 shelf = shelves.get(queue)
-                if shelf is None or not shelf.leaves or entry.seq > shelf.leaves[-1].last:
+                if shelf is None or shelf.is_past(entry.seq):
                     continue
                 leaf = shelf.find(entry.seq)
                 if leaf is not None:
@@ -243,9 +250,8 @@ class Library:
     def _pages_of(self, queue: Queue, entries: list[Entry]) -> list[Page]:
         shelf = self.shelf(queue)
         vhost, offset_ms = queue.vhost, queue.vhost.broker.wall_offset_ms
-        last = shelf.leaves[-1].last if shelf.leaves else 0
         entries.sort(key=_by_seq)
-        if entries[0].seq <= last or any(a.seq == b.seq for a, b in pairwise(entries)):
+        if not shelf.is_past(entries[0].seq) or any(a.seq == b.seq for a, b in pairwise(entries)):
             by_place = {entry.seq: entry for entry in entries if shelf.find(entry.seq) is None}
             entries = list(by_place.values())
         pages = []

@@ -40,6 +40,11 @@ class Shelf:
             at -= 1
         return None
 
+    def is_past(self, seq: int) -> bool:
+        """Whether no page reaches so far. Where pages overlap, any of them may, not just the last one."""
+        leaves = self.leaves
+        return not leaves or (seq > leaves[-1].last and not self._overlap)
+
     def around(self, first: int, last: int) -> list[Leaf]:
         """The pages that may have messages with these places."""
         return self.leaves[
@@ -65,6 +70,18 @@ class Shelf:
         del self.leaves[self.leaves.index(leaf, at)]
         if not self.leaves:
             self._overlap = False
+
+    def clear(self) -> list[int]:
+        """There are no pages any more; their numbers."""
+        numbers = [leaf.number for leaf in self.leaves]
+        for leaf in self.leaves:
+            leaf.is_shelved = False
+        self.leaves.clear()
+        self.out.clear()
+        self.away = self.low = 0
+        self.next = None
+        self._overlap = False
+        return numbers
 
     def lay_out(self, leaf: Leaf, bits: int) -> None:
         """These messages of the page are in no memory."""

@@ -133,6 +133,7 @@ class Installing:
 def _clear(queue: Queue) -> bool:
     """Nothing is in it any more, as if it was new. Whether that was much."""
     count = queue.purge()
+    queue.vhost.broker.journal.library.emptied(queue)
     queue.next_seq = queue.reached = 0
     queue.dedup = queue.settings.dedup_window(queue.vhost.broker.limits.dedup_window_max)
     return count > 1_000

@@ -81,6 +81,18 @@ class Place:
                 self.library.entered(self.queue, one)
         return entries
 
+    def settle(self, count: int) -> list[Entry]:
+        """So many are delivered, and acknowledged."""
+        taken = [one for _ in range(count) if (one := self.backlog.pop()) is not None]
+        for one in taken:
+            self.library.left(self.queue, one)
+        return taken
+
+    def put_back(self, entry: Entry) -> None:
+        entry.recorded = -KEPT
+        self.library.entered(self.queue, entry)
+        self.backlog.put_back(entry)
+
     def checkpoint(self) -> None:
         found = self.library.collect(0, 0, "", [])
         self.disk.pages.update({page.number: page.body for page in found.pages})
@@ -277,6 +289,36 @@ def test_places_that_are_used_anew_are_those_of_the_newest_page(place: Place) ->
     found = list(iter(place.backlog.pop, None))
     assert [one.seq for one in found] == list(range(1, 55))
     assert [one.message.body for one in found[19:34]] == [one.message.body for one in anew]
+
+
+def test_what_came_back_into_a_page_of_its_own_leaves_with_what_had_stayed(place: Place) -> None:
+    """Two pages have the same first place then, and the newer one ends earlier."""
+    place.push(3)
+    place.checkpoint()
+    taken = place.settle(2)
+    place.checkpoint()
+    for one in taken:
+        place.put_back(one)
+    place.checkpoint()
+    assert len(place.settle(3)) == 3
+    place.checkpoint()
+    assert place.library.shelf(place.queue).leaves == []
+
+
+def test_what_takes_the_places_of_all_that_a_queue_had_is_not_taken_for_what_its_pages_have(place: Place) -> None:
+    place.push(40)
+    place.checkpoint()
+    for one in place.backlog.clear():
+        place.library.left(place.queue, one)
+    place.library.emptied(place.queue)
+    place.seq = 0
+    anew = [one.message.body for one in place.push(40, size=33)]
+    place.shelve()
+    assert [one.message.body for one in place.backlog] == anew
+    place.checkpoint()
+    place.shelve()
+    assert len(place.backlog.memory) < 40
+    assert [one.message.body for one in iter(place.backlog.pop, None)] == anew
 
 
 def test_a_page_that_cannot_be_read_leaves_the_length_and_no_head(place: Place) -> None:
