@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import msgspec
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from openclust.cluster.membership import Membership
 
 PENDING_MAX = 100_000
+LIFE_BITS = 20
+"""So many bits count the questions of one life of a broker; those above tell its lives apart."""
 
 
 class _Pending(msgspec.Struct):
@@ -52,7 +55,8 @@ class Asking:
         self._broker = membership.broker
         self.commits = Commits(membership, self.ask)
         self._wait_ms = wait_ms
-        self._number = 0
+        # The root may still answer what this broker has asked in its last life.
+        self._number = crc32(membership.broker.unguessable().encode()) << LIFE_BITS
         self._pending: dict[int, _Pending] = {}
         # Answers, by number, that speak of what is not here yet.
         self._early: dict[int, Answer] = {}

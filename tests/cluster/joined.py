@@ -94,6 +94,7 @@ class Joined:
         self._bounds = bounds
         self._limits = limits
         self._stamps = itertools.count(1)
+        self._lives = itertools.count(1)
         for name in primaries:
             self._make(name, is_primary=True)
         for name in secondaries:
@@ -116,8 +117,8 @@ class Joined:
     # -- brokers come
 
     def _make(self, name: str, *, is_primary: bool) -> None:
-        numbers = itertools.count(1)
-        broker = Broker(Limits(**self._limits), random_name=lambda: f"{name}-{next(numbers)}", name=name)
+        life, numbers = next(self._lives), itertools.count(1)
+        broker = Broker(Limits(**self._limits), random_name=lambda: f"{name}-{life}-{next(numbers)}", name=name)
         broker.now_ms = self.now_ms
         for user in ("guest", "other"):
             broker.put_user(User(name=user, permissions={"/": EVERYTHING}))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from openclust.broker.change_codec import encode_change
-from openclust.broker.changes import Counts, DeclareQueue
+from openclust.broker.changes import Counts, DeclareQueue, PutVhost
 from openclust.cluster import asking
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.messages import Answer, Ask, Define, Inspect, Purge
@@ -159,6 +159,21 @@ def test_an_answer_of_anybody_but_the_root_counts_for_nothing(cluster: Joined) -
     assert len(answers) == 1
 
 
+def test_what_the_root_answers_to_a_former_life_of_a_broker_is_nothing_to_the_next(cluster: Joined) -> None:
+    """It waits for others to have what was asked for; meanwhile who asked has died and come back, and asks itself."""
+    cluster.hold("p2", "p1")
+    cluster.hold("p3", "p1")
+    ask(cluster, "s1", Define(encode_change(PutVhost(vhost="v"))))
+    cluster.kill("s1")
+    cluster.start("s1")
+    client = cluster.client("s1")
+    client.send(QueueDeclare(queue="work"))
+    for primary in ("p2", "p3"):
+        cluster.let_go(primary, "p1")
+    cluster.tick()
+    assert client.reply(1, QueueDeclareOk).queue == "work"
+
+
 def test_an_answer_that_nobody_waits_for_is_passed_over(cluster: Joined) -> None:
     cluster["p3"].asking.answered("p1", Answer(number=999))
 
@@ -168,10 +183,10 @@ def test_an_answer_waits_until_what_it_speaks_of_is_here(cluster: Joined) -> Non
     answers: list[Any] = []
     asked = cluster["p3"].asking
     cluster.hold("p3", "p1")
-    asked.ask(declare("work"), answers.append)
+    number = asked.ask(declare("work"), answers.append)
     here = cluster["p3"].replica.position
     ahead = Position(here.epoch, here.sequence + 1)
-    asked.answered("p1", Answer(number=1, position=ahead))
+    asked.answered("p1", Answer(number=number, position=ahead))
     asked.log_is_at(here)
     assert not answers and len(asked) == 1
     asked.log_is_at(ahead)
@@ -182,9 +197,9 @@ def test_an_answer_that_speaks_of_what_never_came_is_asked_for_again(cluster: Jo
     answers: list[Any] = []
     asked = cluster["p3"].asking
     cluster.hold("p3", "p1")
-    asked.ask(declare("work"), answers.append)
+    number = asked.ask(declare("work"), answers.append)
     here = cluster["p3"].replica.position
-    asked.answered("p1", Answer(number=1, position=Position(here.epoch, here.sequence + 1)))
+    asked.answered("p1", Answer(number=number, position=Position(here.epoch, here.sequence + 1)))
     cluster.kill("p1")
     cluster.await_root()
     cluster.settle()
