@@ -19,13 +19,13 @@ from openclust.bench.calibration_company import company, hop_us
 from openclust.bench.calibration_crowd import crowd
 from openclust.bench.calibration_election import elections
 from openclust.bench.calibration_fit import Fitted, Row, fit, fitted
-from openclust.bench.calibration_parts import Effort, Rows, fanout, persist, relay, shared
+from openclust.bench.calibration_parts import Effort, Rows, fanout, members, persist, relay, shared
 from openclust.bench.cluster_wanted import MakeCluster
 from openclust.bench.errors import BenchError
 from openclust.bench.progress import Quiet
 
 DIGITS = 3
-PARTS = 7
+PARTS = 8
 ATTEMPTS = 3
 
 
@@ -47,6 +47,7 @@ def calibrate(make: MakeCluster, data_in: Path, effort: Effort, watcher: Quiet) 
     lines: list[Fitted] = []
     steps: Sequence[Sequence[Callable[[], Rows]]] = (
         (lambda: fanout(effort, watcher), lambda: relay(effort, make, watcher)),
+        (lambda: members(effort, make, watcher),),
         (lambda: company(effort, make, watcher),),
         (lambda: shared(effort, make, watcher), lambda: persist(effort, data_in, watcher)),
         (lambda: crowd(effort, make, watcher), lambda: elections(effort, make, watcher)),

@@ -1,7 +1,8 @@
 """The same turns in company: beside other brokers at work on the same cores, as in a cluster on one machine.
 
 A broker that takes turns with others finds its caches cold, wakes processes on other cores, and waits for one. Nothing
-here is of a workload: lone messages to few, while three other brokers have a light stream of such messages each.
+here is of a workload: lone messages to few of some hundred subscribers, others each time, while three other brokers
+have a light stream of such messages each.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from openclust.bench.spread import wait_until_known
 
 BROKERS = 4
 """Of which each has the three others for company."""
+LISTENING = 300
+"""So many connections are there, of which each message goes to some: those of the same few would never be cold."""
 APART = ("turn_us", "write_us", "link_us")
 """What is solved for here; all else is taken to cost what it does alone."""
 
@@ -56,11 +59,11 @@ def _fanouts(
 ) -> tuple[list[Row], float]:
     rows, stack_us = [], 0.0
     for subscribers in effort.few:
-        exchange = exchange_at(at)
-        with closing(Subscribers(at, exchange, subscribers)) as listening:
+        exchange, keys = exchange_at(at, "direct"), _keys(subscribers)
+        with closing(Subscribers(at, exchange, subscribers, keys)) as listening:
             for burst in effort.bursts[:2]:
                 watcher.doing(f"in company: fan-out of {burst} to {subscribers}")
-                with closing(Bursts(at, exchange, listening.sockets, SMALL, burst)) as load:
+                with closing(Bursts(at, exchange, listening.sockets, SMALL, burst, keys)) as load:
                     us = cpu_each(load, pid, effort.times(60), effort.rounds, {"": idle})[""]
                     rows.append(_in_company(fanout_row(subscribers, SMALL, burst, load.delivery_bytes, us)))
                     if (subscribers, burst) == (1, 1):
@@ -79,12 +82,12 @@ def _relays(
     rows: list[Row] = []
     first, second = pids
     for subscribers in effort.few:
-        exchange = exchange_at(publisher)
-        with closing(Subscribers(there, exchange, subscribers)) as listening:
+        exchange, keys = exchange_at(publisher, "direct"), _keys(subscribers)
+        with closing(Subscribers(there, exchange, subscribers, keys)) as listening:
             wait_until_known(publisher, [there])
             for burst in effort.bursts[:2]:
                 watcher.doing(f"in company: relaying {burst} to {subscribers}")
-                with closing(Bursts(publisher, exchange, listening.sockets, SMALL, burst)) as load:
+                with closing(Bursts(publisher, exchange, listening.sockets, SMALL, burst, keys)) as load:
                     us = cpu_each(load, pids, effort.times(120), effort.rounds, idle)
                     found = relay_rows(subscribers, SMALL, burst, load.delivery_bytes, us[first], us[second])
                     rows += map(_in_company, found)
@@ -94,17 +97,22 @@ def _relays(
 def _to_all(effort: Effort, connections: Mapping[str, Connection]) -> float:
     """From one broker to a subscriber at each of the others, which are all woken up by it: how long, in the middle."""
     publisher, *others = connections.values()
-    exchange = exchange_at(publisher)
+    exchange, keys = exchange_at(publisher, "direct"), _keys(1)
     with ExitStack() as stack:
         sockets = []
         for each in others:
-            sockets += stack.enter_context(closing(Subscribers(each, exchange, 1))).sockets
+            sockets += stack.enter_context(closing(Subscribers(each, exchange, 1, keys))).sockets
         wait_until_known(publisher, others)
-        with closing(Bursts(publisher, exchange, sockets, SMALL, 1)) as load:
+        with closing(Bursts(publisher, exchange, sockets, SMALL, 1, keys)) as load:
             load.run(max(3, effort.times(300) // 10))
             load.each_ns.clear()
             load.run(effort.rounds * effort.times(300))
             return statistics.median(load.each_ns) / 1000
+
+
+def _keys(subscribers: int) -> list[str]:
+    """Of equal length, and so many of them that each can have its own subscribers."""
+    return [f"k{number:03}" for number in range(LISTENING // subscribers)]
 
 
 def hop_us(costs: Mapping[str, float]) -> float:

@@ -115,11 +115,17 @@ def idle_share(pids: Mapping[str, int], seconds: float) -> dict[str, float]:
 
 
 class Subscribers:
-    """Connections to one broker, each with a private queue on one exchange. Close them in any case."""
+    """Connections to one broker, each with a private queue on one exchange. Close them in any case.
 
-    def __init__(self, at: Connection, exchange: str, count: int) -> None:
+    Of so many for each of some `keys`, the first is of the first key, the second of the second, and so on.
+    """
+
+    def __init__(self, at: Connection, exchange: str, count: int, keys: Sequence[str] = ("",)) -> None:
         name = f"bench.{secrets.token_hex(4)}"
-        wanted = [[Subscription(f"{name}.{number}", exchange, [""])] for number in range(count)]
+        wanted = [
+            [Subscription(f"{name}.{number}", exchange, [keys[number % len(keys)]])]
+            for number in range(count * len(keys))
+        ]
         self.sockets = attach(at, wanted, AT_ONCE, lambda _: None)
 
     def close(self) -> None:
@@ -127,18 +133,27 @@ class Subscribers:
 
 
 class Bursts:
-    """Messages of one size from one publisher to everybody who listens. `sockets` are all who get each message.
+    """Messages of one size from one publisher, each burst with one of the keys, at random. `sockets` are of all who
+    listen, as many to each key; who listens to the first one is first.
 
     The sockets must be silent: nothing is on its way to them.
     """
 
     def __init__(
-        self, publisher: Connection, exchange: str, sockets: Sequence[socket.socket], size: int, burst: int
+        self,
+        publisher: Connection,
+        exchange: str,
+        sockets: Sequence[socket.socket],
+        size: int,
+        burst: int,
+        keys: Sequence[str] = ("",),
     ) -> None:
         self._publisher, self._sockets = publisher, sockets
         self.size, self.burst = size, burst
-        one = frames.publish(1, exchange, "", bytes(size), frame_max=publisher.frame_max, persistent=False)
-        self._block = one * burst
+        frame_max = publisher.frame_max
+        ones = [frames.publish(1, exchange, key, bytes(size), frame_max=frame_max, persistent=False) for key in keys]
+        self._blocks = [one * burst for one in ones]
+        self._copies = len(sockets) // len(keys)
         self._buffer = bytearray(BUFFER_BYTES)
         self._epoll = select.epoll(len(sockets) + 1)
         self._receivers = {sock.fileno(): sock.recv_into for sock in sockets}
@@ -149,15 +164,16 @@ class Bursts:
         self.each_ns: list[int] = []
         """Until each read, where few read."""
         self._begun_ns = 0
-        self.delivery_bytes = self._learn(one)
+        self.delivery_bytes = self._learn(ones[0])
 
     def run(self, times: int) -> None:
         """So many; returns when the last delivery is there."""
-        wanted = self.delivery_bytes * self.burst * len(self._sockets)
+        wanted = self.delivery_bytes * self.burst * self._copies
         for _ in range(times):
+            block = _CHANCE.choice(self._blocks)
             pause()
             self._begun_ns = time.perf_counter_ns()
-            self._publisher.send(self._block)
+            self._publisher.send(block)
             self._receive(wanted)
             self.latencies_ns.append(time.perf_counter_ns() - self._begun_ns)
 
@@ -166,7 +182,7 @@ class Bursts:
 
     def _receive(self, wanted: int) -> None:
         buffer, receivers, poll = self._buffer, self._receivers, self._epoll.poll
-        received, is_timed = 0, len(receivers) <= FEW
+        received, is_timed = 0, self._copies <= FEW
         while received < wanted:
             events = poll(SILENCE_SECONDS, 256)
             if not events:
@@ -198,5 +214,5 @@ class Bursts:
             size = delivery_size(data)
             if size <= len(data):
                 break
-        self._receive(size * (len(self._sockets) - 1))
+        self._receive(size * (self._copies - 1))
         return size

@@ -42,6 +42,7 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
     kills: int = 5
     stops: int = 3
     primaries: int = 3
+    members: tuple[int, ...] = (2, 4, 8)
 
     def times(self, about_us: float) -> int:
         return max(self.times_min, min(self.times_max, round(self.round_cpu_us / about_us)))
@@ -62,6 +63,7 @@ QUICK = Effort(
     opened=20,
     kills=1,
     stops=1,
+    members=(2, 3),
 )
 """To see that it works; the figures are rough."""
 
@@ -129,8 +131,23 @@ def relay(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
                         times = effort.times(120 + subscribers * (4 + burst / 3))
                         us = cpu_each(load, pids_of(brokers), times, effort.rounds, idle)
                         rows += relay_rows(subscribers, size, burst, load.delivery_bytes, us["p1"], us["p2"])
-        figures = {"member_us_per_s": statistics.mean(idle.values()) * 1e6}
-    return Rows(rows=rows, figures=figures)
+    return Rows(rows=rows)
+
+
+def members(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
+    """Clusters that have nothing to do."""
+    rows: list[Row] = []
+    for count in effort.members:
+        watcher.doing(f"a cluster of {count} at rest")
+        with make(count, 0) as brokers, ExitStack() as stack:
+            idle, _ = served(brokers, stack, effort.rest_s)
+            us = statistics.mean(idle.values()) * 1e6
+            rows.append(Row(name=f"a second in a cluster of {count}", counts=_of_members(count), us=us))
+    return Rows(rows=rows)
+
+
+def _of_members(count: int) -> dict[str, float]:
+    return {"member_us_per_s": 1.0, "peer_us_per_s": count - 1.0}
 
 
 def relay_rows(
@@ -198,10 +215,10 @@ def _copied(burst: int) -> dict[str, float]:
     return {"replicate_batch_us": 2.0, "replicate_us": burst}
 
 
-def exchange_at(publisher: Connection) -> str:
+def exchange_at(publisher: Connection, kind: str = "fanout") -> str:
     """On all brokers when it is declared on one."""
     name = f"bench.{secrets.token_hex(4)}"
-    publisher.call(frames.exchange_declare(1, name, "fanout"), frames.EXCHANGE_DECLARE_OK)
+    publisher.call(frames.exchange_declare(1, name, kind), frames.EXCHANGE_DECLARE_OK)
     return name
 
 

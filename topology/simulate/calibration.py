@@ -77,7 +77,9 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     replicate_batch_us: float = 0.0
     """A batch in a log entry: at the root for each backup, and at the backup. A message alone makes two of them."""
     member_us_per_s: float = 0.0
-    """A broker of a cluster with nothing to do, in a second: statuses, timers."""
+    """A broker of a cluster with nothing to do, in a second: timers, and statuses of its own."""
+    peer_us_per_s: float = 0.0
+    """And for each other broker: statuses from there."""
 
     # In company: where other brokers work on the same cores, as in a cluster on one machine. 0: as alone.
     company_turn_us: float = 0.0

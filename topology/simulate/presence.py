@@ -72,12 +72,9 @@ def presence(sessions: DataFrame, brokers: DataFrame, ups: DataFrame, bins: int,
 
 def chores(spark: SparkSession, presence: DataFrame, bin_ms: int, costs: Calibration) -> DataFrame:
     """JOBS of attaching, redirecting and heartbeats, spread evenly over their bin."""
-    work_us = (
-        F.col("attaches") * costs.attach_us
-        + F.col("opens") * costs.open_us
-        + F.col("clients") * (costs.idle_us_per_s * bin_ms / 1000)
-        + costs.member_us_per_s * bin_ms / 1000
-    )
+    others = F.count("*").over(Window.partitionBy("run", "bin")) - 1
+    a_second_us = F.col("clients") * costs.idle_us_per_s + costs.member_us_per_s + others * costs.peer_us_per_s
+    work_us = F.col("attaches") * costs.attach_us + F.col("opens") * costs.open_us + a_second_us * bin_ms / 1000
     busy = presence.withColumn("work_us", work_us).where("work_us > 0")
     busy = busy.withColumn("parts", F.least(F.ceil(F.col("work_us") / PART_US), F.lit(PARTS_MAX)))
     parts = busy.select("*", F.explode(F.sequence(F.lit(0), F.col("parts") - 1)).alias("part"))
