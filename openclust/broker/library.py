@@ -6,6 +6,7 @@ What is recorded enters and leaves by the journal (`sealed`) where this broker i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -142,23 +143,23 @@ class Library:
             self._gone += shelf.clear()
         self._full.pop(queue, None)
 
-    def tell(self, queue: Queue) -> None:
-        """All that a queue holds is new to the store."""
-        for entry in [*queue.backlog, *queue.out.values()]:
-            if entry.recorded:
-                self.entered(queue, entry)
-        self.notebook.mention((queue,))
+    # -- a snapshot
 
-    def forget(self) -> None:
-        """All pages are gone from the store: what is in memory is new there."""
-        for queue, shelf in self._shelves.items():
-            if shelf.away and isinstance(queue.backlog, PagedBacklog) and queue.is_alive:
-                queue.backlog.bring_in()
-            shelf.leaves.clear()
-        self._entered, self._left, self._returned = [], [], []
-        self.count = 0
-        self._touched, self._gone, self._dying, self._full = {}, [], [], {}
+    def lay_ahead(self) -> list[Page]:
+        """New pages of what replicated queues hold, while a snapshot is put to use: the store knows nothing of that."""
+        entered, self._entered = _shared(self._entered)
+        left, self._left = _shared(self._left)
+        returned, self._returned = _shared(self._returned)
+        self._bury(left)
+        self._count(returned)
+        return self._store(entered)
+
+    def begin_anew(self, queues: Iterable[Queue]) -> list[int]:
+        """The store is to begin with what these queues hold, which are all: the pages that it must keep for that."""
+        self._gone, self._dying = [], []
         self.notebook = Notebook()
+        self.notebook.mention(queues)
+        return [leaf.number for shelf in self._shelves.values() for leaf in shelf.leaves]
 
     # -- a checkpoint
 
@@ -338,3 +339,12 @@ class Library:
             if not size and (not leaves or leaves[-1].written <= done):
                 del self._full[queue]
         return wanted > 0
+
+
+def _shared(
+    lists: list[list[tuple[Queue, Entry]]],
+) -> tuple[list[list[tuple[Queue, Entry]]], list[list[tuple[Queue, Entry]]]]:
+    """What is of replicated queues, and the rest."""
+    shared = [[each for each in some if each[0].records == SHARED] for some in lists]
+    others = [[each for each in some if each[0].records != SHARED] for some in lists]
+    return [some for some in shared if some], [some for some in others if some]

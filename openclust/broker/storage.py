@@ -65,17 +65,27 @@ class Spool(msgspec.Struct, frozen=True):
     body: bytes
 
 
+class Ahead(msgspec.Struct, frozen=True):
+    """Pages of a snapshot that is being put to use. None of them counts before a `Restart` keeps it: a store that is
+    opened before that has none of them, nor has one in which another snapshot begins.
+    """
+
+    pages: list[Page]
+
+
 class Restart(msgspec.Struct, frozen=True):
-    """A snapshot is in force: all rows, definitions and pages go, and the log goes on after this place.
+    """A snapshot is in force: all rows and definitions go, and all pages but those `kept`, which may have been laid
+    ahead. The log goes on after this place.
 
     A checkpoint that tells the new state follows in the same turn.
     """
 
     epoch: int
     sequence: int
+    kept: list[int] = []
 
 
-Write: TypeAlias = Keep | Cut | Checkpoint | Spool | Restart
+Write: TypeAlias = Keep | Cut | Checkpoint | Spool | Ahead | Restart
 
 
 class Kept(msgspec.Struct, frozen=True):

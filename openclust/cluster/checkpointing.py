@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from openclust.broker.storage import Checkpoint, Restart
+from openclust.broker.storage import Ahead, Checkpoint, Restart
 from openclust.cluster.snapshot import Making
 from openclust.cluster.status import Position
 
@@ -123,21 +123,30 @@ class Checkpointing:
         self._bytes = 0
         self.is_wanted = False
 
+    # -- a snapshot
+
+    def lay_ahead(self) -> int:
+        """Have pages of a snapshot written while it is put to use; the number of that write, 0 where there is none."""
+        pages = self._library.lay_ahead() if self._library.source is not None else []
+        if not pages:
+            return 0
+        storing = self._cluster.storing
+        storing.give(Ahead(pages))
+        self._library.written(storing.given)
+        return storing.given
+
     def restart(self) -> None:
-        """A snapshot is in force, at the log's end: the store begins with that, and all is told anew.
+        """A snapshot is in force, at the log's end: the store begins with that, and with the pages that are there.
 
         Restart and checkpoint are given in one turn, and come to the disk together or not at all.
         """
         if self._library.source is None:
             return
         last = self._cluster.replica.log.last
-        self._library.forget()
-        self._cluster.storing.give(Restart(last.epoch, last.sequence))
+        vhosts = self._cluster.broker.vhosts.values()
+        kept = self._library.begin_anew(queue for vhost in vhosts for queue in vhost.queues.values() if queue.records)
+        self._cluster.storing.give(Restart(last.epoch, last.sequence, kept))
         self._making = None
         self._is_changed = True
-        for vhost in self._cluster.broker.vhosts.values():
-            for queue in vhost.queues.values():
-                if queue.records:
-                    self._library.tell(queue)
         self.is_wanted = True
         self.flush(lambda: None)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from openclust.cluster.log import Entry
     from openclust.cluster.membership import Membership
 
+AHEAD_MAX = 16
+"""So many writes of pages may be under way, a quarter of a megabyte each: they are in memory until they are done."""
+
 
 class Installing:
     """`add` the parts as they come. With the last it is under way: `advance` once a turn until it is not.
@@ -34,11 +37,19 @@ class Installing:
         self._steps: Iterator[bool] | None = None
         # In which part each queue's contents began: what the log told before is in them.
         self._begun: dict[Queue, int] = {}
+        # The numbers of the writes of its pages.
+        self._ahead: list[int] = []
 
     @property
     def is_under_way(self) -> bool:
         """Whether all has come, and not all is in use."""
         return self._of is not None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it is the disk's turn."""
+        ahead = self._ahead
+        return len(ahead) >= AHEAD_MAX and ahead[-AHEAD_MAX] > self._cluster.storing.done
 
     def forget(self) -> None:
         """What has come is not to be used."""
@@ -65,11 +76,16 @@ class Installing:
             return None
         if self._steps is None:
             self._steps = self._install()
+        if self.is_waiting and not to_the_end:
+            return None
         try:
             for is_much in self._steps:
                 if is_much and not to_the_end:
                     return None
         except (OSError, ValueError):
+            # What is there of it is in pages that do not count.
+            for queue in self._replicated():
+                _clear(queue)
             self._end()
             raise
         of = self._of
@@ -79,6 +95,7 @@ class Installing:
     def _end(self) -> None:
         self._of = self._steps = None
         self._begun = {}
+        self._ahead.clear()
         self._arriving.forget()
 
     def _install(self) -> Iterator[bool]:
@@ -95,12 +112,20 @@ class Installing:
                 work = decode_work(arriving.read(part).work)
                 work.queues = [each for each in work.queues if self._begins(each, part)]
                 apply_work(self._broker, work, KEPT)
+                self._lay_ahead()
                 yield True
         for part, is_contents in enumerate(arriving.contents):
             if not is_contents:
                 for entry in arriving.read(part).entries:
                     self._tell(entry, part)
+                self._lay_ahead()
                 yield True
+
+    def _lay_ahead(self) -> None:
+        """What is in pages may leave memory."""
+        number = self._cluster.storing.checkpoints.lay_ahead()
+        if number:
+            self._ahead.append(number)
 
     def _replicated(self) -> list[Queue]:
         vhosts = self._broker.vhosts.values()

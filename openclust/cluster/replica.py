@@ -81,7 +81,8 @@ class Replica:
     @property
     def is_busy(self) -> bool:
         """Whether there is something to do in another turn."""
-        return self._feeding.is_busy or self.definitions.is_busy or self._installing.is_under_way
+        is_installing = self._installing.is_under_way and not self._installing.is_waiting
+        return self._feeding.is_busy or self.definitions.is_busy or is_installing
 
     @property
     def is_installing(self) -> bool:
@@ -362,6 +363,8 @@ class Replica:
         except (OSError, ValueError) as error:
             self._broker.note("error", "a part of a snapshot cannot be read: asked for another", text=str(error))
             self._begin_at(Position())
+            # What was here is gone: the store must not take what comes next for what goes on from that.
+            self._cluster.storing.restart()
             self._is_to_enlist = True
             self._go_on()
             return

@@ -43,16 +43,28 @@ SMALL = Bounds(checkpoint_bytes=2_000, checkpoint_messages=8, slice_max=3)
 
 
 class Life:
-    """A broker of one between its start and its sudden end. `done` is whether writes come to the disk at once."""
+    """A broker between its start and its sudden end, of one, or of a cluster that has a `peer` address.
 
-    def __init__(self, store: ModelStore, *, bounds: Bounds = SMALL, memory: int = 0, now_ms: int = 1_000_000) -> None:
+    Of several `primaries` it is one that follows, if anything.
+    """
+
+    def __init__(
+        self,
+        store: ModelStore,
+        *,
+        bounds: Bounds = SMALL,
+        memory: int = 0,
+        now_ms: int = 1_000_000,
+        primaries: tuple[str, ...] = ("b",),
+        peer: str = "",
+    ) -> None:
         self.store = store
         self.broker = Broker(
             Limits(queue_memory_bytes=memory), random_name=lambda: "name", name="b", journal=Journal(has_disk=True)
         )
         self.broker.set_clock(now_ms, now_ms + 5_000_000)
-        terms = Terms(primaries=("b",), heartbeat_ms=60, start_grace_ms=0)
-        hello = Hello(cluster_key="k", name="b", primaries=digest(("b",)), heartbeat_ms=60)
+        terms = Terms(primaries=primaries, heartbeat_ms=60, start_grace_ms=0)
+        hello = Hello(cluster_key="k", name="b", primaries=digest(primaries), heartbeat_ms=60, peer=peer)
         election = begin(terms, "b", now_ms, now_ms, None)
         self.membership = Membership(self.broker, hello, "s", election, bounds=bounds)
         self.broker.cluster = self.membership

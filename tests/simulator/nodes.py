@@ -136,6 +136,7 @@ class Nodes(World):
         self.on_start(host)
 
     def _recover(self, host: Host, node: Node) -> None:
+        host.disk.store.opened()
         contents = host.disk.store.contents()
         try:
             recover(node.membership, contents, host.disk.store)

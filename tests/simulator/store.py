@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from errno import ENOENT
 
 from openclust.broker.storage import (
+    Ahead,
     Checkpoint,
     Contents,
     Cut,
@@ -21,13 +23,25 @@ from openclust.broker.storage import (
 class ModelStore:
     """`perform` does all of its writes. It is its broker's `Shelves` too."""
 
-    __slots__ = ("_dead", "_definitions", "_epoch", "_next", "_pages", "_rows", "_sequence", "_spool", "_told")
+    __slots__ = (
+        "_ahead",
+        "_dead",
+        "_definitions",
+        "_epoch",
+        "_next",
+        "_pages",
+        "_rows",
+        "_sequence",
+        "_spool",
+        "_told",
+    )
 
     def __init__(self) -> None:
         self._epoch = 0
         self._sequence = 0
         self._definitions: list[bytes] = []
         self._pages: dict[int, Page] = {}
+        self._ahead: dict[int, Page] = {}
         self._dead: dict[int, bytes] = {}
         self._rows: list[tuple[int, Keep]] = []
         self._spool: dict[int, bytes] = {}
@@ -46,11 +60,17 @@ class ModelStore:
                     self._check(write)
                 case Spool():
                     if write.part == 0:
-                        self._spool.clear()
+                        self.opened()
                     self._spool[write.part] = write.body
+                case Ahead():
+                    self._ahead.update({page.number: page for page in write.pages})
                 case Restart():
-                    for kept in (self._rows, self._definitions, self._pages, self._dead, self._spool):
-                        kept.clear()
+                    there = self._pages | self._ahead
+                    self._pages = {number: there[number] for number in write.kept}
+                    self._dead = {number: dead for number, dead in self._dead.items() if number in self._pages}
+                    self._rows.clear()
+                    self._definitions.clear()
+                    self.opened()
                     self._tell(write.epoch, write.sequence)
 
     def _check(self, checkpoint: Checkpoint) -> None:
@@ -70,6 +90,11 @@ class ModelStore:
         self._epoch, self._sequence = epoch, sequence
         self._told = self._next - 1
 
+    def opened(self) -> None:
+        """A snapshot that was on its way comes anew."""
+        self._spool.clear()
+        self._ahead.clear()
+
     def contents(self) -> Contents:
         pages = [
             PageInfo(
@@ -88,7 +113,13 @@ class ModelStore:
         return Contents(self._epoch, self._sequence, list(self._definitions), pages, rows)
 
     def page(self, number: int) -> bytes:
-        return self._pages[number].body
+        page = self._pages.get(number) or self._ahead.get(number)
+        if page is None:
+            raise OSError(ENOENT, f"page {number} is missing")
+        return page.body
 
     def spooled(self, part: int) -> bytes:
-        return self._spool[part]
+        body = self._spool.get(part)
+        if body is None:
+            raise OSError(ENOENT, f"part of the snapshot {part} is missing")
+        return body

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from openclust.broker.storage import Checkpoint, Cut, Keep, Page, Restart, Spool, Write
+from openclust.broker.storage import Ahead, Checkpoint, Cut, Keep, Page, Restart, Spool, Write
 from openclust.shell.store.contents import read_contents
 from openclust.shell.store.schema import TABLES
 from openclust.shell.store.tables import Tables
@@ -33,6 +33,7 @@ class _Writes:
         self._last = 0
         self._number = 0
         self._pages: list[int] = []
+        self._ahead: list[int] = []
 
     def any(self) -> Write:
         chance = self._chance
@@ -42,15 +43,24 @@ class _Writes:
             return Keep(chance.choice(("work", "change")), 1, self._last, chance.randbytes(3))
         if kind < 14:
             return Keep("own", 0, 0, chance.randbytes(3))
-        if kind < 16:
+        if kind < 15:
             self._last = chance.randint(max(0, self._last - 2), self._last)
             return Cut(self._last)
+        if kind < 16:
+            part = chance.choice((0, 1, 2, 3))
+            if part == 0:
+                self._ahead.clear()
+            return Spool(part, b"part")
         if kind < 17:
-            return Spool(chance.choice((0, 1)), b"part")
+            pages = [self._page() for _ in range(chance.randrange(3))]
+            self._ahead += [page.number for page in pages]
+            return Ahead(pages)
         if kind < 18:
-            self._pages.clear()
+            there = self._pages + self._ahead
+            self._pages = [number for number in there if chance.random() < 0.5]
+            self._ahead.clear()
             self._last = chance.randint(0, 9)
-            return Restart(2, self._last)
+            return Restart(2, self._last, list(self._pages))
         return self._checkpoint()
 
     def _checkpoint(self) -> Checkpoint:
@@ -58,6 +68,7 @@ class _Writes:
         gone = [number for number in self._pages if chance.random() < 0.3]
         self._pages = [number for number in self._pages if number not in gone]
         pages = [self._page() for _ in range(chance.randrange(3))]
+        self._pages += [page.number for page in pages]
         dead = [(number, chance.randbytes(2)) for number in self._pages if chance.random() < 0.3]
         definitions = [b"a", b"b"] if chance.random() < 0.5 else None
         keep_after = chance.randint(0, self._last)
@@ -65,7 +76,6 @@ class _Writes:
 
     def _page(self) -> Page:
         self._number += 1
-        self._pages.append(self._number)
         return Page(self._number, "/", "q\udcff", 1, 9, 2, 17, b"body %d" % self._number)
 
 
@@ -73,10 +83,10 @@ class _Writes:
 def test_the_model_of_a_store_holds_what_the_real_one_does(seed: int, connection: sqlite3.Connection) -> None:
     chance = random.Random(seed)
     writes = _Writes(chance)
-    model = ModelStore()
+    model, tables = ModelStore(), Tables(connection)
     for _ in range(GROUPS):
         group = [writes.any() for _ in range(chance.randint(1, 3))]
-        Tables(connection).perform(group)
+        tables.perform(group)
         model.perform(group)
         # What is damaged is no matter here: these writes make little sense.
         contents = read_contents(connection, lambda text: None)

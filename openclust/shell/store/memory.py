@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 
-from openclust.broker.storage import Checkpoint, Contents, Restart, Spool, Write
+from openclust.broker.storage import Ahead, Checkpoint, Contents, Restart, Spool, Write
 from openclust.shell.store.store import Done, Failed
 
 
@@ -44,8 +44,10 @@ class MemoryStore:
                 if write.part == 0:
                     self._spool.clear()
                 self._spool[write.part] = write.body
+            elif isinstance(write, Ahead):
+                self._pages.update({page.number: page.body for page in write.pages})
             elif isinstance(write, Restart):
-                self._pages.clear()
+                self._pages = {number: self._pages[number] for number in write.kept}
                 self._spool.clear()
         self._written += len(writes)
         self._tell_soon()

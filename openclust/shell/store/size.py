@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclust.broker.storage import Checkpoint, Keep, Spool, Write
+from openclust.broker.storage import Ahead, Checkpoint, Keep, Page, Restart, Spool, Write
 
 OVERHEAD_BYTES = 100
 
@@ -18,7 +18,15 @@ def size_of(writes: list[Write]) -> int:
 def _rest(write: Write) -> int:
     if isinstance(write, Spool):
         return len(write.body)
+    if isinstance(write, Ahead):
+        return _of_pages(write.pages)
+    if isinstance(write, Restart):
+        return len(write.kept) * 8
     if not isinstance(write, Checkpoint):
         return 0
-    bodies = sum([len(page.body) + OVERHEAD_BYTES for page in write.pages]) + sum([len(dead) for _, dead in write.dead])
+    bodies = _of_pages(write.pages) + sum([len(dead) for _, dead in write.dead])
     return bodies + sum(map(len, write.definitions or ())) + len(write.gone) * 8
+
+
+def _of_pages(pages: list[Page]) -> int:
+    return sum([len(page.body) + OVERHEAD_BYTES for page in pages])

@@ -13,7 +13,7 @@ from typing import TypeAlias, assert_never
 
 import msgspec
 
-from openclust.broker.storage import Checkpoint, Cut, Keep, Page, Restart, Spool, Write
+from openclust.broker.storage import Ahead, Checkpoint, Cut, Keep, Page, Restart, Spool, Write
 from openclust.shell.store.checksum import GONE, checksum
 
 ROWS_MAX = 64
@@ -36,10 +36,13 @@ class Tables:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        told, last = connection.execute(
-            "SELECT ifnull((SELECT told FROM checkpoint), 0), ifnull((SELECT max(id) FROM rows), 0)"
+        told, last, left = connection.execute(
+            "SELECT ifnull((SELECT told FROM checkpoint), 0), ifnull((SELECT max(id) FROM rows), 0), "
+            "EXISTS(SELECT 1 FROM ahead)"
         ).fetchone()
         self._next: int = max(told, last) + 1
+        # Pages of a snapshot that was not in use when its broker ended: their numbers are given anew.
+        self._has_left = bool(left)
 
     def perform(self, writes: Sequence[Written]) -> None:
         """All of these, on disk when it returns. An error leaves none of them: try again."""
@@ -50,8 +53,11 @@ class Tables:
         before = self._next
         try:
             connection.execute("BEGIN IMMEDIATE")
+            if self._has_left:
+                _forget_snapshot(connection)
             self._perform(writes)
             connection.execute("COMMIT")
+            self._has_left = False
         except BaseException:
             self._next = before
             if connection.in_transaction:
@@ -75,6 +81,8 @@ class Tables:
                 )
             elif isinstance(write, Spool):
                 self._spool(write)
+            elif isinstance(write, Ahead):
+                self._page("ahead", write.pages)
             elif isinstance(write, Restart):
                 self._restart(write)
             elif isinstance(write, Meta):
@@ -99,7 +107,7 @@ class Tables:
         execute("DELETE FROM rows WHERE sequence <= ?", (checkpoint.keep_after,))
         if checkpoint.definitions is not None:
             self._define(checkpoint.definitions)
-        self._page(checkpoint.pages)
+        self._page("pages", checkpoint.pages)
         dead: list[Value] = []
         for number, sequences in checkpoint.dead:
             dead += (number, checksum("dead", 0, number, sequences), sequences)
@@ -118,7 +126,7 @@ class Tables:
             rows += (number, checksum("definition", 0, number, body), body)
         self._insert("INSERT INTO definitions VALUES ", rows, 3, ROWS_MAX)
 
-    def _page(self, pages: list[Page]) -> None:
+    def _page(self, table: str, pages: list[Page]) -> None:
         facts: list[Value] = []
         bodies: list[Value] = []
         for page in pages:
@@ -127,18 +135,26 @@ class Tables:
             facts += (number, vhost, queue, page.first, page.last, page.count, page.size)
             facts.append(checksum("page", 0, number, told))
             bodies += (number, checksum("body", 0, number, page.body), page.body)
-        self._insert("INSERT INTO pages VALUES ", facts, 8, ROWS_MAX)
+        self._insert(f"INSERT INTO {table} VALUES ", facts, 8, ROWS_MAX)
         self._insert("INSERT INTO bodies VALUES ", bodies, 3, PAGES_MAX)
 
     def _spool(self, spool: Spool) -> None:
         if spool.part == 0:
-            self._connection.execute("DELETE FROM spool")
+            _forget_snapshot(self._connection)
         row = (spool.part, checksum("spool", 0, spool.part, spool.body), spool.body)
         self._connection.execute("REPLACE INTO spool VALUES (?, ?, ?)", row)
 
     def _restart(self, restart: Restart) -> None:
-        for table in ("rows", "definitions", "pages", "bodies", "dead", "spool"):
-            self._connection.execute(f"DELETE FROM {table}")
+        execute = self._connection.execute
+        for table in ("rows", "definitions", "spool"):
+            execute(f"DELETE FROM {table}")
+        execute("CREATE TEMP TABLE IF NOT EXISTS kept(number INTEGER PRIMARY KEY)")
+        execute("DELETE FROM kept")
+        self._insert("INSERT INTO kept VALUES ", list(restart.kept), 1, ROWS_MAX)
+        execute("INSERT INTO pages SELECT * FROM ahead")
+        execute("DELETE FROM ahead")
+        for table in ("pages", "bodies", "dead"):
+            execute(f"DELETE FROM {table} WHERE number NOT IN kept")
         self._tell(restart.epoch, restart.sequence)
 
     def _tell(self, epoch: int, sequence: int) -> None:
@@ -155,6 +171,13 @@ class Tables:
         for at in range(0, len(values), step):
             some = values[at : at + step] if len(values) > step else values
             self._connection.execute(start + ",".join([place] * (len(some) // width)), some)
+
+
+def _forget_snapshot(connection: sqlite3.Connection) -> None:
+    """One that was on its way comes anew."""
+    connection.execute("DELETE FROM spool")
+    connection.execute("DELETE FROM bodies WHERE number IN (SELECT number FROM ahead)")
+    connection.execute("DELETE FROM ahead")
 
 
 def page_facts(vhost: bytes, queue: bytes, first: int, last: int, count: int, size: int) -> bytes:

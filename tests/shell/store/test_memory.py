@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclust.broker.storage import Contents, Restart, Spool
+from openclust.broker.storage import Ahead, Contents, Restart, Spool
 from openclust.shell.store import MemoryStore
 from tests.shell.store.opened import Opened, checkpoint, keep, page
 
@@ -26,9 +26,12 @@ def test_a_page_can_be_read_until_it_goes() -> None:
     opened.write(checkpoint(2, gone=[1]))
     with pytest.raises(OSError, match="No such file or directory: 'page 1'"):
         opened.store.page(1)
-    opened.write(Restart(1, 9))
-    with pytest.raises(OSError, match="page 2"):
-        opened.store.page(2)
+    opened.write(Ahead([page(3), page(4)]))
+    opened.write(Restart(1, 9, [4]))
+    for gone in (2, 3):
+        with pytest.raises(OSError, match=f"page {gone}"):
+            opened.store.page(gone)
+    assert opened.store.page(4) == b"page"
     opened.close()
 
 

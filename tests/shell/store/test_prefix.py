@@ -16,7 +16,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from openclust.broker.storage import Checkpoint, Contents, Cut, Keep, Kept, Page, Restart, Spool, Write
+from openclust.broker.storage import Ahead, Checkpoint, Contents, Cut, Keep, Kept, Page, Restart, Spool, Write
 from tests.shell.store.opened import Opened, found, info
 
 MEMORY = "/dev/shm"
@@ -30,6 +30,7 @@ class Told:
         self.epoch = self.sequence = 0
         self.definitions: list[bytes] = []
         self.pages: dict[int, tuple[Page, bytes]] = {}
+        self.ahead: dict[int, tuple[Page, bytes]] = {}
         self.rows: list[Kept] = []
 
     def perform(self, write: Write) -> None:
@@ -47,11 +48,16 @@ class Told:
                 self.pages |= {number: (self.pages[number][0], dead) for number, dead in write.dead}
                 for number in write.gone:
                     del self.pages[number]
+            case Ahead():
+                self.ahead |= {page.number: (page, b"") for page in write.pages}
             case Restart():
+                there = self.pages | self.ahead
                 self.__init__()  # type: ignore[misc]
                 self.epoch, self.sequence = write.epoch, write.sequence
+                self.pages = {number: there[number] for number in write.kept}
             case Spool():
-                pass
+                if write.part == 0:
+                    self.ahead.clear()
 
     def contents(self) -> Contents:
         pages = [info(page, dead) for _, (page, dead) in sorted(self.pages.items())]
@@ -59,12 +65,20 @@ class Told:
 
 
 @st.composite
+def new_pages(draw: st.DrawFn, number: int) -> list[Page]:
+    return [
+        Page(number + each, "/", draw(st.sampled_from(["a", "b", "\udcff"])), 1, 2, 2, 9, draw(BODIES))
+        for each in range(draw(st.integers(0, 3)))
+    ]
+
+
+@st.composite
 def turns(draw: st.DrawFn) -> list[list[Write]]:
     """Writes as a broker makes them: sequences without a gap, numbers of pages that ascend."""
-    sequence, told, pages, next_page = 0, 0, set[int](), 1
+    sequence, told, pages, ahead, next_page = 0, 0, set[int](), set[int](), 1
     turns: list[list[Write]] = []
     for kinds in draw(
-        st.lists(st.lists(st.sampled_from("kkkkkkllccrsxx"), min_size=1, max_size=6), min_size=1, max_size=8)
+        st.lists(st.lists(st.sampled_from("kkkkkkllccrsaxx"), min_size=1, max_size=6), min_size=1, max_size=8)
     ):
         turn: list[Write] = []
         for kind in kinds:
@@ -77,17 +91,24 @@ def turns(draw: st.DrawFn) -> list[list[Write]]:
                 sequence = draw(st.integers(told, sequence))
                 turn.append(Cut(sequence))
             elif kind == "s":
-                turn.append(Spool(draw(st.integers(0, 2)), draw(BODIES)))
+                part = draw(st.integers(0, 2))
+                if part == 0:
+                    ahead.clear()
+                turn.append(Spool(part, draw(BODIES)))
+            elif kind == "a":
+                new = draw(new_pages(next_page))
+                next_page += len(new)
+                ahead |= {page.number for page in new}
+                turn.append(Ahead(new))
             elif kind == "r":
                 sequence = told = sequence + draw(st.integers(1, 9))
-                pages.clear()
-                turn.append(Restart(2, sequence))
+                there = sorted(pages | ahead)
+                pages = draw(st.sets(st.sampled_from(there))) if there else set()
+                ahead.clear()
+                turn.append(Restart(2, sequence, sorted(pages)))
             else:
                 told = sequence
-                new = [
-                    Page(number, "/", draw(st.sampled_from(["a", "b", "\udcff"])), 1, 2, 2, 9, draw(BODIES))
-                    for number in range(next_page, next_page + draw(st.integers(0, 3)))
-                ]
+                new = draw(new_pages(next_page))
                 next_page += len(new)
                 pages |= {page.number for page in new}
                 gone = draw(st.sets(st.sampled_from(sorted(pages)))) if pages else set()
@@ -111,6 +132,18 @@ def states(turns: list[list[Write]]) -> list[Contents]:
     return result
 
 
+def settled(turns: list[list[Write]], at: int) -> int:
+    """The last turn up to there after which nothing is laid ahead: a broker that dies in between forgets that."""
+    told = Told()
+    last = 0
+    for number, turn in enumerate(turns[:at], 1):
+        for write in turn:
+            told.perform(write)
+        if not told.ahead:
+            last = number
+    return last
+
+
 @contextmanager
 def folder() -> Iterator[Path]:
     # In memory where there is such a place: hundreds of stores, and none of them has to be on a disk.
@@ -125,7 +158,8 @@ quick = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCh
 @given(turns(), st.integers(0, 8))
 def test_after_a_restart_all_is_found(turns: list[list[Write]], reopened: int) -> None:
     with folder() as place:
-        for part in (turns[:reopened], turns[reopened:]):
+        at = settled(turns, reopened)
+        for part in (turns[:at], turns[at:]):
             opened = Opened(place, wal_bytes=30_000)
             for turn in part:
                 opened.give(*turn)

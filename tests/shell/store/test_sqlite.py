@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openclust.broker.storage import Contents, Cut, Keep, Restart, Spool
+from openclust.broker.storage import Ahead, Contents, Cut, Keep, Restart, Spool
 from openclust.shell.config import ConfigError
 from openclust.shell.store import open_store
 from tests.shell.store.opened import Opened, change, checkpoint, found, info, keep, kept, page, written
@@ -80,6 +80,38 @@ def test_a_snapshot_takes_the_place_of_everything(tmp_path: Path) -> None:
     new = page(2)
     written(tmp_path, Restart(3, 80), checkpoint(80, definitions=[b"b"], pages=[new]), keep(81))
     assert found(tmp_path) == Contents(1, 80, [b"b"], [info(new)], kept(keep(81)))
+
+
+def test_pages_that_were_laid_ahead_count_when_a_snapshot_keeps_them(tmp_path: Path) -> None:
+    pages = {number: page(number) for number in range(1, 5)}
+    opened = Opened(tmp_path)
+    opened.write(checkpoint(1, pages=[pages[1], pages[2]], dead=[(1, b"x"), (2, b"y")]))
+    opened.write(Spool(0, b"part"), Ahead([pages[3], pages[4]]))
+    assert opened.store.page(3) == pages[3].body
+    opened.write(Restart(3, 70, [2, 4]))
+    assert opened.store.page(4) == pages[4].body
+    for gone in (1, 3):
+        with pytest.raises(OSError, match="missing"):
+            opened.store.page(gone)
+    opened.close()
+    assert found(tmp_path).pages == [info(pages[2], b"y"), info(pages[4])]
+
+
+def test_pages_that_were_laid_ahead_do_not_outlive_their_snapshot(tmp_path: Path) -> None:
+    """Neither another one's beginning, nor the end of the broker: their numbers are given to others then."""
+    opened = Opened(tmp_path)
+    opened.write(checkpoint(1, pages=[page(1)]))
+    opened.write(Ahead([page(2), page(3)]))
+    opened.write(Spool(0, b"another"), Ahead([page(2)]))
+    opened.close()
+    assert found(tmp_path).pages == [info(page(1))]
+    opened = Opened(tmp_path)
+    anew = page(2, body=b"other")
+    opened.write(checkpoint(2, pages=[anew]))
+    assert opened.store.page(2) == b"other"
+    opened.write(Spool(0, b"yet another"))
+    assert opened.store.page(2) == b"other"
+    opened.close()
 
 
 def test_pages_and_parts_are_read_while_others_are_written(tmp_path: Path) -> None:
@@ -171,9 +203,9 @@ def test_another_clusters_store_is_refused(tmp_path: Path) -> None:
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     written(tmp_path)
-    change(tmp_path, "UPDATE meta SET value='2' WHERE name='format'")
+    change(tmp_path, "UPDATE meta SET value='3' WHERE name='format'")
     with pytest.raises(
-        ConfigError, match=r"store\.sqlite: has format 2, and this openclust knows 1; start the version"
+        ConfigError, match=r"store\.sqlite: has format 3, and this openclust knows 2; start the version"
     ):
         found(tmp_path)
 
