@@ -11,6 +11,7 @@ from openclust.cluster.handover import HandoverLane
 from openclust.cluster.messages import (
     Answer,
     Append,
+    Arrived,
     Ask,
     Cancel,
     Cancelled,
@@ -82,14 +83,14 @@ class Control:
             self._cluster.status_heard(message)
         elif isinstance(message, Settle | Taken | Prefetch | Cancel | Cancelled):
             self._on_consumer(peer, message)
-        elif isinstance(message, Enlist | Append | Snapshot | Held | Fetch):
+        elif isinstance(message, Enlist | Append | Snapshot | Arrived | Held | Fetch):
             self._on_log(peer, message)
         elif isinstance(message, Interest | InterestDigest | InterestLost):
             self._on_interest(peer, message)
         else:
             self._on_other(peer, message)
 
-    def _on_log(self, peer: str, message: Enlist | Append | Snapshot | Held | Fetch) -> None:
+    def _on_log(self, peer: str, message: Enlist | Append | Snapshot | Arrived | Held | Fetch) -> None:
         replica = self._cluster.replica
         match message:
             case Enlist():
@@ -98,6 +99,8 @@ class Control:
                 replica.append(peer, message)
             case Snapshot():
                 replica.snapshot(peer, message)
+            case Arrived():
+                replica.arrived(peer, message)
             case Held():
                 replica.held(peer, message)
             case Fetch():

@@ -23,6 +23,10 @@ LIVE_BYTES_MAX = 8_388_608
 """And with so much, even the newest entries wait: a follower that takes them too slowly gets a snapshot in the end."""
 
 
+PARTS_UNDER_WAY = 16
+"""So many parts of a snapshot may be on their way to a follower's disk, a quarter of a megabyte each."""
+
+
 class _Feed(msgspec.Struct):
     """One that is brought up to date. While it is sent a snapshot, and until it holds that, `sent` is None."""
 
@@ -32,6 +36,7 @@ class _Feed(msgspec.Struct):
     making: Making | None = None
     passing: Passing | None = None
     part: int = 0
+    arrived: int = 0
     offered: Position = Position()
     common: Position = Position()
     told_ms: int = -(2**62)
@@ -77,6 +82,7 @@ class Feeding:
         if making is None or (making.is_made and self._log.tail(making.position, 0) is None):
             making = self._making = Making(self._state(), self._slice_max)
         feed.making, feed.passing, feed.part, feed.sent = making, None, 0, None
+        feed.arrived = 0
 
     def held(self, name: str, position: Position) -> None:
         """It says that it holds the log up to there: what follows a snapshot is sent when that is in use."""
@@ -85,6 +91,12 @@ class Feeding:
             return
         if position >= feed.offered:
             feed.sent = position
+
+    def arrived(self, name: str, epoch: int, parts: int) -> None:
+        """So many parts of its snapshot are where they are to be."""
+        feed = self._feeds.get(name)
+        if feed is not None and feed.epoch == epoch and parts <= feed.part:
+            feed.arrived = max(feed.arrived, parts)
 
     def end(self, name: str) -> None:
         """It is not in reach."""
@@ -156,7 +168,7 @@ class Feeding:
 
     def _send_parts(self, name: str, feed: _Feed, making: Making) -> bool:
         """Definitions. Whether there is more to be sent at once."""
-        if feed.part == len(making.parts) or not self._has_room(name):
+        if feed.part == len(making.parts) or not self._may_send(name, feed):
             return False
         message = making.message(feed.part, feed.epoch, "")
         is_primary = name in self._cluster.primaries
@@ -175,7 +187,7 @@ class Feeding:
 
     def _send_contents(self, name: str, feed: _Feed, passing: Passing) -> bool:
         """What queues hold, each part behind what the log has told by then. Whether there is more to be sent now."""
-        if not self._has_room(name):
+        if not self._may_send(name, feed):
             return False
         if feed.offered != self._log.last:
             entries = self._log.tail(feed.offered, self._slice_max)
@@ -215,6 +227,10 @@ class Feeding:
         feed.offered = position
         if feed.is_once:
             del self._feeds[name]
+
+    def _may_send(self, name: str, feed: _Feed) -> bool:
+        """Another part of a snapshot: a follower whose disk is slow would have all of them in memory, or none."""
+        return feed.part - feed.arrived < PARTS_UNDER_WAY and self._has_room(name)
 
     def _has_room(self, name: str, bytes_max: int = AHEAD_BYTES_MAX) -> bool:
         outbox = self._cluster.outboxes.get(name)

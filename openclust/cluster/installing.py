@@ -64,6 +64,10 @@ class Installing:
             self._cluster.replica.definitions.install(self._arriving.definitions)
         return True
 
+    def tell_arrived(self) -> bool:
+        """Have more parts sent when those that came are on disk; whether there are any."""
+        return self._arriving.tell()
+
     def advance(self, *, to_the_end: bool = False) -> tuple[str, Snapshot] | None:
         """Do a turn's work, or all. Who sent it and its last part when it is in use; OSError or ValueError, for good,
         where a part of it is not to be had any more.

@@ -95,6 +95,13 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     commits: list[tuple[bytes, int, int]] = []
 
 
+class Arrived(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A follower has so many parts of a snapshot, and needs no memory for what they hold: more may come."""
+
+    epoch: int
+    parts: int
+
+
 class Held(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """A follower holds the log up to here, and has it on disk up to there."""
 
@@ -338,6 +345,7 @@ Message: TypeAlias = (
     | Enlist
     | Append
     | Snapshot
+    | Arrived
     | Held
     | Founded
     | Fetch

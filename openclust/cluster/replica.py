@@ -25,7 +25,7 @@ from openclust.cluster.followers import Followers
 from openclust.cluster.installing import Installing
 from openclust.cluster.joint import CannotUndo, Joint
 from openclust.cluster.log import Entry, Log
-from openclust.cluster.messages import Append, Enlist, Fetch, Held, Snapshot
+from openclust.cluster.messages import Append, Arrived, Enlist, Fetch, Held, Snapshot
 from openclust.cluster.status import Position
 from openclust.cluster.takeover import TakeOver
 from openclust.cluster.uncommitted import Uncommitted
@@ -94,6 +94,8 @@ class Replica:
         self._cluster.founding.look()
         if self._uncommitted:
             self._uncommitted.committed(self.committed() if self._cluster.is_root else self.log.last)
+        if self._installing.tell_arrived():
+            self._enlisting.heard()
         self._install_on()
         self.definitions.size.measure_on()
         self._feeding.flush()
@@ -210,6 +212,9 @@ class Replica:
             self._followers.held(peer, message.position, message.on_disk)
             self._feeding.held(peer, message.position)
             self._settle()
+
+    def arrived(self, peer: str, message: Arrived) -> None:
+        self._feeding.arrived(peer, message.epoch, message.parts)
 
     def peer_gone(self, name: str) -> None:
         """Its link is down, or it says no more: nobody waits for it."""
@@ -345,7 +350,8 @@ class Replica:
 
     def snapshot(self, peer: str, message: Snapshot) -> None:
         """A part of one comes; with the last, all of it is used."""
-        if not self._expects(peer, message.epoch):
+        # A disk that is behind is no reason to miss a part: no more of them come than it takes.
+        if self._installing.is_under_way or not self._is_fed_by(peer, message.epoch):
             return
         if not self._installing.add(peer, message):
             self._enlist_again()

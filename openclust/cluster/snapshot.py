@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from openclust.broker.change_codec import encode_change
 from openclust.broker.changes import Change
 from openclust.broker.storage import Shelves, Spool
-from openclust.cluster.messages import Snapshot, decode, encode
+from openclust.cluster.messages import Arrived, Snapshot, decode, encode
 from openclust.cluster.status import Position
 
 if TYPE_CHECKING:
@@ -68,12 +69,17 @@ class Arriving:
         self.contents: list[bool] = []
         self._in_memory: dict[int, tuple[int, bytes]] = {}
         self._count = 0
+        # Writes of parts that are not known to be on disk: their numbers, and how many parts came before.
+        self._under_way: deque[tuple[int, int]] = deque()
+        self._told = 0
         self._of: tuple[str, int] = ("", 0)
         self.common = Position()
 
     def forget(self) -> None:
         """It is asked for anew, or the log goes on without it."""
         self.definitions, self.contents, self._in_memory, self._count = [], [], {}, 0
+        self._under_way.clear()
+        self._told = 0
 
     def add(self, peer: str, message: Snapshot) -> bool:
         """Whether it is the next part; the first one begins anew, whatever was there."""
@@ -91,12 +97,26 @@ class Arriving:
             self._spool(bool(message.work), message)
         return True
 
+    def tell(self) -> bool:
+        """Tell who sends them how many parts are here for good; whether that is more than before."""
+        under_way, done = self._under_way, self._cluster.storing.done
+        while under_way and under_way[0][0] <= done:
+            under_way.popleft()
+        arrived = under_way[0][1] if under_way else self._count
+        if arrived == self._told:
+            return False
+        self._told = arrived
+        peer, epoch = self._of
+        self._cluster.send(peer, Arrived(epoch=epoch, parts=arrived))
+        return True
+
     def _spool(self, is_contents: bool, message: Snapshot) -> None:
         part, body = len(self.contents), encode(message)
         self.contents.append(is_contents)
         storing = self._cluster.storing
         storing.give(Spool(part, body))
         self._in_memory[part] = storing.given, body
+        self._under_way.append((storing.given, self._count - 1))
         if storing.has_disk and self._shelves is not None:
             for each in [each for each, (number, _) in self._in_memory.items() if number <= storing.done]:
                 del self._in_memory[each]

@@ -73,7 +73,7 @@ def test_another_way_to_introduce_oneself_is_refused(response: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("item", "value"),
-    [("protocol", 2), ("cluster_key", "other"), ("primaries", digest(["p1"])), ("heartbeat_ms", 250)],
+    [("protocol", 3), ("cluster_key", "other"), ("primaries", digest(["p1"])), ("heartbeat_ms", 250)],
 )
 def test_what_differs_is_named(item: str, value: object) -> None:
     error = refusal(admission(), dial(), introduce(hello("p2", **{item: value}), "n", "s"))

@@ -35,7 +35,7 @@ def test_brokers_of_one_cluster_differ_in_nothing_but_their_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("item", "value"), [("protocol", 2), ("cluster_key", "other"), ("primaries", digest(["p1"])), ("heartbeat_ms", 250)]
+    ("item", "value"), [("protocol", 3), ("cluster_key", "other"), ("primaries", digest(["p1"])), ("heartbeat_ms", 250)]
 )
 def test_what_differs_is_named_with_both_values(item: str, value: object) -> None:
     theirs = msgspec.structs.replace(HELLO, name="p2", **{item: value})

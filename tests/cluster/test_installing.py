@@ -157,6 +157,26 @@ def test_who_dies_before_its_end_has_what_was_before(parts: list[Snapshot]) -> N
     assert bodies(again.queue()) == before()
 
 
+def test_a_part_is_told_of_when_it_is_on_disk(parts: list[Snapshot], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though so much waits for the disk that no entry of the log would be taken."""
+    follower = Follower()
+    told: list[int] = []
+    monkeypatch.setattr(follower.membership, "send", lambda _, message: told.append(message.parts))
+    follower.membership.storing.disk.is_full = True
+    for part in parts[:6]:
+        follower.membership.replica.snapshot(FROM, part)
+        follower.one_turn(is_told=False)
+    # Definitions are in no file.
+    assert told == [1]
+    storing = follower.membership.storing
+    storing.stored(storing.given - 2)
+    follower.one_turn(is_told=False)
+    assert told == [1, 4]
+    storing.stored(storing.given)
+    follower.one_turn(is_told=False)
+    assert told == [1, 4, 6]
+
+
 def test_it_waits_for_a_disk_that_is_behind(parts: list[Snapshot]) -> None:
     follower = Follower()
     follower.hear(parts)

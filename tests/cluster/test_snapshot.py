@@ -26,6 +26,7 @@ from openclust.broker.changes import (
     PutVhost,
     Unbind,
 )
+from openclust.cluster import feeding
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.messages import Append, Fetch, Held, Snapshot
 from openclust.cluster.snapshot import Making
@@ -261,6 +262,24 @@ def test_a_snapshot_waits_while_much_is_on_its_way_to_its_follower(monkeypatch: 
     assert not cluster["p1"].replica.is_busy, "it does not spin"
     outbox.waiting_bytes = 0
     cluster.settle()
+    assert len(fingerprints(cluster)) == 1
+
+
+def test_no_more_parts_are_under_way_than_a_followers_disk_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeding, "PARTS_UNDER_WAY", 4)
+    cluster = away(Bounds(slice_max=5, log_entries_max=3))
+    define(cluster, *queues(50))
+    come_back(cluster)
+    sent = tap(monkeypatch, cluster, "p1")
+    step_until(cluster, lambda: said(sent, AWAY, Snapshot))
+    # Nothing of what has come is on its disk yet, as far as anybody knows.
+    cluster.hold(AWAY, "p1")
+    for _ in range(40):
+        step(cluster)
+    assert 4 <= len(said(sent, AWAY, Snapshot)) <= 5
+    assert not cluster["p1"].replica.is_busy, "it does not spin"
+    cluster.let_go(AWAY, "p1")
+    assert len(said(sent, AWAY, Snapshot)) > 10
     assert len(fingerprints(cluster)) == 1
 
 
