@@ -52,6 +52,9 @@ class ClusterPort(Protocol):
     def tidy(self, change: Change) -> None:
         """Delete what nobody uses any more. Brokers that do not decide leave it to the one that does."""
 
+    def came_of(self, queue: Queue, entry: Entry, mark: int) -> None:
+        """What has entered the journal's open batch since that mark are dead letters of this message."""
+
     def virtual_host(self, connection: Connection, name: str) -> str:
         """The virtual host that a client means by a name; ConnectionError where it wants another cluster."""
 
@@ -134,6 +137,9 @@ class Standalone:
 
     def tidy(self, change: Change) -> None:
         self._broker.define(change)
+
+    def came_of(self, queue: Queue, entry: Entry, mark: int) -> None:
+        pass
 
     def virtual_host(self, connection: Connection, name: str) -> str:
         return name

@@ -25,8 +25,10 @@ def redirect_letters(broker: Broker, count: int) -> None:
     letters = broker.dead_letters[:count]
     del broker.dead_letters[:count]
     for queue, message, reason, entry in letters:
+        mark = broker.journal.mark
         redirect_dead(broker, queue, message, reason)
         if entry is not None and entry.recorded:
+            broker.cluster.came_of(queue, entry, mark)
             broker.journal.left(queue, entry)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from openclust.cluster.status import Position
 
 if TYPE_CHECKING:
+    from openclust.broker.backlog import Entry
     from openclust.broker.queue import Queue
     from openclust.cluster.membership import Membership
 
@@ -69,6 +70,12 @@ class Committed:
             self._open.append(deed)
             self._bound |= dict.fromkeys(deed.taken, deed)
             deed.taken = []
+
+    def came_of(self, queue: Queue, seq: int, letters: Sequence[tuple[Queue, Entry]]) -> None:
+        """These are dead letters of what has that place: if it came by a transaction, so did they."""
+        deed = self._bound.get((queue, seq))
+        if deed is not None:
+            self._bound |= {(of, letter.seq): deed for of, letter in letters}
 
     def sealed(self, position: Position) -> None:
         """The journal's batch is in the log now."""

@@ -46,8 +46,11 @@ class Installing:
         return self._of is not None
 
     @property
-    def is_waiting(self) -> bool:
-        """Whether it is the disk's turn."""
+    def is_busy(self) -> bool:
+        """Whether it goes on without having to wait for the disk."""
+        return self.is_under_way and not self._is_waiting()
+
+    def _is_waiting(self) -> bool:
         ahead = self._ahead
         return len(ahead) >= AHEAD_MAX and ahead[-AHEAD_MAX] > self._cluster.storing.done
 
@@ -64,9 +67,10 @@ class Installing:
             self._cluster.replica.definitions.install(self._arriving.definitions)
         return True
 
-    def tell_arrived(self) -> bool:
-        """Have more parts sent when those that came are on disk; whether there are any."""
-        return self._arriving.tell()
+    def tell_arrived(self, heard: Callable[[], None]) -> None:
+        """Have more parts sent when those that came are on disk; `heard` is called when there are such."""
+        if self._arriving.tell():
+            heard()
 
     def advance(self, *, to_the_end: bool = False) -> tuple[str, Snapshot] | None:
         """Do a turn's work, or all. Who sent it and its last part when it is in use; OSError or ValueError, for good,
@@ -80,7 +84,7 @@ class Installing:
             return None
         if self._steps is None:
             self._steps = self._install()
-        if self.is_waiting and not to_the_end:
+        if self._is_waiting() and not to_the_end:
             return None
         try:
             for is_much in self._steps:

@@ -51,6 +51,10 @@ class Log:
         """The bodies of all kept entries."""
         return self._bytes
 
+    def is_next(self, position: Position) -> bool:
+        """Whether an entry with it follows the last one."""
+        return position.sequence == self.last.sequence + 1 and position.epoch >= self.last.epoch
+
     def append(self, entry: Entry) -> None:
         """Add the entry that follows: the next sequence, in the same epoch or a later one."""
         position = entry.position

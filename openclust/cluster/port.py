@@ -9,6 +9,7 @@ from openclust.cluster.asking import defined
 from openclust.cluster.messages import Define, Inspect, Purge, said
 
 if TYPE_CHECKING:
+    from openclust.broker.backlog import Entry
     from openclust.broker.broker import Broker
     from openclust.broker.changes import Change
     from openclust.broker.channel import Channel, Unacked
@@ -79,6 +80,9 @@ class Port:
     def tidy(self, change: Change) -> None:
         if self.is_root:
             self.broker.define(change)
+
+    def came_of(self, queue: Queue, entry: Entry, mark: int) -> None:
+        self.asking.commits.done_before.came_of(queue, entry.seq, self.broker.journal.taken(mark))
 
     def virtual_host(self, connection: Connection, name: str) -> str:
         return self.placing.virtual_host(connection, name)

@@ -81,8 +81,7 @@ class Replica:
     @property
     def is_busy(self) -> bool:
         """Whether there is something to do in another turn."""
-        is_installing = self._installing.is_under_way and not self._installing.is_waiting
-        return self._feeding.is_busy or self.definitions.is_busy or is_installing
+        return self._feeding.is_busy or self.definitions.is_busy or self._installing.is_busy
 
     @property
     def is_installing(self) -> bool:
@@ -94,8 +93,7 @@ class Replica:
         self._cluster.founding.look()
         if self._uncommitted:
             self._uncommitted.committed(self.committed() if self._cluster.is_root else self.log.last)
-        if self._installing.tell_arrived():
-            self._enlisting.heard()
+        self._installing.tell_arrived(self._enlisting.heard)
         self._install_on()
         self.definitions.size.measure_on()
         self._feeding.flush()
@@ -288,17 +286,13 @@ class Replica:
         self._take_over.spoken()
         self.undo.forget(min(message.committed, message.after))
         for entry in entries:
-            if not self._follows(entry.position):
+            if not self.log.is_next(entry.position):
                 self._broker.note("error", "a root's log has a gap: asked for all of it", peer=peer)
                 self._ask_for_all()
                 break
             self._take(entry)
             self.apply(entry)
         self._advanced(peer, message.epoch, is_urgent=message.is_urgent)
-
-    def _follows(self, position: Position) -> bool:
-        last = self.log.last
-        return position.sequence == last.sequence + 1 and position.epoch >= last.epoch
 
     def _expects(self, peer: str, epoch: int) -> bool:
         """Whether the log may be fed by this peer: the root of this epoch, or the voter that we asked."""
@@ -368,8 +362,8 @@ class Replica:
             installed = self._installing.advance(to_the_end=to_the_end)
         except (OSError, ValueError) as error:
             self._broker.note("error", "a part of a snapshot cannot be read: asked for another", text=str(error))
+            # What was here is gone, in the store too: what comes next does not go on from that.
             self._begin_at(Position())
-            # What was here is gone: the store must not take what comes next for what goes on from that.
             self._cluster.storing.restart()
             self._is_to_enlist = True
             self._go_on()

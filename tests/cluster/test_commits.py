@@ -549,6 +549,29 @@ def test_a_transaction_that_is_undone_leaves_nothing_of_it_behind(cluster: Joine
     assert waiting(cluster, "p1") == waiting(cluster, "p3") == waiting(cluster)
 
 
+def test_a_dead_letter_of_a_transaction_that_is_undone_is_not_left_behind(cluster: Joined) -> None:
+    """It died behind the cut, before the root knew that it was none any more, and nothing of it was sure."""
+    client = transactional(cluster, "s1")
+    client.queue("short", durable=True, x_dead_letter_exchange="", x_dead_letter_routing_key="b", x_message_ttl=20)
+    publish_both(client)
+    client.publish("short", b"dies", delivery_mode=2)
+    cluster.hold("p1", "p2")
+    cluster.hold("p1", "p3")
+    client.send(TxCommit())
+    cluster.tick(40)
+    assert waiting(cluster, "p1") == {"a": [b"x"], "b": [b"x", b"dies"]}
+    cluster.kill("s1")
+    for other in ("p2", "p3"):
+        cluster.held.pop(("p1", other), None)
+        cluster.cut("p1", other)
+    cluster.tick(3_000)
+    for other in ("p2", "p3"):
+        cluster.mend("p1", other)
+    cluster.tick(3_000)
+    assert cluster.root == "p2"
+    assert all(waiting(cluster, name) == NEITHER for name in ("p1", "p2", "p3"))
+
+
 def test_a_transaction_that_is_undone_and_asked_for_again_is_done_once(cluster: Joined) -> None:
     client = transactional(cluster, "s1")
     publish_both(client)
