@@ -509,12 +509,17 @@ class Nodes(World):
                 raise Violation(f"{host.name} says to {end.pair[0]} on its link: {method}")
 
     def _unite(self, *names: str) -> None:
-        """Who had the cluster's name are gone, and the next made up another: an operator starts the rest anew."""
+        """Who had the cluster's name are gone, and the next made up another: an operator starts the rest anew.
+
+        That is who knows no root; of two such, whose name of the cluster fewer brokers have.
+        """
         hosts = [self.brokers[name] for name in names]
         if all(host.is_up for host in hosts):
+            all_uuids = [each.running.membership.hello.uuid for each in self.brokers.values() if each.is_up]
             uuids = {host.running.membership.hello.uuid for host in hosts}
             if len(uuids) == 2 and "" not in uuids:
-                name = next((host.name for host in hosts if self.reign_of(host) is None), names[1])
+                rootless = [host for host in hosts if self.reign_of(host) is None] or hosts[1:]
+                name = min(rootless, key=lambda host: all_uuids.count(host.running.membership.hello.uuid)).name
                 self.crash(name)
                 self.after(100, 5_000, lambda: self.start(name))
 
