@@ -46,6 +46,11 @@ class Installing:
         return self._of is not None
 
     @property
+    def is_arriving(self) -> bool:
+        """Whether parts that came are on their way to the disk: more will be sent when they are there."""
+        return self._arriving.is_under_way
+
+    @property
     def is_busy(self) -> bool:
         """Whether it goes on without having to wait for the disk."""
         return self.is_under_way and not self._is_waiting()

@@ -264,7 +264,7 @@ class Replica:
 
     def _enlist_again(self) -> None:
         """What came does not fit. Who is to be root has no root to ask: it was promised a snapshot, or gives up."""
-        if self._enlisting.is_due and not self._take_over.is_under_way:
+        if self._enlisting.is_due and not self._take_over.is_under_way and not self._installing.is_arriving:
             self.enlist()
 
     def root_is_at(self, position: Position) -> None:

@@ -82,12 +82,13 @@ class Arriving:
         self._told = 0
 
     def add(self, peer: str, message: Snapshot) -> bool:
-        """Whether it is the next part; the first one begins anew, whatever was there."""
+        """Whether it is the next part. The first one begins anew, whatever was there, but not behind a full disk."""
         of = peer, message.epoch
         if message.part == 0:
             self.forget()
             self._of, self.common = of, message.common
-        if message.part != self._count or of != self._of:
+        is_late = message.part == 0 and self._cluster.storing.disk.is_full
+        if is_late or message.part != self._count or of != self._of:
             self.forget()
             return False
         self._count += 1
@@ -96,6 +97,11 @@ class Arriving:
         if message.work or message.entries:
             self._spool(bool(message.work), message)
         return True
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether parts that came are on their way to the disk."""
+        return bool(self._under_way)
 
     def tell(self) -> bool:
         """Tell who sends them how many parts are here for good; whether that is more than before."""

@@ -14,7 +14,7 @@ from openclust.broker.storage import Ahead, Restart
 from openclust.cluster import contents, installing
 from openclust.cluster.contents import Passing
 from openclust.cluster.log import Entry
-from openclust.cluster.messages import Snapshot
+from openclust.cluster.messages import Enlist, Snapshot
 from openclust.cluster.status import Position
 from tests.cluster.test_checkpoints import Life, bodies, drain, publish
 from tests.simulator.store import ModelStore
@@ -162,10 +162,10 @@ def test_a_part_is_told_of_when_it_is_on_disk(parts: list[Snapshot], monkeypatch
     follower = Follower()
     told: list[int] = []
     monkeypatch.setattr(follower.membership, "send", lambda _, message: told.append(message.parts))
-    follower.membership.storing.disk.is_full = True
     for part in parts[:6]:
         follower.membership.replica.snapshot(FROM, part)
         follower.one_turn(is_told=False)
+        follower.membership.storing.disk.is_full = True
     # Definitions are in no file.
     assert told == [1]
     storing = follower.membership.storing
@@ -175,6 +175,39 @@ def test_a_part_is_told_of_when_it_is_on_disk(parts: list[Snapshot], monkeypatch
     storing.stored(storing.given)
     follower.one_turn(is_told=False)
     assert told == [1, 4, 6]
+
+
+def test_what_is_on_its_way_to_the_disk_is_not_asked_for_again(
+    parts: list[Snapshot], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follower = Follower()
+    sent: list[object] = []
+    monkeypatch.setattr(follower.membership, "send", lambda _, message: sent.append(message))
+    replica, storing = follower.membership.replica, follower.membership.storing
+    for part in parts[:6]:
+        replica.snapshot(FROM, part)
+        follower.one_turn(is_told=False)
+    for _ in range(200):
+        follower.broker.set_clock(follower.broker.now_ms + 100, follower.broker.now_ms + 5_000_100)
+        replica.root_is_at(Position(7, 900))
+    assert not any(isinstance(each, Enlist) for each in sent)
+    storing.stored(storing.given)
+    follower.one_turn()
+    for _ in range(200):
+        follower.broker.set_clock(follower.broker.now_ms + 100, follower.broker.now_ms + 5_000_100)
+        replica.root_is_at(Position(7, 900))
+    assert any(isinstance(each, Enlist) for each in sent), "nothing more has come"
+
+
+def test_no_snapshot_begins_while_too_much_waits_for_the_disk(parts: list[Snapshot]) -> None:
+    follower = Follower()
+    follower.membership.storing.disk.is_full = True
+    follower.hear(parts)
+    assert not follower.is_installing and bodies(follower.queue()) == before()
+    follower.membership.storing.disk.is_full = False
+    follower.hear(parts)
+    follower.install()
+    assert taken(follower.queue()) == wanted()
 
 
 def test_it_waits_for_a_disk_that_is_behind(parts: list[Snapshot]) -> None:
