@@ -116,7 +116,7 @@ class Replica:
         self.definitions.size.know()
         self._append(epoch, "opening", self._cluster.founding.begin_reign())
         self._cluster.founding.opened(self.log.last)
-        for change in self._cluster.storing.take_passing():
+        for change in self._cluster.storing.begin_reign(self.log.last):
             self._append(epoch, "change", encode_change(change))
 
     def end_reign(self, entered: list[tuple[Queue, QueueEntry]], left: list[tuple[Queue, QueueEntry]]) -> None:

@@ -142,8 +142,14 @@ class Storing:
         if books.held_bytes > bound and library.source is not None:
             library.relieve(books.held_bytes - bound, self.done)
 
-    def take_passing(self) -> list[Change]:
-        """What did not outlive this broker of one, for the log: once, when its reign begins."""
+    def begin_reign(self, opening: Position) -> list[Change]:
+        """What did not outlive this broker of one, for the log: once, when its reign begins with that entry.
+
+        What this log has from before may be in no other. A repetition of it waits for the open batch, which tells
+        nothing of that: so that batch is nowhere before the opening is.
+        """
+        if not self._cluster.is_alone:
+            self._shared.append((self._journal.number, opening))
         passing, self.passing = self.passing, []
         return passing
 

@@ -11,7 +11,7 @@ from openclust.broker.queue import Queue
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.messages import Append, Enlist, Snapshot
 from openclust.cluster.status import Position
-from openclust.wire.methods import QueueDelete, QueueDeleteOk, QueuePurge, QueuePurgeOk
+from openclust.wire.methods import ConfirmSelect, ConfirmSelectOk, QueueDelete, QueueDeleteOk, QueuePurge, QueuePurgeOk
 from tests.cluster.joined import Application, Joined
 from tests.cluster.test_handover import drain
 from tests.cluster.test_replica import said, tap
@@ -306,6 +306,38 @@ def test_what_came_and_went_and_no_other_primary_knows_of_is_no_repetition(clust
     cluster.held.clear()
     mend(cluster, "p1")
     assert window.keys() == []
+
+
+def test_a_repetition_is_confirmed_when_others_have_the_first_of_it_though_that_is_of_a_former_reign(
+    cluster: Joined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(cluster, x_message_deduplication=True)
+    client = cluster.client("p1")
+    client.call(ConfirmSelect(), ConfirmSelectOk)
+    member = cluster["p1"]
+    send = member.send
+    monkeypatch.setattr(
+        member,
+        "send",
+        lambda to, message: (member.is_root and isinstance(message, Append | Snapshot)) or send(to, message),
+    )
+    client.publish("q", b"1", message_id="a", delivery_mode=2)
+    assert same(cluster, brokers=("p1",)) == [b"1"] and same(cluster, brokers=("p2", "p3")) == []
+    for other in ("p2", "p3"):
+        cluster.kill(other)
+    cluster.tick(1_000)
+    for other in ("p2", "p3"):
+        cluster.start(other)
+    assert cluster.await_root() == "p1"
+    client.confirms.clear()
+    client.publish("q", b"1", message_id="a", delivery_mode=2)
+    cluster.tick()
+    assert not client.confirms, "no other broker has it"
+    monkeypatch.setattr(member, "send", send)
+    cluster.redial("p2", "p1")
+    cluster.redial("p3", "p1")
+    cluster.tick(300)
+    assert client.confirms and same(cluster) == [b"1"]
 
 
 def test_a_tail_with_a_definition_is_replaced_by_a_snapshot(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from openclust.broker import leaf
+from openclust.broker.change_codec import encode_change
 from openclust.broker.changes import DeclareQueue
 from openclust.broker.queue import Queue
 from openclust.broker.storage import Ahead, Restart
@@ -45,8 +46,6 @@ def parts() -> list[Snapshot]:
 
 
 def snapshot(definitions: list[Any], works: list[bytes]) -> list[Snapshot]:
-    from openclust.broker.change_codec import encode_change
-
     messages = [Snapshot(epoch=7, part=0, changes=list(map(encode_change, definitions)), is_last=False)]
     messages += [Snapshot(epoch=7, part=at, work=work, is_last=False) for at, work in enumerate(works, 1)]
     return [*messages, Snapshot(epoch=7, part=len(messages), position=Position(7, 900), uuid="u")]
@@ -241,8 +240,6 @@ def test_what_the_log_told_meanwhile_is_in_pages_too(parts: list[Snapshot]) -> N
 
 
 def told(sequence: int, change: DeclareQueue) -> Entry:
-    from openclust.broker.change_codec import encode_change
-
     return Entry(Position(7, sequence), "change", encode_change(change))
 
 
