@@ -148,7 +148,7 @@ class Storing:
         What this log has from before may be in no other. A repetition of it waits for the open batch, which tells
         nothing of that: so that batch is nowhere before the opening is.
         """
-        if not self._cluster.is_alone:
+        if not self._cluster.is_alone and opening > self._cluster.replica.committed(on_disk=True):
             self._shared.append((self._journal.number, opening))
         passing, self.passing = self.passing, []
         return passing

@@ -172,4 +172,4 @@ def test_a_newer_format_is_left_alone(place: str, command: str) -> None:
     change(place, "UPDATE meta SET value='9' WHERE name='format'")
     result = store(command, place)
     assert result.exit_code == 2
-    assert "has format 9, and this openclust knows 1" in result.stderr
+    assert "has format 9, and this openclust knows 2" in result.stderr

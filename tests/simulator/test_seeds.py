@@ -151,7 +151,8 @@ def test_checkpoints_that_do_not_tell_what_has_left_are_noticed(monkeypatch: pyt
     check = ModelStore._check
     replace = msgspec.structs.replace
     monkeypatch.setattr(ModelStore, "_check", lambda store, each: check(store, replace(each, dead=[])))
-    assert "has other messages" in first_failure(primaries=3)
+    failure = first_failure(primaries=3)
+    assert "has other messages" in failure or "cannot begin with what it has kept" in failure, failure[:300]
 
 
 def test_a_journal_that_forgets_what_leaves_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
