@@ -16,6 +16,7 @@ import time
 import msgspec
 
 from openclust.bench import frames
+from openclust.bench.child import end_child
 from openclust.bench.connection import Connection
 from openclust.bench.errors import BenchError
 from openclust.bench.subscribers import Subscription, attach, detach
@@ -112,14 +113,7 @@ class Company:
         return self._process.pid
 
     def close(self) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
+        end_child(self._process, STOP_SECONDS)
 
 
 def main() -> None:

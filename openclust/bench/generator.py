@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from openclust.bench.child import end_child
 from openclust.bench.errors import BenchError
 from openclust.bench.messages import Answer, Command, Done, Failed, Order, Progressed, Ready, RunRound
 from openclust.bench.work import Figures
@@ -42,15 +43,7 @@ class Generator:
 
     def close(self) -> None:
         """End the process; it cleans up at the broker first."""
-        assert self._process.stdin and self._process.stdout
-        self._process.stdin.close()
-        try:
-            self._process.wait(CLOSE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        finally:
-            self._process.stdout.close()
+        end_child(self._process, CLOSE_SECONDS)
 
     def _ask(self, command: Command) -> Answer:
         assert self._process.stdin and self._process.stdout

@@ -19,6 +19,7 @@ from collections.abc import Callable
 import msgspec
 
 from openclust.bench import frames
+from openclust.bench.child import end_child
 from openclust.bench.errors import BenchError
 from openclust.bench.live_client import FRAME_MAX, STAMP, Address, Ended, Player
 from openclust.bench.live_plan import Begin, LiveMessage, LivePlan, Played
@@ -220,15 +221,7 @@ class PlayProcess:
         return msgspec.json.decode(self._answer(), type=Played)
 
     def close(self) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.terminate()
-        try:
-            self._process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
+        end_child(self._process, STOP_SECONDS, at_once=True)
 
     def _tell(self, what: LivePlan | Begin) -> None:
         assert self._process.stdin is not None

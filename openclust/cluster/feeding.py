@@ -21,8 +21,6 @@ AHEAD_BYTES_MAX = 1_048_576
 """With so much to be sent to a peer, the rest of a snapshot or of a long log waits: heartbeats go the same way."""
 LIVE_BYTES_MAX = 8_388_608
 """And with so much, even the newest entries wait: a follower that takes them too slowly gets a snapshot in the end."""
-
-
 PARTS_UNDER_WAY = 16
 """So many parts of a snapshot may be on their way to a follower's disk, a quarter of a megabyte each."""
 

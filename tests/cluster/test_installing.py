@@ -225,7 +225,7 @@ def test_it_waits_for_a_disk_that_is_behind(parts: list[Snapshot]) -> None:
 
 
 def test_what_the_log_told_meanwhile_is_in_pages_too(parts: list[Snapshot]) -> None:
-    """It takes out some of what the contents had, and adds a queue."""
+    """It adds a queue."""
     *most, last = parts
     declared = DeclareQueue(vhost="/", name="late", durable=True, auto_delete=False, arguments={})
     entries = [told(901, declared)]

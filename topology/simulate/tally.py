@@ -8,6 +8,7 @@ import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from topology.simulate.jobs import between_us
 from topology.simulate.latency import bucket_of
 from topology.simulate.schemas import JobKind
 
@@ -132,7 +133,7 @@ def count_queues(taken: DataFrame, worked: DataFrame, end_us: int, stack_us: flo
         .otherwise(0)
     )
     ours = worked.where(F.col("topic") < 0).groupBy("run", "publication").agg(F.sum(held_us).alias("held_us"))
-    away_us = F.get("latency_us", F.col("root") * F.col("brokers") + F.col("broker"))
+    away_us = between_us(F.col("root"), F.col("broker"))
     done_us = F.col("done_us") + F.coalesce("held_us", F.lit(0)) + away_us + stack_us
     bucket = F.when(done_us <= end_us, bucket_of(done_us - F.col("sent_us"))).otherwise(-1)
     return (
