@@ -100,9 +100,14 @@ def test_consumers_that_come_and_go_and_refuse_lose_nothing(whole: WholeCluster)
             channel = await connection.channel()
             await channel.set_qos(prefetch_count=7)
             left = asyncio.Event()
+            acks: list[asyncio.Future[None]] = []
             patience = chance.randrange(20, 120)
 
-            async def take(message: AbstractIncomingMessage, left: asyncio.Event = left) -> None:
+            async def take(
+                message: AbstractIncomingMessage,
+                left: asyncio.Event = left,
+                acks: list[asyncio.Future[None]] = acks,
+            ) -> None:
                 nonlocal patience
                 patience -= 1
                 if left.is_set():
@@ -114,7 +119,7 @@ def test_consumers_that_come_and_go_and_refuse_lose_nothing(whole: WholeCluster)
                     await message.reject(requeue=True)
                 elif what < 0.95:
                     acked[message.body.decode()] += 1
-                    await message.ack()
+                    acks.append(asyncio.ensure_future(message.ack()))
                     if len(acked) == len(expected(whole)):
                         ended.set()
                 if patience <= 0:
@@ -124,6 +129,8 @@ def test_consumers_that_come_and_go_and_refuse_lose_nothing(whole: WholeCluster)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(left.wait(), 0.3)
             left.set()
+            # The client drops what it has not written yet when it closes a connection.
+            await asyncio.gather(*acks)
             if chance.random() < 0.5:
                 await channel.close()
             await connection.close()
