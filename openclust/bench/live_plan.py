@@ -72,4 +72,6 @@ class Played(msgspec.Struct, kw_only=True):
     late_us: int = 0
     """How long messages left after they were due: the 99th of a hundred."""
     cpu_s: float = 0.0
+    """What the run took of a core, without what was made ready before."""
+    is_sampling: bool = False
     failed: str = ""

@@ -49,6 +49,8 @@ class LiveFound(msgspec.Struct, kw_only=True):
     machine_busy: float
     """Of all cores, whoever used them."""
     generators_cpu: float
+    client_us: float
+    """Of CPU, that a message takes which the process with the timed clients publishes or gets."""
     late_ms: float
     published: int
     unsent: int
@@ -156,6 +158,7 @@ def _summed(found: Sequence[Played], window: _Window, no_root_ms: float | None, 
         back_p50_ms=percentile(back, 50) if back else None,
         back_all_ms=back[-1] if back else None,
         machine_busy=window.machine_busy,
+        client_us=_client_us(found),
         generators_cpu=sum(each.cpu_s for each in found) / (len(found[0].deliveries) - 1 or 1),
         late_ms=max(each.late_us for each in found) / 1000,
         published=sum(each.published for each in found),
@@ -171,6 +174,12 @@ def _summed(found: Sequence[Played], window: _Window, no_root_ms: float | None, 
 def _percentiles(samples: Iterable[tuple[int, int]]) -> dict[str, float]:
     ascending = sorted(us for _, us in samples)
     return {f"p{percent}": percentile(ascending, percent) / 1000 for percent in (50, 99)} if ascending else {}
+
+
+def _client_us(found: Sequence[Played]) -> float:
+    timed = [each for each in found if each.is_sampling]
+    messages = sum(each.published + sum(each.deliveries) + sum(each.consumed) for each in timed)
+    return sum(each.cpu_s for each in timed) / messages * 1e6 if messages else 0.0
 
 
 def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -58,6 +58,7 @@ class Play:
 
     def run(self, start_ns: int) -> Played:
         self._start_ns = start_ns
+        cpu_s = time.process_time()
         for player in self._players.values():
             self._at(start_ns + player.client.joins_ms * 1_000_000, lambda who=player: self._connect(who, who.broker))  # type: ignore[misc]
         end_ns = start_ns + self._plan.duration_ms * 1_000_000
@@ -79,7 +80,7 @@ class Play:
                 self._serve(fd, event)
         found = self.found
         found.unsent += len(messages) - following
-        found.cpu_s = time.process_time()
+        found.cpu_s, found.is_sampling = time.process_time() - cpu_s, self._plan.is_sampling
         found.late_us = percentile(sorted(self._late_us), 99) if self._late_us else 0
         for player in self._players.values():
             if player.is_attached:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 import warnings
@@ -17,7 +18,7 @@ from openclust.cli.spark_options import spark_options
 from openclust.shell.config import ConfigError
 from topology.simulate.calibration import Calibration
 from topology.simulate.fault import Kill, parse_fault
-from topology.simulate.layout import Layout, Run, layout_of_counts
+from topology.simulate.layout import Layout, LocalClients, Run, layout_of_counts
 from topology.simulate.workload import Workload
 
 if TYPE_CHECKING:
@@ -134,16 +135,17 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
     log_copies_per_s: float
 
 
-def local_layout(costs: Calibration, base: Layout | None = None) -> Layout:
-    """So many brokers, on one machine."""
-    latency_us = round(costs.hop_us)
-    if base is None:
-        return layout_of_counts(PRIMARIES, SECONDARIES, latency_us=latency_us)
-    primaries = [each.name for each in base.sites if each.is_primary]
-    secondaries = [each.name for each in base.sites if not each.is_primary]
-    plain = layout_of_counts(len(primaries), len(secondaries), latency_us=latency_us)
+def local_layout(costs: Calibration, cores: int, base: Layout | None = None) -> Layout:
+    """So many brokers, on one machine with so many cores."""
+    primaries = [f"p{number + 1}" for number in range(PRIMARIES)]
+    secondaries = [f"s{number + 1}" for number in range(SECONDARIES)]
+    if base is not None:
+        primaries = [each.name for each in base.sites if each.is_primary]
+        secondaries = [each.name for each in base.sites if not each.is_primary]
+    plain = layout_of_counts(len(primaries), len(secondaries), latency_us=round(costs.hop_us))
     named = zip(plain.sites, [*primaries, *secondaries], strict=True)
-    return msgspec.structs.replace(plain, sites=tuple(msgspec.structs.replace(site, name=name) for site, name in named))
+    sites = (msgspec.structs.replace(site, name=name, host="this machine", cores=cores) for site, name in named)
+    return msgspec.structs.replace(plain, sites=tuple(sites))
 
 
 def near(workload: Workload) -> Workload:
@@ -190,7 +192,7 @@ def validate(
     from topology.simulate.drawn import drawn
     from topology.simulate.pipeline import simulate
 
-    layout, workload = local_layout(costs, base), near(workload)
+    layout, workload = local_layout(costs, len(os.sched_getaffinity(0)), base), near(workload)
     together = costs.in_company()
     stage = stage_of(workload)
     run = Run(number=0, layout=layout, subscribers=workload.subscriber_count)
@@ -201,6 +203,8 @@ def validate(
         raise ConfigError(f"--validate: {error}") from None
     tell(f"playing {workload.name} for {workload.duration_s:g} s")
     live = _played(layout, workload, plan, stage, data_in)
+    clients = LocalClients(message_us=live.client_us, share=1 / SAMPLED_OF)
+    run = msgspec.structs.replace(run, layout=msgspec.structs.replace(layout, local_clients=clients))
     tell("simulating it")
     whole = simulate(spark, [run], workload, together).runs[0]
     tell("simulating what was before the first fault")

@@ -36,6 +36,6 @@ def test_only_what_a_turn_a_write_and_a_link_cost_is_solved_for_again() -> None:
 
 
 def test_a_hop_is_what_is_left_of_a_copys_time_when_what_is_done_for_it_is_taken_off() -> None:
-    done = 80 + 2 + 3 * (20 + 1 + 1) + 80 + 3 + 1 + 1 + 5
+    done = 80 + 2 + (20 + 1 + 1) + 80 + 3 + 1 + 1 + 5
     assert hop_us({**COSTS, "company_remote_us": done + 30 + 45}) == pytest.approx(45)
     assert hop_us({**COSTS, "company_remote_us": done}) == 0

@@ -19,7 +19,7 @@ from openclust.cli.simulate_validated import Line, data, lines, show
 from openclust.shell.config import ConfigError
 from tests.support.spark import spark
 from topology.simulate.calibration import shipped
-from topology.simulate.layout import layout_of_counts
+from topology.simulate.layout import Host, layout_of_counts
 from topology.simulate.summary import FaultSummary, Latency, Point, RunSummary, Totals
 from topology.simulate.workload import Publishers, Queues, Subscribers, Topics, Workload
 from topology.simulate.workload_file import read_workload
@@ -79,9 +79,10 @@ def test_all_clients_are_on_this_machine() -> None:
 
 def test_a_topology_gives_the_names_and_nothing_else() -> None:
     base = layout_of_counts(3, 2, latency_us=40_000)
-    found = local_layout(shipped(), base)
+    found = local_layout(shipped(), 2, base)
     assert found.names == ("p1", "p2", "p3", "s1", "s2")
     assert found.latency_us[0][1] == round(shipped().hop_us)
+    assert found.hosts == (Host(brokers=(0, 1, 2, 3, 4), cores=2),)
 
 
 def drawn_plans() -> list[LivePlan]:
@@ -176,6 +177,7 @@ def found() -> Validation:
         back_all_ms=2_000,
         machine_busy=0.5,
         generators_cpu=0.2,
+        client_us=30,
         late_ms=0.1,
         published=100,
         unsent=0,

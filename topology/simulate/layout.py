@@ -20,8 +20,27 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     is_primary: bool
     weight: int = 1
+    host: str = ""
+    """Those of the same host share its cores; without a name it has one of its own."""
+    cores: int = 0
     memory_mb: int = 0
     bandwidth_mbit: float = 0
+
+
+class LocalClients(msgspec.Struct, frozen=True, kw_only=True):
+    """A process of clients on the brokers' host: the publishers, and this share of all subscribers."""
+
+    message_us: float
+    """What it takes for a message that it publishes or gets."""
+    share: float
+
+
+class Host(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine with more to run than it has cores."""
+
+    brokers: tuple[int, ...]
+    cores: int
+    clients: LocalClients | None = None
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +51,23 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     latency_us: tuple[tuple[int, ...], ...]
     redirect: Redirect = Redirect()
     cluster_key: str = "simulated"
+    local_clients: LocalClients | None = None
+    """Where all clients are on the brokers' host."""
+
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """Those on which brokers wait for one another; a host has as many cores as any broker says that it has."""
+        by_name: dict[str, list[int]] = {}
+        for number, site in enumerate(self.sites):
+            if site.host:
+                by_name.setdefault(site.host, []).append(number)
+        others = 0 if self.local_clients is None else 1
+        found = []
+        for numbers in by_name.values():
+            cores = max(self.sites[number].cores for number in numbers)
+            if 0 < cores < len(numbers) + others:
+                found.append(Host(brokers=tuple(numbers), cores=cores, clients=self.local_clients))
+        return tuple(found)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ def resized(layout: Layout, primaries: int, secondaries: int) -> Layout:
         if not is_itself:
             name = _new_name("p" if is_primary else "s", used)
             used.add(name)
-            site = msgspec.structs.replace(site, name=name, is_primary=is_primary)
+            site = msgspec.structs.replace(site, name=name, is_primary=is_primary, host="")
         sites.append(site)
         origins.append(number if is_itself else None)
     table = tuple(tuple(_far(layout, i, j, a, b, usual) for j, b in enumerate(origins)) for i, a in enumerate(origins))
@@ -86,6 +86,8 @@ def _site(model: Model, broker: Broker) -> Site:
         name=broker.name,
         is_primary=broker.is_primary,
         weight=broker.weight or own,
+        host=broker.host,
+        cores=broker.cores,
         memory_mb=broker.memory_mb,
         bandwidth_mbit=broker.bandwidth_mbit,
     )

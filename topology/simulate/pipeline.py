@@ -119,7 +119,7 @@ class _Pipeline:
             worked_off = self._keep(taken(spark, entered(messages, spans, brokers), queues, sessions, hop_us))
             done = done.unionByName(shared_jobs(spark, worked_off, self._costs))
         self._begin("queueing")
-        worked = self._keep(queueing(_with_clients(done, there, bin_ms), self._costs))
+        worked = self._keep(queueing(_with_clients(done, there, bin_ms), self._costs, self._runs))
         busy = self._keep(load(worked, bin_ms), "load")
         self._begin("latency")
         if workload.queues:

@@ -16,7 +16,8 @@ PART_US = 1_000
 """Work without a message is done in parts of this length, between which messages have their turn."""
 
 PARTS_MAX = 50
-
+APART = 0.618
+"""The parts of a broker begin so much of a part after those of the one before it: multiples of it are spread out."""
 
 _UPS = "run int, broker int, up_ms int, down_ms int"
 
@@ -78,7 +79,9 @@ def chores(spark: SparkSession, presence: DataFrame, bin_ms: int, costs: Calibra
     busy = presence.withColumn("work_us", work_us).where("work_us > 0")
     busy = busy.withColumn("parts", F.least(F.ceil(F.col("work_us") / PART_US), F.lit(PARTS_MAX)))
     parts = busy.select("*", F.explode(F.sequence(F.lit(0), F.col("parts") - 1)).alias("part"))
-    at_us = F.col("bin").cast("long") * bin_ms * 1000 + F.floor(F.col("part") * bin_ms * 1000 / F.col("parts"))
+    # Not all brokers at once: they would wait for one another where they share cores.
+    place = (F.col("part") + F.col("broker") * APART % 1) / F.col("parts")
+    at_us = F.col("bin").cast("long") * bin_ms * 1000 + F.floor(place * bin_ms * 1000)
     nothing = {"deliveries": 0, "topic": -1, "size": 0, "copies": 0, "link_us": 0, "batch_us": 0.0}
     return parts.select(
         "run",

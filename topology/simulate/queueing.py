@@ -1,32 +1,44 @@
-"""Stage: every broker does its jobs in the order in which they come. See `turns` for how it does them."""
+"""Stage: every broker does its jobs in the order in which they come: see `turns`, and `host_turns` for shared cores."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from topology.simulate.calibration import Calibration
+from topology.simulate.host_threads import HostRow
+from topology.simulate.host_turns import HostTurns
+from topology.simulate.layout import Host, Run
 from topology.simulate.recursion import Columns, Recursion, in_order
 from topology.simulate.turns import Costs, Jobs, Turns
 
-_TAKES = Jobs._fields
 _PASSES = ("run", "broker", "at_us", "publication", "kind", "deliveries")
 _USED = ("base_us", "batch_us", "clients")
 _ADDS = "begun_us long, relayed_us long, writes_from_us long, writes_to_us long, cost_us float"
+_Place = tuple[int, int]
+"""A run, and the first of the brokers that share cores, which stands for them."""
 
 
-def queueing(jobs: DataFrame, calibration: Calibration, partitions: int | None = None) -> DataFrame:
-    """WORKED, and whatever other columns `jobs` has, but `base_us`, `batch_us` and `clients`."""
+def queueing(
+    jobs: DataFrame, calibration: Calibration, runs: Sequence[Run] = (), partitions: int | None = None
+) -> DataFrame:
+    """WORKED, and whatever other columns `jobs` has, but `base_us`, `batch_us` and `clients`.
+
+    `runs` tell which brokers share cores; each of the others is worked out for itself.
+    """
     others = tuple(name for name in jobs.columns if name not in (*_PASSES, *_USED))
+    hosts = {(run.number, host.brokers[0]): host for run in runs for host in run.layout.hosts}
     return in_order(
-        jobs,
-        keys=("run", "broker"),
-        # The last three only tell chores apart: jobs that are equal in all may change places.
-        order=("at_us", "publication", "kind", "topic", "deliveries", "base_us"),
-        takes=_TAKES,
-        begin=_Begin(costs_of(calibration)),
+        _placed(jobs, hosts),
+        keys=("run", "place"),
+        # The last three but one only tell chores apart: jobs that are equal in all may change places.
+        order=("at_us", "publication", "kind", "topic", "deliveries", "base_us", "broker"),
+        takes=HostRow._fields,
+        begin=_Begin(hosts, costs_of(calibration)),
         passes=(*_PASSES, *others),
         adds=_ADDS,
         partitions=partitions,
@@ -37,12 +49,24 @@ def costs_of(calibration: Calibration) -> Costs:
     return Costs(*(getattr(calibration, name) for name in Costs._fields))
 
 
+def _placed(jobs: DataFrame, hosts: Mapping[_Place, Host]) -> DataFrame:
+    """With the `place` where a job's broker is worked out."""
+    rows = [(run, broker, first) for (run, first), host in hosts.items() for broker in host.brokers]
+    if not rows:
+        return jobs.withColumn("place", F.col("broker"))
+    shared = jobs.sparkSession.createDataFrame(rows, "run int, broker int, first int")
+    joined = jobs.join(F.broadcast(shared), ["run", "broker"], "left")
+    return joined.withColumn("place", F.coalesce("first", "broker")).drop("first")
+
+
 class _Begin:
-    def __init__(self, costs: Costs) -> None:
-        self._costs = costs
+    def __init__(self, hosts: Mapping[_Place, Host], costs: Costs) -> None:
+        self._hosts, self._costs = hosts, costs
 
     def __call__(self, key: tuple[Any, ...]) -> Recursion:
-        return _Broker(self._costs)
+        run, place = key
+        host = self._hosts.get((run, place))
+        return _Broker(self._costs) if host is None else _Host(host, self._costs)
 
 
 class _Broker:
@@ -50,7 +74,19 @@ class _Broker:
         self._turns = Turns(costs)
 
     def take(self, columns: Columns) -> Columns:
-        return self._turns.take(Jobs(*(np.asarray(column, dtype=np.float64) for column in columns)))
+        known = columns[: len(Jobs._fields)]
+        return self._turns.take(Jobs(*(np.asarray(column, dtype=np.float64) for column in known)))
+
+    def end(self) -> Columns:
+        return self._turns.end()
+
+
+class _Host:
+    def __init__(self, host: Host, costs: Costs) -> None:
+        self._turns = HostTurns(host, costs)
+
+    def take(self, columns: Columns) -> Columns:
+        return self._turns.take([HostRow(*row) for row in zip(*(column.tolist() for column in columns), strict=True)])
 
     def end(self) -> Columns:
         return self._turns.end()

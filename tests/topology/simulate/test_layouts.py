@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from openclust.shell.config import ConfigError
 from tests.topology.files import SOUND, links, model_of, nodes
-from topology.simulate.layout import layout_of_counts
+from topology.simulate.layout import Host, LocalClients, layout_of_counts
 from topology.simulate.layouts import LATENCY_US, layout_of_model, read_model, resized
 
 ROOT = Path(__file__).parents[3]
@@ -38,6 +39,25 @@ def test_what_a_file_says_of_its_brokers_is_taken() -> None:
     assert layout.redirect.mode == "active-passive"
 
 
+def test_brokers_of_one_host_share_its_cores_where_there_are_fewer_than_brokers() -> None:
+    text = SOUND.replace('client = "10.0.1.2:5672"', 'client = "10.0.1.2:5672"\nhost = "h1"\ncores = 1\n')
+    text = text.replace("[cluster.primaries.p1]", '[cluster.primaries.p1]\nhost = "h1"')
+    layout = layout_of_model(model_of(text))
+    assert layout.hosts == (Host(brokers=(0, 3), cores=1),)
+    assert layout_of_model(model_of(text.replace("cores = 1", "cores = 2"))).hosts == ()
+    assert layout_of_model(model_of(text.replace("cores = 1", ""))).hosts == (), "nothing is said of its cores"
+
+
+def test_clients_of_the_host_want_a_core_too() -> None:
+    clients = LocalClients(message_us=20, share=0.1)
+    sites = tuple(msgspec.structs.replace(site, host="h", cores=2) for site in layout_of_counts(2, 0).sites)
+    layout = msgspec.structs.replace(layout_of_counts(2, 0), sites=sites)
+    assert layout.hosts == ()
+    assert msgspec.structs.replace(layout, local_clients=clients).hosts == (
+        Host(brokers=(0, 1), cores=2, clients=clients),
+    )
+
+
 def test_a_design_is_laid_on_it() -> None:
     assert layout_of_model(model_of(SOUND), "single").names == ("p1",)
     assert all(each.is_primary for each in layout_of_model(model_of(SOUND), "virtual-synchrony").sites)
@@ -64,8 +84,9 @@ def test_a_smaller_one_keeps_the_first_of_each_kind() -> None:
 
 
 def test_a_larger_one_has_more_like_the_last_with_names_of_their_own() -> None:
-    text = SOUND.replace("secondaries.s2]", "secondaries.s3]\nmemory_mb = 500")
+    text = SOUND.replace("secondaries.s2]", 'secondaries.s3]\nmemory_mb = 500\nhost = "h3"\ncores = 1')
     layout = resized(layout_of_model(model_of(text)), 4, 4)
+    assert layout.hosts == (), "more of them have hosts of their own"
     assert layout.names == ("p1", "p2", "p3", "p4", "s1", "s3", "s2", "s4")
     assert [each.memory_mb for each in layout.sites][4:] == [0, 500, 500, 500]
     assert layout.primaries == (0, 1, 2, 3)

@@ -19,20 +19,25 @@ from topology.simulate.workload import Publishers, Queues, Subscribers, Topics, 
 pytestmark = pytest.mark.sockets
 
 LAYOUT = layout_of_counts(2, 2)
+CROWDED = msgspec.structs.replace(
+    LAYOUT,
+    sites=tuple(msgspec.structs.replace(site, host="h1" * (site.name != "p2"), cores=1) for site in LAYOUT.sites),
+)
 RUN = Run(number=0, layout=LAYOUT, subscribers=40)
 FAULTS = ("kill s1 at 3s", "kill p1 at 4500ms")
 QUEUES = (Queues(name="tasks", count=2, producers=3, rate=4, consumers=2, work_ms=20),)
 
 
 @pytest.fixture(scope="module")
-def four(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[RunSummary], Path]:
-    """One workload under all designs, with faults and shared queues."""
+def five(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[RunSummary], Path]:
+    """One workload under all designs, with faults and shared queues; and with three brokers on one core."""
     out = tmp_path_factory.mktemp("out")
     designs = ("openclust", "single", "active-passive", "virtual-synchrony")
     runs = [
         Run(number=number, layout=as_design(LAYOUT, design), subscribers=40)  # type: ignore[arg-type]
         for number, design in enumerate(designs)
     ]
+    runs.append(Run(number=len(runs), layout=CROWDED, subscribers=40))
     told: list[str] = []
     given = workload(faults=FAULTS, queues=QUEUES)
     found = simulate(spark, runs, given, shipped(), out=out, progress=lambda stage, done, of: told.append(stage))
@@ -41,8 +46,8 @@ def four(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple
     return found.runs, out
 
 
-def test_what_is_expected_is_delivered_or_missed(four: tuple[list[RunSummary], Path]) -> None:
-    for run in four[0]:
+def test_what_is_expected_is_delivered_or_missed(five: tuple[list[RunSummary], Path]) -> None:
+    for run in five[0]:
         totals = run.totals
         assert totals.publications > 300
         assert totals.expected == totals.delivered + totals.missed
@@ -51,26 +56,35 @@ def test_what_is_expected_is_delivered_or_missed(four: tuple[list[RunSummary], P
         assert sum(point.missed for point in run.timeline) == totals.missed
 
 
-def test_what_one_broker_sends_another_gets(four: tuple[list[RunSummary], Path]) -> None:
-    for run in four[0]:
+def test_what_one_broker_sends_another_gets(five: tuple[list[RunSummary], Path]) -> None:
+    for run in five[0]:
         assert run.totals.copies == sum(each.copies for each in run.links)
         assert run.totals.copies == sum(each.copies_in for each in run.brokers)
         assert run.totals.copies == sum(each.copies_out for each in run.brokers)
 
 
-def test_the_same_is_published_whatever_the_design(four: tuple[list[RunSummary], Path]) -> None:
-    assert len({run.totals.publications for run in four[0]}) == 1
+def test_the_same_is_published_whatever_the_design(five: tuple[list[RunSummary], Path]) -> None:
+    assert len({run.totals.publications for run in five[0]}) == 1
 
 
-def test_replicating_everything_makes_more_copies_and_more_work(four: tuple[list[RunSummary], Path]) -> None:
-    openclust, single, passive, synchrony = four[0]
+def test_replicating_everything_makes_more_copies_and_more_work(five: tuple[list[RunSummary], Path]) -> None:
+    openclust, single, passive, synchrony, _ = five[0]
     assert single.totals.copies == 0
     assert openclust.totals.copies < passive.totals.copies < synchrony.totals.copies
     assert openclust.totals.cpu_s < synchrony.totals.cpu_s
 
 
-def test_a_broker_alone_that_dies_takes_all_with_it(four: tuple[list[RunSummary], Path]) -> None:
-    openclust, single, passive, _ = four[0]
+def test_brokers_that_share_a_core_do_the_same_later(five: tuple[list[RunSummary], Path]) -> None:
+    apart, *_, crowded = five[0]
+    assert crowded.totals.delivered == apart.totals.delivered
+    assert crowded.totals.copies == apart.totals.copies
+    # With more in a turn it may be less.
+    assert crowded.totals.cpu_s == pytest.approx(apart.totals.cpu_s, rel=0.1)
+    assert crowded.latency.mean_ms > 1.05 * apart.latency.mean_ms
+
+
+def test_a_broker_alone_that_dies_takes_all_with_it(five: tuple[list[RunSummary], Path]) -> None:
+    openclust, single, passive, *_ = five[0]
     killed = next(each for each in single.faults if each.fault == "kill p1 at 4500ms")
     assert killed.lost_clients == 40
     assert killed.back_all_ms is None
@@ -81,32 +95,32 @@ def test_a_broker_alone_that_dies_takes_all_with_it(four: tuple[list[RunSummary]
     assert single.totals.delivered < openclust.totals.delivered
 
 
-def test_who_loses_the_root_holds_an_election(four: tuple[list[RunSummary], Path]) -> None:
-    openclust = four[0][0]
+def test_who_loses_the_root_holds_an_election(five: tuple[list[RunSummary], Path]) -> None:
+    openclust = five[0][0]
     by_fault = {each.fault: each for each in openclust.faults}
     assert by_fault["kill s1 at 3s"].no_root_ms is None
     # With two primaries a new root needs both.
     assert by_fault["kill p1 at 4500ms"].no_root_ms == 1_500
 
 
-def test_who_is_gone_is_in_no_picture_and_does_nothing(four: tuple[list[RunSummary], Path]) -> None:
-    openclust = four[0][0]
+def test_who_is_gone_is_in_no_picture_and_does_nothing(five: tuple[list[RunSummary], Path]) -> None:
+    openclust = five[0][0]
     assert max(point.at_s for point in openclust.timeline if point.broker == "s1") == pytest.approx(2.9)
     assert max(point.at_s for point in openclust.timeline if point.broker == "s2") == pytest.approx(5.9)
 
 
-def test_shared_queues_work_off_what_they_get(four: tuple[list[RunSummary], Path]) -> None:
-    (tasks,) = four[0][0].queues
+def test_shared_queues_work_off_what_they_get(five: tuple[list[RunSummary], Path]) -> None:
+    (tasks,) = five[0][0].queues
     assert tasks.published == pytest.approx(2 * 3 * 4 * 4.5, rel=0.5)
     assert 0 < tasks.consumed <= tasks.published
     assert tasks.wait_p50_ms > 20
 
 
-def test_every_stage_is_there_as_parquet_by_run(four: tuple[list[RunSummary], Path], spark: SparkSession) -> None:
-    runs, out = four
+def test_every_stage_is_there_as_parquet_by_run(five: tuple[list[RunSummary], Path], spark: SparkSession) -> None:
+    runs, out = five
     for name in ("sessions", "presence", "sent", "load", "latencies"):
         found = spark.read.parquet(str(out / "parquet" / name))
-        assert {row.run for row in found.select("run").distinct().collect()} == {0, 1, 2, 3}
+        assert {row.run for row in found.select("run").distinct().collect()} == {0, 1, 2, 3, 4}
     told = spark.read.parquet(str(out / "parquet" / "latencies")).groupBy("run").agg(F.sum("deliveries").alias("sum"))
     assert {row.run: row["sum"] for row in told.collect()} == {run.run: run.totals.delivered for run in runs}
 
@@ -118,7 +132,8 @@ def test_the_same_seed_gives_the_same_on_any_number_of_partitions(spark: SparkSe
         found = []
         for partitions in (1, 5):
             spark.conf.set("spark.sql.shuffle.partitions", partitions)
-            found.append(simulate(spark, [RUN], given, shipped()).runs)
+            runs = [RUN, Run(number=1, layout=CROWDED, subscribers=40)]
+            found.append(simulate(spark, runs, given, shipped()).runs)
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", before or 4)
     assert msgspec.json.encode(found[0]) == msgspec.json.encode(found[1])

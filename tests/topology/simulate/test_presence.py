@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import msgspec
 import pytest
 from pyspark.sql import SparkSession
@@ -45,3 +47,11 @@ def test_each_other_broker_that_is_up_adds_its_statuses(spark: SparkSession) -> 
 def test_a_shorter_bin_has_its_part_of_that(spark: SparkSession) -> None:
     found = work_us(spark, (0, 0, 5, 0, 0, 0), (0, 1, 5, 0, 0, 0), bin_ms=100)
     assert found == {(0, 0, 5): pytest.approx(400), (0, 1, 5): pytest.approx(400)}
+
+
+def test_brokers_do_not_all_do_it_at_once(spark: SparkSession) -> None:
+    rows = [(0, broker, 1, 0, 0, 0) for broker in range(5)]
+    done = chores(spark, spark.createDataFrame(rows, PRESENCE), 100, COSTS).collect()
+    times = sorted(row.at_us for row in done)
+    assert len(times) == 5 and times[0] >= 100_000 and times[-1] < 200_000
+    assert min(b - a for a, b in pairwise(times)) > 5_000

@@ -102,7 +102,7 @@ def test_the_same_is_found_on_any_number_of_partitions_and_in_batches_of_any_siz
     before = spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(7 * partitions))
     try:
-        frame = queueing(jobs.repartition(partitions + 1), shipped(), partitions)
+        frame = queueing(jobs.repartition(partitions + 1), shipped(), partitions=partitions)
         found = sorted(map(tuple, frame.collect()))
     finally:
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(before))
