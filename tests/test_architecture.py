@@ -32,11 +32,20 @@ COMMANDS_OF = {
         "lint_output",
         "draw",
         "simulate",
+        "simulate_costs",
+        "simulate_played",
         "simulate_validate",
         "simulate_validated",
         "analyze",
     },
-    "bench": {"bench", "bench_calibrate", "simulate_validate"},
+    "bench": {
+        "bench",
+        "bench_calibrate",
+        "simulate_costs",
+        "simulate_played",
+        "simulate_validate",
+        "simulate_validated",
+    },
 }
 """The commands of a tool that has others than the one of its name."""
 

@@ -14,6 +14,7 @@ from openclust.bench.calibration_load import cpu_ns
 from openclust.bench.cluster_wanted import Cluster, url
 from openclust.bench.connection import Connection
 from openclust.bench.errors import BenchError
+from openclust.bench.live_found import LiveFound
 from openclust.bench.live_plan import LivePlan, Played
 from openclust.bench.live_workload import PlayProcess
 from openclust.bench.statistics import percentile
@@ -27,38 +28,6 @@ ROOT_SECONDS = 20.0
 class LiveQueue(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     replicate: str
-
-
-class LiveFound(msgspec.Struct, kw_only=True):
-    """What was measured. Rates and shares are of the window; brokers have the names of the plan."""
-
-    window_s: float
-    deliveries_per_s: float
-    consumed_per_s: float
-    relayed: dict[str, float]
-    """Copies a second, by the broker that sent them."""
-    cpu: dict[str, float]
-    """Of one core."""
-    latency_ms: dict[str, float]
-    worked_ms: dict[str, float]
-    no_root_ms: float | None
-    killed_at_ms: int | None
-    lost: int
-    back_p50_ms: float | None
-    back_all_ms: float | None
-    machine_busy: float
-    """Of all cores, whoever used them."""
-    generators_cpu: float
-    client_us: float
-    """Of CPU, that a message takes which the process with the timed clients publishes or gets."""
-    late_ms: float
-    published: int
-    unsent: int
-    attached: int
-    redirected: int
-    moved: int
-    at_brokers: dict[str, int]
-    notes: list[str] = []
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,8 @@ import click
 import msgspec
 
 import topology.simulate
+from openclust.cli.simulate_costs import CostsHere, middle
+from openclust.cli.simulate_played import SAMPLED_OF, played
 from openclust.cli.spark_options import spark_options
 from openclust.shell.config import ConfigError
 from topology.simulate.calibration import Calibration
@@ -24,8 +26,8 @@ from topology.simulate.workload import Workload
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from openclust.bench.live_plan import LivePlan
-    from openclust.bench.live_run import LiveFound, Stage
+    from openclust.bench.live_found import LiveFound
+    from openclust.bench.live_run import Stage
     from topology.simulate.drawn import Drawn
     from topology.simulate.summary import RunSummary
 
@@ -34,15 +36,25 @@ PRIMARIES, SECONDARIES = 3, 1
 SETTLED_S = 2.0
 """After the last client has come, until the brokers do nothing but what is measured."""
 MARGIN_S = 1.0
-SAMPLED_OF = 20
-"""One of so many subscribers has the time of its messages taken, by a process that is not busy with all the others."""
+ROUNDS = 3
 Tell = Callable[[str], None]
 
 
 @click.command("simulate --validate")
 @click.argument("files", nargs=-1, metavar="[TOPOLOGY] [WORKLOAD]")
 @click.option("--validate", is_flag=True, expose_value=False, help="This.")
-@click.option("--calibration", metavar="FILE", help="Costs that openclust bench --calibrate wrote, not the shipped.")
+@click.option(
+    "--calibration",
+    metavar="FILE",
+    help="Costs of this machine that openclust bench --calibrate wrote. Without, they are measured now.",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(1, 20),
+    default=ROUNDS,
+    show_default=True,
+    help="How often it is played; medians count.",
+)
 @spark_options
 @click.option(
     "--data-in",
@@ -56,6 +68,7 @@ Tell = Callable[[str], None]
 def validated(
     files: tuple[str, ...],
     calibration: str | None,
+    rounds: int,
     master: str | None,
     memory: str,
     local_dir: Path | None,
@@ -68,14 +81,14 @@ def validated(
 
     WORKLOAD is one that comes with openclust, if none is given. Three primaries and a secondary are started, or as
     many as the TOPOLOGY has; all are on this machine, as are all clients: its other settings, links and latencies do
-    not count.
+    not count. Before each round it is measured what brokers that share this machine cost in these minutes.
     """
     from openclust.cli.simulate_validated import data, show
-    from topology.simulate.calibration import read_calibration, shipped
+    from topology.simulate.calibration import read_calibration
     from topology.simulate.session import check_packages, spark_session
 
     topology, read = _read(files)
-    costs = read_calibration(Path(calibration)) if calibration is not None else shipped()
+    known = read_calibration(Path(calibration)) if calibration is not None else None
     stage_of(read)
     check_packages()
 
@@ -86,7 +99,11 @@ def validated(
     try:
         with warnings.catch_warnings(), spark_session(master, memory=memory, local_dir=local_dir) as spark:
             warnings.simplefilter("ignore")  # what Spark and pandas have to tell their own developers
-            found = validate(spark, read, costs, topology, data_in, tell)
+            here = CostsHere(data_in)
+            if known is None:
+                tell("measuring what a broker costs on this machine, some four minutes")
+                known = here.all()
+            found = validate(spark, read, known, topology, data_in, tell, here=here, rounds=rounds)
     except ConfigError as error:
         if debug and error.__cause__ is not None:
             traceback.print_exception(error.__cause__)
@@ -122,7 +139,7 @@ def _read(files: tuple[str, ...]) -> tuple[Layout | None, Workload]:
 
 
 class Validation(msgspec.Struct, frozen=True, kw_only=True):
-    """`calm` is the simulation of what was before the first fault, `whole` of all."""
+    """`calm` is the simulation of what was before the first fault, `whole` of all; `live` the middle of the rounds."""
 
     layout: Layout
     workload: Workload
@@ -130,6 +147,7 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
     from_s: float
     to_s: float
     live: LiveFound
+    rounds: list[LiveFound]
     whole: RunSummary
     calm: RunSummary
     log_copies_per_s: float
@@ -186,14 +204,23 @@ def stage_of(workload: Workload) -> Stage:
 
 
 def validate(
-    spark: SparkSession, workload: Workload, costs: Calibration, base: Layout | None, data_in: Path | None, tell: Tell
+    spark: SparkSession,
+    workload: Workload,
+    known: Calibration,
+    base: Layout | None,
+    data_in: Path | None,
+    tell: Tell,
+    *,
+    here: CostsHere,
+    rounds: int = ROUNDS,
 ) -> Validation:
-    """Takes as long as the workload, and two simulations of it. ConfigError where it does not work."""
+    """Takes as long as the workload in each round, and two simulations of it. ConfigError where it does not work."""
+    from openclust.bench.live_found import middle as middle_of_rounds
     from topology.simulate.drawn import drawn
     from topology.simulate.pipeline import simulate
 
-    layout, workload = local_layout(costs, len(os.sched_getaffinity(0)), base), near(workload)
-    together = costs.in_company()
+    cores = len(os.sched_getaffinity(0))
+    layout, workload = local_layout(known, cores, base), near(workload)
     stage = stage_of(workload)
     run = Run(number=0, layout=layout, subscribers=workload.subscriber_count)
     tell("drawing what clients do")
@@ -201,15 +228,22 @@ def validate(
         plan = drawn(spark, run, workload)
     except ValueError as error:
         raise ConfigError(f"--validate: {error}") from None
-    tell(f"playing {workload.name} for {workload.duration_s:g} s")
-    live = _played(layout, workload, plan, stage, data_in)
+    company, lives = [], []
+    for number in range(1, rounds + 1):
+        # Machines change from minute to minute: what is compared is measured in turn.
+        tell(f"round {number} of {rounds}: measuring what brokers cost that share this machine")
+        company.append(here.in_company(known))
+        tell(f"round {number} of {rounds}: playing {workload.name} for {workload.duration_s:g} s")
+        lives.append(played(layout, workload, plan, stage, data_in))
+    live, costs = middle_of_rounds(lives), middle(company)
     clients = LocalClients(message_us=live.client_us, share=1 / SAMPLED_OF)
-    run = msgspec.structs.replace(run, layout=msgspec.structs.replace(layout, local_clients=clients))
+    layout = msgspec.structs.replace(local_layout(costs, cores, base), local_clients=clients)
+    run = msgspec.structs.replace(run, layout=layout)
     tell("simulating it")
-    whole = simulate(spark, [run], workload, together).runs[0]
+    whole = simulate(spark, [run], workload, costs.in_company()).runs[0]
     tell("simulating what was before the first fault")
     calm_workload = msgspec.structs.replace(workload, duration_s=stage.to_ms / 1000, faults=())
-    calm = simulate(spark, [run], calm_workload, together).runs[0]
+    calm = simulate(spark, [run], calm_workload, costs.in_company()).runs[0]
     return Validation(
         layout=layout,
         workload=workload,
@@ -217,6 +251,7 @@ def validate(
         from_s=stage.from_ms / 1000,
         to_s=stage.to_ms / 1000,
         live=live,
+        rounds=lives,
         whole=whole,
         calm=calm,
         log_copies_per_s=_log_copies(layout, workload, plan, stage),
@@ -234,82 +269,3 @@ def _log_copies(layout: Layout, workload: Workload, plan: Drawn, stage: Stage) -
         if each.topic < 0 and replicated[-1 - each.topic] and stage.from_ms <= each.at_us / 1000 < stage.to_ms
     ]
     return len(sent) * (len(layout.primaries) - 1) / (stage.to_ms - stage.from_ms) * 1000
-
-
-def _played(layout: Layout, workload: Workload, plan: Drawn, stage: Stage, data_in: Path | None) -> LiveFound:
-    from openclust.bench.disk import folder_on_disk
-    from openclust.bench.errors import BenchError
-    from openclust.bench.live_run import LiveQueue, play
-    from openclust.cli.benched_cluster import BenchedCluster
-
-    primaries = len(layout.primaries)
-    try:
-        with BenchedCluster(primaries, len(layout.sites) - primaries, folder_on_disk(data_in)) as brokers:
-            brokers.start()
-            root = brokers.wait_until_serving()
-            # The first of the layout begins as root.
-            real = [root, *(name for name in brokers.primaries if name != root), *brokers.names[primaries:]]
-            names = dict(zip(layout.names, real, strict=True))
-            addresses = {name: brokers.address(each) for name, each in names.items()}
-            queues = [
-                LiveQueue(name=name, replicate=kind.replicate)
-                for kind in workload.queues
-                for name in queue_names(workload)[kind.name]
-            ]
-            return play(brokers, names, list(plans(layout, workload, plan, addresses)), queues, stage)
-    except BenchError as error:
-        raise ConfigError(f"--validate: {error}") from None
-
-
-def queue_names(workload: Workload) -> dict[str, list[str]]:
-    """Of each kind, in the order in which the simulation numbers them."""
-    return {kind.name: [f"live.{kind.name}.{number}" for number in range(kind.count)] for kind in workload.queues}
-
-
-def plans(layout: Layout, workload: Workload, plan: Drawn, addresses: dict[str, tuple[str, int]]) -> Iterator[LivePlan]:
-    """Of two processes: many subscribers, and all others with those whose messages are timed."""
-    from openclust.bench.live_plan import LiveClient, LiveMessage, LivePlan
-
-    kinds = {kind.name: kind for kind in workload.queues}
-    names = queue_names(workload)
-    every = [name for kind in workload.queues for name in names[kind.name]]
-    persistent = [kind.persistent for kind in workload.queues for _ in range(kind.count)]
-    numbers: dict[tuple[int, int], int] = {}
-    clients: list[LiveClient] = []
-    for number, each in enumerate(plan.clients):
-        group = each.group
-        numbers[group.number, each.client] = number
-        is_of_queue = group.kind in ("producers", "consumers")
-        clients.append(
-            LiveClient(
-                number=number,
-                kind=group.kind,
-                joins_ms=each.joins_ms,
-                contact=layout.names[each.contact],
-                keys=[f"t{topic}" for topic in each.topics],
-                queue=names[group.name][each.client % kinds[group.name].count] if is_of_queue else "",
-                work_us=round(kinds[group.name].work_ms * 1000) if group.kind == "consumers" else 0,
-                follows=group.follows,
-            )
-        )
-    messages = [
-        LiveMessage(
-            at_us=each.at_us,
-            client=numbers[each.group, each.client],
-            key=f"t{each.topic}" if each.topic >= 0 else every[-1 - each.topic],
-            size=each.size,
-            is_queued=each.topic < 0,
-            is_persistent=each.topic < 0 and persistent[-1 - each.topic],
-        )
-        for each in plan.messages
-    ]
-    is_here = [each.kind != "subscribers" or each.number % SAMPLED_OF == 0 for each in clients]
-    for is_sampling in (False, True):
-        yield LivePlan(
-            brokers=addresses,
-            exchange="amq.direct",
-            duration_ms=workload.duration_ms,
-            clients=[each for each, here in zip(clients, is_here, strict=True) if here is is_sampling],
-            messages=messages if is_sampling else [],
-            is_sampling=is_sampling,
-        )

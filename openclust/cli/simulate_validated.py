@@ -12,6 +12,7 @@ from rich.table import Table
 from openclust.cli.simulate_validate import Validation
 
 if TYPE_CHECKING:
+    from openclust.bench.live_found import LiveFound
     from topology.simulate.summary import Point
 
 NEAR, NEAR_P50 = 0.15, 0.30
@@ -25,6 +26,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     measured: float | None
     predicted: float | None
     within: float = 0.0
+    rounds: list[float] = []
+    """What was measured in each."""
 
     @property
     def error(self) -> float | None:
@@ -40,7 +43,15 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 def lines(found: Validation) -> list[Line]:
     """Throughput, copies and CPU of the calm window, latency until its end, and what the first fault did."""
-    live, points = found.live, list(_in_window(found))
+    each = [_lines(found, live) for live in found.rounds]
+    return [
+        msgspec.structs.replace(line, rounds=[one[number].measured for one in each if one[number].measured is not None])
+        for number, line in enumerate(_lines(found, found.live))
+    ]
+
+
+def _lines(found: Validation, live: LiveFound) -> list[Line]:
+    points = list(_in_window(found))
     seconds = found.to_s - found.from_s
     names = found.layout.names
     relayed = sum(live.relayed.values())
@@ -70,11 +81,10 @@ def lines(found: Validation) -> list[Line]:
         worked = live.worked_ms
         rows.append(Line(what="shared queue p50", unit="ms", measured=worked.get("p50"), predicted=queue.wait_p50_ms))
         rows.append(Line(what="shared queue p99", unit="ms", measured=worked.get("p99"), predicted=queue.wait_p99_ms))
-    return [*rows, *_of_fault(found)]
+    return [*rows, *_of_fault(found, live)]
 
 
-def _of_fault(found: Validation) -> Iterator[Line]:
-    live = found.live
+def _of_fault(found: Validation, live: LiveFound) -> Iterator[Line]:
     for fault in found.whole.faults[:1]:
         yield Line(what="without a root", unit="ms", measured=live.no_root_ms, predicted=fault.no_root_ms)
         yield Line(what="clients lost", unit="", measured=live.lost, predicted=fault.lost_clients)
@@ -113,15 +123,12 @@ def notes(found: Validation) -> list[str]:
         "clients in the end: " + ", ".join(f"{name} {count:,}" for name, count in live.at_brokers.items()),
     ]
     costs = found.calibration
-    if costs.is_of_company:
-        told.append(
-            "all brokers and clients share this machine: the costs are those of brokers in company, a turn "
-            f"{costs.company_turn_us:.0f} us and not {costs.turn_us:.0f}"
-        )
-    else:
-        told.append(
-            "the calibration knows no costs of brokers that share a machine, as these do: they are too low here"
-        )
+    told.append(
+        "all brokers and clients share this machine: the costs are those of brokers in company, a turn "
+        f"{costs.company_turn_us:.0f} us and not {costs.turn_us:.0f}"
+    )
+    if len(found.rounds) > 1:
+        told.append(f"medians of {len(found.rounds)} rounds; before each, brokers in company were measured anew")
     return [*told, *live.notes]
 
 
@@ -132,6 +139,7 @@ def data(found: Validation) -> dict[str, Any]:
         "lines": rows,
         "notes": notes(found),
         "measured": msgspec.to_builtins(found.live),
+        "rounds": msgspec.to_builtins(found.rounds),
         "workload": msgspec.to_builtins(found.workload),
         "calibration": msgspec.to_builtins(found.calibration),
     }
@@ -139,12 +147,13 @@ def data(found: Validation) -> dict[str, Any]:
 
 def show(found: Validation, console: Console) -> None:
     table = Table()
-    for column in ("", "measured", "predicted", "error", "wanted"):
+    for column in ("", "measured", "in the rounds", "predicted", "error", "wanted"):
         table.add_column(column, justify="left" if not column else "right")
     for each in lines(found):
         error = "-" if each.error is None else f"{each.error:+.0%}"
         wanted = f"{each.within:.0%}, {'met' if each.met else 'missed'}" if each.within else ""
-        table.add_row(each.what, _amount(each.measured, each.unit), _amount(each.predicted, each.unit), error, wanted)
+        measured, predicted = _amount(each.measured, each.unit), _amount(each.predicted, each.unit)
+        table.add_row(each.what, measured, _between(each.rounds), predicted, error, wanted)
     console.print(table)
     for note in notes(found):
         console.print(note, soft_wrap=True)
@@ -153,5 +162,13 @@ def show(found: Validation, console: Console) -> None:
 def _amount(value: float | None, unit: str) -> str:
     if value is None:
         return "-"
+    return f"{_number(value)} {unit}".strip()
+
+
+def _between(values: list[float]) -> str:
+    return f"{_number(min(values))} to {_number(max(values))}" if len(values) > 1 else ""
+
+
+def _number(value: float) -> str:
     digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 3
-    return f"{value:,.{digits}f} {unit}".strip()
+    return f"{value:,.{digits}f}"

@@ -11,10 +11,13 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from openclust.bench.calibration_parts import QUICK
+from openclust.bench.live_found import LiveFound
 from openclust.bench.live_plan import LivePlan
-from openclust.bench.live_run import LiveFound
 from openclust.cli.main import openclust
-from openclust.cli.simulate_validate import SAMPLED_OF, Validation, local_layout, near, plans, stage_of, validate
+from openclust.cli.simulate_costs import CostsHere, middle
+from openclust.cli.simulate_played import SAMPLED_OF, plans
+from openclust.cli.simulate_validate import Validation, local_layout, near, stage_of, validate
 from openclust.cli.simulate_validated import Line, data, lines, show
 from openclust.shell.config import ConfigError
 from tests.support.spark import spark
@@ -193,6 +196,7 @@ def found() -> Validation:
         from_s=3,
         to_s=7,
         live=live,
+        rounds=[live, msgspec.structs.replace(live, cpu={"p1": 0.12, "p2": 0.08}, no_root_ms=None)],
         whole=run,
         calm=run,
         log_copies_per_s=20,
@@ -213,6 +217,23 @@ def test_what_was_measured_stands_beside_what_was_predicted() -> None:
     assert (shown["without a root"].measured, shown["without a root"].predicted) == (250, 200)
 
 
+def test_what_was_measured_in_each_round_is_told() -> None:
+    shown = {each.what: each for each in lines(found())}
+    assert shown["CPU of p1, root"].rounds == [10, 12]
+    assert shown["without a root"].rounds == [250]
+    console = Console(record=True, file=StringIO(), width=140)
+    show(found(), console)
+    assert "10.0 to 12.0" in console.export_text()
+
+
+def test_of_costs_measured_several_times_the_median_of_each_counts() -> None:
+    costs = [
+        msgspec.structs.replace(shipped(), company_turn_us=turn, company_link_us=link)
+        for turn, link in ((100.0, 30.0), (140.0, 10.0), (90.0, 20.0))
+    ]
+    assert middle(costs) == msgspec.structs.replace(shipped(), company_turn_us=100.0, company_link_us=20.0)
+
+
 def test_there_is_no_error_where_nothing_was_measured() -> None:
     line = Line(what="x", unit="", measured=None, predicted=1, within=0.1)
     assert (line.error, line.met) == (None, None)
@@ -229,7 +250,8 @@ def test_a_small_workload_is_played_simulated_and_compared(tmp_path: Path, spark
     file = tmp_path / "small.toml"
     file.write_text(SMALL)
     told: list[str] = []
-    validation = validate(spark, read_workload(file), shipped(), None, tmp_path, told.append)
+    here = CostsHere(tmp_path, QUICK)
+    validation = validate(spark, read_workload(file), shipped(), None, tmp_path, told.append, here=here, rounds=1)
     said = data(validation)
     shown = {each["what"]: each for each in said["lines"]}
     # Forty subscribers of five topics, 40 messages a second, and the same messages for both.
@@ -241,7 +263,9 @@ def test_a_small_workload_is_played_simulated_and_compared(tmp_path: Path, spark
     assert shown["without a root"]["measured"] > 0
     assert 0 < shown["clients lost"]["measured"] <= 46
     assert said["measured"]["unsent"] < said["measured"]["published"]
-    assert told[1] == "playing small for 7 s"
+    assert told[2] == "round 1 of 1: playing small for 7 s"
+    assert validation.calibration.company_turn_us != shipped().company_turn_us
+    assert validation.calibration.turn_us == shipped().turn_us
     console = Console(record=True, file=StringIO(), width=120)
     show(validation, console)
     assert "latency p50" in console.export_text()
