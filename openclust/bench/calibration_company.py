@@ -12,8 +12,18 @@ from collections.abc import Mapping
 from contextlib import ExitStack, closing
 
 from openclust.bench.calibration_fit import Row
-from openclust.bench.calibration_load import Bursts, Subscribers, apart, cpu_each
-from openclust.bench.calibration_parts import SMALL, Effort, Rows, exchange_at, fanout_row, pids_of, relay_rows, served
+from openclust.bench.calibration_load import PAUSE_SECONDS, Bursts, Subscribers, apart, cpu_each
+from openclust.bench.calibration_parts import (
+    SMALL,
+    Effort,
+    Rows,
+    after_pauses,
+    exchange_at,
+    fanout_row,
+    pids_of,
+    relay_rows,
+    served,
+)
 from openclust.bench.cluster_wanted import Cluster, MakeCluster, url
 from openclust.bench.company import Company, Streams
 from openclust.bench.connection import Connection
@@ -24,7 +34,7 @@ BROKERS = 4
 """Of which each has the three others for company."""
 LISTENING = 300
 """So many connections are there, of which each message goes to some: those of the same few would never be cold."""
-APART = ("turn_us", "write_us", "link_us")
+APART = ("turn_us", "wait_us_per_ms", "write_us", "link_us")
 """What is solved for here; all else is taken to cost what it does alone."""
 
 
@@ -64,10 +74,12 @@ def _fanouts(
             for burst in effort.bursts[:2]:
                 watcher.doing(f"in company: fan-out of {burst} to {subscribers}")
                 with closing(Bursts(at, exchange, listening.sockets, SMALL, burst, keys)) as load:
-                    us = cpu_each(load, pid, effort.times(60), effort.rounds, {"": idle})[""]
-                    rows.append(_in_company(fanout_row(subscribers, SMALL, burst, load.delivery_bytes, us)))
+                    spent = cpu_each(load, pid, effort.times(60), effort.rounds, {"": idle})[""]
+                    rows.append(_in_company(fanout_row(subscribers, SMALL, burst, load.delivery_bytes, spent)))
                     if (subscribers, burst) == (1, 1):
-                        stack_us = max(0.0, statistics.median(load.latencies_ns) / 1000 - us)
+                        stack_us = max(0.0, statistics.median(load.latencies_ns) / 1000 - spent.us)
+            if subscribers == 1:
+                rows += map(_in_company, after_pauses(effort, at, exchange, listening, pid, {"": idle}, keys))
     return rows, stack_us
 
 
@@ -88,8 +100,8 @@ def _relays(
             for burst in effort.bursts[:2]:
                 watcher.doing(f"in company: relaying {burst} to {subscribers}")
                 with closing(Bursts(publisher, exchange, listening.sockets, SMALL, burst, keys)) as load:
-                    us = cpu_each(load, pids, effort.times(120), effort.rounds, idle)
-                    found = relay_rows(subscribers, SMALL, burst, load.delivery_bytes, us[first], us[second])
+                    spent = cpu_each(load, pids, effort.times(120), effort.rounds, idle)
+                    found = relay_rows(subscribers, SMALL, burst, load.delivery_bytes, spent[first], spent[second])
                     rows += map(_in_company, found)
     return rows
 
@@ -126,8 +138,10 @@ def _keys(subscribers: int) -> list[str]:
 def hop_us(costs: Mapping[str, float]) -> float:
     """From one broker to the next: what is left of `company_remote_us` when all that is done for it is taken off."""
     kb = SMALL / 1000
+    wait_us = costs["company_wait_us_per_ms"] * PAUSE_SECONDS * 1000
     sent_on = (
         costs["company_turn_us"]
+        + wait_us
         + costs["publish_us"]
         + costs["company_link_us"]
         + costs["relay_out_us"]
@@ -135,6 +149,8 @@ def hop_us(costs: Mapping[str, float]) -> float:
     )
     delivered = (
         costs["company_turn_us"]
+        # Each of the others gets its share.
+        + (BROKERS - 1) * wait_us
         + costs["relay_in_us"]
         + kb * costs["relay_kb_us"]
         + costs["delivery_us"]

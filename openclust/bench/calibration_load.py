@@ -16,7 +16,7 @@ import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from openclust.bench import frames
 from openclust.bench.connection import Connection, reason
@@ -47,9 +47,9 @@ def cpu_ns(pid: int) -> int:
 _CHANCE = random.Random(1)
 
 
-def pause() -> None:
+def pause(mean_s: float = PAUSE_SECONDS) -> None:
     """At random, as messages come: after a pause that is always the same processors and schedulers fall into step."""
-    time.sleep(_CHANCE.expovariate(1 / PAUSE_SECONDS))
+    time.sleep(_CHANCE.expovariate(1 / mean_s))
 
 
 @contextmanager
@@ -75,6 +75,15 @@ def apart(*pids: int) -> Iterator[None]:
                 os.sched_setaffinity(thread, cores)
 
 
+class Spent(NamedTuple):
+    """Of one process, each time that something was done."""
+
+    us: float
+    """Of CPU."""
+    waited_ms: float
+    """And so long it did something else, or nothing."""
+
+
 class Load(Protocol):
     """Something that is done again and again."""
 
@@ -84,26 +93,24 @@ class Load(Protocol):
 
 def cpu_each(
     load: Load, pids: Mapping[str, int], times: int, rounds: int, idle: Mapping[str, float] | None = None
-) -> dict[str, float]:
-    """Microseconds of CPU that these processes take to do it once, without what they take (`idle`, of 1) anyhow.
+) -> dict[str, Spent]:
+    """What these processes take to do it once, without what they take (`idle`, of 1) anyhow.
 
-    The median of some rounds of so many times.
+    The medians of some rounds of so many times.
     """
     load.run(max(3, times // 10))
     time.sleep(LINGER_SECONDS)
-    found: list[dict[str, float]] = []
+    found: dict[str, list[Spent]] = {name: [] for name in pids}
     for _ in range(rounds):
         before, begun = {name: cpu_ns(pid) for name, pid in pids.items()}, time.perf_counter_ns()
         load.run(times)
+        ran = time.perf_counter_ns() - begun
         time.sleep(LINGER_SECONDS)
         took = time.perf_counter_ns() - begun
-        found.append(
-            {
-                name: (cpu_ns(pid) - before[name] - took * (idle or {}).get(name, 0.0)) / 1000 / times
-                for name, pid in pids.items()
-            }
-        )
-    return {name: statistics.median(one[name] for one in found) for name in pids}
+        for name, pid in pids.items():
+            us = (cpu_ns(pid) - before[name] - took * (idle or {}).get(name, 0.0)) / 1000 / times
+            found[name].append(Spent(us, max(0.0, ran / 1e6 / times - us / 1000)))
+    return {name: Spent(*map(statistics.median, zip(*each, strict=True))) for name, each in found.items()}
 
 
 def idle_share(pids: Mapping[str, int], seconds: float) -> dict[str, float]:
@@ -147,8 +154,9 @@ class Bursts:
         size: int,
         burst: int,
         keys: Sequence[str] = ("",),
+        pause_s: float = PAUSE_SECONDS,
     ) -> None:
-        self._publisher, self._sockets = publisher, sockets
+        self._publisher, self._sockets, self._pause_s = publisher, sockets, pause_s
         self.size, self.burst = size, burst
         frame_max = publisher.frame_max
         ones = [frames.publish(1, exchange, key, bytes(size), frame_max=frame_max, persistent=False) for key in keys]
@@ -171,7 +179,7 @@ class Bursts:
         wanted = self.delivery_bytes * self.burst * self._copies
         for _ in range(times):
             block = _CHANCE.choice(self._blocks)
-            pause()
+            pause(self._pause_s)
             self._begun_ns = time.perf_counter_ns()
             self._publisher.send(block)
             self._receive(wanted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import msgspec
 
 from openclust.bench import frames
 from openclust.bench.calibration_fit import Row
-from openclust.bench.calibration_load import Bursts, Subscribers, apart, cpu_each, idle_share
+from openclust.bench.calibration_load import Bursts, Spent, Subscribers, apart, cpu_each, idle_share
 from openclust.bench.calibration_queue import Passing
 from openclust.bench.cluster_wanted import Cluster, MakeCluster, url
 from openclust.bench.connection import Connection
@@ -34,6 +34,8 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
     subscribers: tuple[int, ...] = (1, 100, 1_000)
     bursts: tuple[int, ...] = (1, 4, 16, 64)
     few: tuple[int, ...] = (1, 10)
+    pauses_s: tuple[float, ...] = (0.0003, 0.001, 0.005)
+    """Others than the usual one, before lone messages."""
     attached: int = 5_000
     idle_s: float = 4.0
     rest_s: float = 2.0
@@ -57,6 +59,7 @@ QUICK = Effort(
     subscribers=(1, 20),
     bursts=(1, 16),
     few=(1, 5),
+    pauses_s=(0.0003, 0.005),
     attached=100,
     idle_s=0.5,
     topics=500,
@@ -86,10 +89,12 @@ def fanout(effort: Effort, watcher: Quiet) -> Rows:
                 for size, burst in _sizes_and_bursts(effort, subscribers):
                     with closing(Bursts(publisher, exchange, listening.sockets, size, burst)) as load:
                         times = effort.times(60 + subscribers * (4 + burst / 3))
-                        us = cpu_each(load, {"": broker.pid}, times, effort.rounds)[""]
-                        rows.append(fanout_row(subscribers, size, burst, load.delivery_bytes, us))
+                        spent = cpu_each(load, {"": broker.pid}, times, effort.rounds)[""]
+                        rows.append(fanout_row(subscribers, size, burst, load.delivery_bytes, spent))
                         if (subscribers, size, burst) == (1, SMALL, 1):
-                            stack_us = max(0.0, statistics.median(load.latencies_ns) / 1000 - us)
+                            stack_us = max(0.0, statistics.median(load.latencies_ns) / 1000 - spent.us)
+                if subscribers == 1:
+                    rows += after_pauses(effort, publisher, exchange, listening, {"": broker.pid})
     return Rows(rows=rows, figures={"stack_us": stack_us})
 
 
@@ -103,16 +108,34 @@ def _sizes_and_bursts(effort: Effort, subscribers: int) -> Iterator[tuple[int, i
             yield LARGE, burst
 
 
-def fanout_row(subscribers: int, size: int, burst: int, delivery_bytes: int, us: float) -> Row:
+def after_pauses(
+    effort: Effort,
+    publisher: Connection,
+    exchange: str,
+    listening: Subscribers,
+    pid: Mapping[str, int],
+    idle: Mapping[str, float] | None = None,
+    keys: Sequence[str] = ("",),
+) -> Iterator[Row]:
+    """Lone messages to one subscriber each, with other pauses before them."""
+    for pause_s in effort.pauses_s:
+        with closing(Bursts(publisher, exchange, listening.sockets, SMALL, 1, keys, pause_s)) as load:
+            spent = cpu_each(load, pid, effort.times(60), effort.rounds, idle)[""]
+            row = fanout_row(1, SMALL, 1, load.delivery_bytes, spent)
+            yield msgspec.structs.replace(row, name=f"{row.name}, after {spent.waited_ms:.1f} ms")
+
+
+def fanout_row(subscribers: int, size: int, burst: int, delivery_bytes: int, spent: Spent) -> Row:
     counts = {
         "turn_us": 1.0,
+        "wait_us_per_ms": spent.waited_ms,
         "publish_us": burst,
         "publish_kb_us": burst * size / 1000,
         "delivery_us": subscribers * burst,
         "write_us": subscribers,
         "write_kb_us": subscribers * burst * delivery_bytes / 1000,
     }
-    return Row(name=f"fan-out of {burst} x {size:,} bytes to {subscribers:,}", counts=counts, us=us)
+    return Row(name=f"fan-out of {burst} x {size:,} bytes to {subscribers:,}", counts=counts, us=spent.us)
 
 
 def relay(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
@@ -129,8 +152,8 @@ def relay(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
                 for size, burst in _sizes_and_bursts(effort, subscribers):
                     with closing(Bursts(publisher, exchange, listening.sockets, size, burst)) as load:
                         times = effort.times(120 + subscribers * (4 + burst / 3))
-                        us = cpu_each(load, pids_of(brokers), times, effort.rounds, idle)
-                        rows += relay_rows(subscribers, size, burst, load.delivery_bytes, us["p1"], us["p2"])
+                        spent = cpu_each(load, pids_of(brokers), times, effort.rounds, idle)
+                        rows += relay_rows(subscribers, size, burst, load.delivery_bytes, spent["p1"], spent["p2"])
     return Rows(rows=rows)
 
 
@@ -151,19 +174,21 @@ def _of_members(count: int) -> dict[str, float]:
 
 
 def relay_rows(
-    subscribers: int, size: int, burst: int, delivery_bytes: int, out_us: float, in_us: float
+    subscribers: int, size: int, burst: int, delivery_bytes: int, sender: Spent, receiver: Spent
 ) -> Iterator[Row]:
     kb = burst * size / 1000
     what = f"{burst} x {size:,} bytes"
-    out = {"turn_us": 1.0, "publish_us": burst, "publish_kb_us": kb, "link_us": 1.0}
-    yield Row(name=f"{what} sent on", counts={**out, "relay_out_us": burst, "relay_kb_us": kb}, us=out_us)
-    into = {"turn_us": 1.0, "relay_in_us": burst, "relay_kb_us": kb}
+    turn = {"turn_us": 1.0, "wait_us_per_ms": sender.waited_ms}
+    out = {**turn, "publish_us": burst, "publish_kb_us": kb, "link_us": 1.0}
+    yield Row(name=f"{what} sent on", counts={**out, "relay_out_us": burst, "relay_kb_us": kb}, us=sender.us)
+    turn = {"turn_us": 1.0, "wait_us_per_ms": receiver.waited_ms}
+    into = {**turn, "relay_in_us": burst, "relay_kb_us": kb}
     delivered = {
         "delivery_us": subscribers * burst,
         "write_us": subscribers,
         "write_kb_us": subscribers * burst * delivery_bytes / 1000,
     }
-    yield Row(name=f"{what} from a link to {subscribers:,}", counts={**into, **delivered}, us=in_us)
+    yield Row(name=f"{what} from a link to {subscribers:,}", counts={**into, **delivered}, us=receiver.us)
 
 
 def shared(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
@@ -176,15 +201,16 @@ def shared(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
         for burst in effort.bursts:
             watcher.doing(f"a shared queue at the root, {burst} at a time")
             with closing(Passing(url(brokers, root), burst, durable=False, persistent=False)) as load:
-                us = cpu_each(load, pids_of(brokers), effort.times(150), effort.rounds, idle)
-                rows.append(Row(name=f"shared queue, {burst} at a time", counts=_passed(burst), us=us[root]))
+                spent = cpu_each(load, pids_of(brokers), effort.times(150), effort.rounds, idle)[root]
+                passed = _passed(burst, spent)
+                rows.append(Row(name=f"shared queue, {burst} at a time", counts=passed, us=spent.us))
             watcher.doing(f"a replicated queue, {burst} at a time")
             with closing(Passing(url(brokers, root), burst, durable=True, persistent=True)) as load:
-                us = cpu_each(load, pids_of(brokers), effort.times(2_000), effort.rounds, idle)
-                kept, copied = _kept(burst), _copied(burst)
-                at_root = {**_passed(burst), **kept, **{name: len(backups) * of for name, of in copied.items()}}
-                rows.append(Row(name=f"replicated, {burst} at a time, root", counts=at_root, us=us[root]))
-                of_backups = statistics.mean(us[name] for name in backups)
+                each = cpu_each(load, pids_of(brokers), effort.times(2_000), effort.rounds, idle)
+                kept, copied, passed = _kept(burst), _copied(burst), _passed(burst, each[root])
+                at_root = {**passed, **kept, **{name: len(backups) * of for name, of in copied.items()}}
+                rows.append(Row(name=f"replicated, {burst} at a time, root", counts=at_root, us=each[root].us))
+                of_backups = statistics.mean(each[name].us for name in backups)
                 counts = {**kept, **copied}
                 rows.append(Row(name=f"replicated, {burst} at a time, backup", counts=counts, us=of_backups))
     return Rows(rows=rows)
@@ -197,14 +223,16 @@ def persist(effort: Effort, data_in: Path, watcher: Quiet) -> Rows:
         for burst in effort.bursts:
             watcher.doing(f"a durable queue, {burst} at a time")
             with closing(Passing(broker.url, burst, durable=True, persistent=True)) as load:
-                us = cpu_each(load, {"": broker.pid}, effort.times(2_000), effort.rounds)[""]
-                rows.append(Row(name=f"durable, {burst} at a time", counts={**_passed(burst), **_kept(burst)}, us=us))
+                spent = cpu_each(load, {"": broker.pid}, effort.times(2_000), effort.rounds)[""]
+                counts = {**_passed(burst, spent), **_kept(burst)}
+                rows.append(Row(name=f"durable, {burst} at a time", counts=counts, us=spent.us))
     return Rows(rows=rows)
 
 
-def _passed(burst: int) -> dict[str, float]:
+def _passed(burst: int, spent: Spent) -> dict[str, float]:
     """One turn brings the messages and another their acknowledgements; one write a delivery's, one the confirms'."""
-    return {"turn_us": 2.0, "publish_us": burst, "delivery_us": burst, "write_us": 2.0, "shared_us": burst}
+    turns = {"turn_us": 2.0, "wait_us_per_ms": spent.waited_ms}
+    return {**turns, "publish_us": burst, "delivery_us": burst, "write_us": 2.0, "shared_us": burst}
 
 
 def _kept(burst: int) -> dict[str, float]:

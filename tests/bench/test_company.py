@@ -14,6 +14,7 @@ COSTS = {
     "relay_in_us": 3.0,
     "relay_kb_us": 10.0,
     "company_turn_us": 80.0,
+    "company_wait_us_per_ms": 3.0,
     "company_write_us": 5.0,
     "company_link_us": 20.0,
     "company_stack_us": 30.0,
@@ -36,6 +37,7 @@ def test_only_what_a_turn_a_write_and_a_link_cost_is_solved_for_again() -> None:
 
 
 def test_a_hop_is_what_is_left_of_a_copys_time_when_what_is_done_for_it_is_taken_off() -> None:
-    done = 80 + 2 + (20 + 1 + 1) + 80 + 3 + 1 + 1 + 5
+    waited = 3 * 2 + 3 * 3 * 2
+    done = 80 + 2 + (20 + 1 + 1) + 80 + 3 + 1 + 1 + 5 + waited
     assert hop_us({**COSTS, "company_remote_us": done + 30 + 45}) == pytest.approx(45)
     assert hop_us({**COSTS, "company_remote_us": done}) == 0

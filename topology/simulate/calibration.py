@@ -69,6 +69,9 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     stack_us: float
     """What a message takes from client to client beside the broker's CPU: two ways through the kernel, two wake-ups."""
 
+    wait_us_per_ms: float = 0.0
+    """What a turn costs more for each millisecond that the broker had nothing to do before it: it finds caches cold."""
+
     # What comes by the batch, not by the message: little under load, and most of it where messages come one by one.
     link_us: float = 0.0
     """A turn that has copies for another broker: giving them to the link, for each such broker, however many copies."""
@@ -83,6 +86,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     # In company: where other brokers work on the same cores, as in a cluster on one machine. 0: as alone.
     company_turn_us: float = 0.0
+    company_wait_us_per_ms: float = 0.0
     company_write_us: float = 0.0
     company_link_us: float = 0.0
     company_stack_us: float = 0.0
@@ -106,6 +110,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return msgspec.structs.replace(
             self,
             turn_us=self.company_turn_us,
+            wait_us_per_ms=self.company_wait_us_per_ms,
             write_us=self.company_write_us,
             link_us=self.company_link_us,
             stack_us=self.company_stack_us,

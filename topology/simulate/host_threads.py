@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from topology.simulate.layout import LocalClients
 from topology.simulate.line import Line
-from topology.simulate.turns import GRAINS_A_US, JOBS_A_TURN, Costs
+from topology.simulate.turns import GRAINS_A_US, JOBS_A_TURN, WAIT_US_MAX, Costs
 
 
 class HostRow(NamedTuple):
@@ -54,12 +55,24 @@ class BrokerThread:
         self._costs = costs
         self._line = Line(costs.write_us)
         self._writing: list[Job] = []
+        self._done_us = -inf
+        self._wait_us = 0.0
         self.inbox: deque[Job] = deque()
         self.is_at_rest = True
 
     @property
     def wants_core(self) -> bool:
         return bool(self.inbox) or not self._line.is_empty
+
+    def come(self, job: Job, now_us: float) -> None:
+        costs, row = self._costs, job.row
+        if self.is_at_rest:
+            idle_us = min(max(0.0, now_us - self._done_us), WAIT_US_MAX)
+            self._wait_us = _exact(idle_us * (costs.wait_us_per_ms / 1000))
+        kb_us = row.deliveries * row.size * (costs.write_kb_us / 1000)
+        work_us = _exact(costs.turn_us + row.batch_us) + self._work_us(row)
+        self._done_us = now_us + work_us + row.deliveries * costs.write_us + kb_us
+        self.inbox.append(job)
 
     def turn(self, now_us: float) -> tuple[float, list[Job], list[Job]]:
         """When it ends, whose copies have left, and who is written."""
@@ -75,11 +88,12 @@ class BrokerThread:
 
     def _do(self, jobs: Sequence[Job], now_us: float) -> float:
         costs = self._costs
-        once_us = _exact(costs.turn_us + max(job.row.batch_us for job in jobs))
+        once_us = _exact(costs.turn_us + max(job.row.batch_us for job in jobs)) + self._wait_us
+        self._wait_us = 0.0
         now_us += once_us
         for job in jobs:
             row = job.row
-            work_us = _exact(row.base_us + row.deliveries * costs.delivery_us)
+            work_us = self._work_us(row)
             job.begun_us = now_us
             now_us += work_us
             job.cost_us = once_us / len(jobs) + work_us
@@ -90,6 +104,9 @@ class BrokerThread:
         for job in jobs:
             job.relayed_us = job.from_us = job.to_us = now_us
         return now_us
+
+    def _work_us(self, row: HostRow) -> float:
+        return _exact(float(row.base_us + row.deliveries * self._costs.delivery_us))
 
     def _written(self) -> list[Job]:
         """Those of which everything is."""

@@ -97,7 +97,7 @@ class HostTurns:
                 self._run(self._wanting.popleft(), now_us)
 
     def _come_to(self, broker: BrokerThread, job: Job, now_us: float) -> None:
-        broker.inbox.append(job)
+        broker.come(job, now_us)
         self._want(broker)
         if self._clients is not None and job.row.kind == JobKind.PUBLISHED:
             self._clients.wake(now_us, job, is_read=False)

@@ -89,7 +89,8 @@ def chores(spark: SparkSession, presence: DataFrame, bin_ms: int, costs: Calibra
         at_us.alias("at_us"),
         F.col("part").alias("publication"),
         F.lit(JobKind.CHORE).alias("kind"),
-        (F.col("work_us") / F.col("parts")).cast("float").alias("base_us"),
+        # What was measured of it has all of its turns.
+        F.greatest(F.col("work_us") / F.col("parts") - costs.turn_us, F.lit(0.0)).cast("float").alias("base_us"),
         F.lit(-1).alias("source"),
         "clients",
         at_us.alias("sent_us"),

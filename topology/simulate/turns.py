@@ -21,6 +21,8 @@ Floats: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
 JOBS_A_TURN = 64
 """As `openclust.shell.event_loop.EVENTS_AT_ONCE`."""
+WAIT_US_MAX = 10_000.0
+"""A broker that had nothing to do for so long finds all as cold as after an hour."""
 GRAINS_A_US = 1024
 """What jobs cost is rounded to this part of a microsecond: sums of it are exact, wherever the stream is cut."""
 
@@ -32,6 +34,7 @@ class Costs(NamedTuple):
     delivery_us: float
     write_us: float
     write_kb_us: float
+    wait_us_per_ms: float = 0.0
 
 
 class Jobs(NamedTuple):
@@ -77,6 +80,8 @@ class Turns:
         self._costs = costs
         self._line = Line(costs.write_us)
         self._free_us = 0.0
+        self._done_us = -inf
+        """When the last job was done, or would have been, had it found the broker idle."""
         self._is_written = True
         """Since the last turn, as far as it could be before the next."""
         self._waiting = Jobs(*_nothing(len(Jobs._fields)))
@@ -91,8 +96,10 @@ class Turns:
 
     def _work(self, jobs: Jobs, *, is_end: bool) -> Done:
         jobs = Jobs(*map(_behind, self._waiting, jobs))
-        chunk = _Chunk(jobs, self._costs, is_end)
+        chunk = _Chunk(jobs, self._costs, self._done_us, is_end)
         count = self._turns(chunk, is_end)
+        if count:
+            self._done_us = float(chunk.done_us[count - 1])
         if is_end and not self._line.is_empty:
             self._free_us = self._line.write(self._free_us, inf)
         self._waiting = Jobs(*(column[count:] for column in jobs))
@@ -110,7 +117,8 @@ class Turns:
                 if not line.is_empty:
                     free = line.write(free, at[job])
                 is_written = True
-            if free <= at[job]:
+            is_rested = free <= at[job]
+            if is_rested:
                 if not line.is_empty:
                     is_written = False
                     continue
@@ -123,7 +131,7 @@ class Turns:
             end = bisect_right(at, free, job, min(job + JOBS_A_TURN, count))
             if end == count and end < job + JOBS_A_TURN and not is_end:
                 break  # More may come in time for this turn.
-            free = chunk.turn(job, end, free, line)
+            free = chunk.turn(job, end, free, line, is_rested=is_rested)
             is_written = False
             job = end
         self._free_us, self._is_written = free, is_written
@@ -147,7 +155,7 @@ class Turns:
 class _Chunk:
     """Some jobs of the stream. Those that find nothing before them and are written before the next are done at once."""
 
-    def __init__(self, jobs: Jobs, costs: Costs, is_end: bool) -> None:
+    def __init__(self, jobs: Jobs, costs: Costs, before_us: float, is_end: bool) -> None:
         at, base, deliveries, topic, size, clients, batch = jobs
         self._write_us = costs.write_us
         work = np.rint((base + deliveries * costs.delivery_us) * GRAINS_A_US) / GRAINS_A_US
@@ -157,7 +165,12 @@ class _Chunk:
         self._sum = np.concatenate((np.zeros(1), np.cumsum(work)))
         # A turn's own cost, where the turn has but this job.
         self._once = np.rint((costs.turn_us + batch) * GRAINS_A_US) / GRAINS_A_US
-        self._relayed = at + self._once + work
+        self.done_us = at + self._once + work + self._writes_us
+        # And where it finds the broker idle, for as long as it has been.
+        idle_us = np.clip(at - np.append(before_us, self.done_us[:-1])[: len(at)], 0, WAIT_US_MAX)
+        self._wait = np.rint(idle_us * (costs.wait_us_per_ms / 1000) * GRAINS_A_US) / GRAINS_A_US
+        self._once_alone = self._once + self._wait
+        self._relayed = at + self._once_alone + work
         self._ends = self._relayed + self._writes_us
         next_at = np.append(at[1:], inf if is_end else -inf)[: len(at)]
         held = np.flatnonzero(self._ends > next_at)
@@ -165,7 +178,7 @@ class _Chunk:
         after = np.append(held, len(at))
         self.alone_until: list[int] = after[np.searchsorted(held, np.arange(len(at)))].tolist()
         self.at: list[float] = at.tolist()
-        self._columns = deliveries, topic, clients, self._kb_us, self._once
+        self._columns = deliveries, topic, clients, self._kb_us, self._once, self._wait
         self._alone: list[tuple[int, int]] = []
         self._turns: list[tuple[int, int, float, float]] = []
         # What follows is for turns, and made for the first of them.
@@ -180,11 +193,11 @@ class _Chunk:
         self._alone.append((job, end))
         return float(self._ends[end - 1])
 
-    def turn(self, job: int, end: int, now_us: float, line: Line) -> float:
+    def turn(self, job: int, end: int, now_us: float, line: Line, *, is_rested: bool) -> float:
         """A turn with these jobs; the time when it is done but for writing."""
         if not self._jobs:
             self._prepare_turns()
-        all_deliveries, topics, clients, kb_us, once = self._jobs
+        all_deliveries, topics, clients, kb_us, once, wait = self._jobs
         firsts, lasts, grown = self._firsts, self._lasts, self._grown
         put = line.put
         for each in range(job, end):
@@ -192,7 +205,7 @@ class _Chunk:
             if deliveries:
                 place = put(topics[each], deliveries, clients[each], kb_us[each])
                 firsts[each], lasts[each], grown[each] = place
-        once_us = max(once[job:end])
+        once_us = max(once[job:end]) + (wait[job] if is_rested else 0.0)
         now_us += once_us
         self._turns.append((job, end, now_us, once_us))
         return now_us + (self._sums[end] - self._sums[job])
@@ -207,9 +220,9 @@ class _Chunk:
         """What has become of the first jobs."""
         first, last = np.full(count, np.nan), np.full(count, np.nan)
         before, after = self._sum[:count], self._sum[1 : count + 1]
-        begun = self._at[:count] + self._once[:count]
+        begun = self._at[:count] + self._once_alone[:count]
         relayed, ends = self._relayed[:count].copy(), self._ends[:count].copy()
-        cost = self._once[:count] + (after - before) + self._writes_us[:count]
+        cost = self._once_alone[:count] + (after - before) + self._writes_us[:count]
         if self._turns:
             begins, stops, starts, once = (np.array(column) for column in zip(*self._turns, strict=True))
             lengths = stops - begins

@@ -15,19 +15,19 @@ from topology.simulate.schemas import PRESENCE
 pytestmark = pytest.mark.sockets
 
 COSTS = msgspec.structs.replace(
-    shipped(), attach_us=100, open_us=200, idle_us_per_s=0.5, member_us_per_s=3_000, peer_us_per_s=1_000
+    shipped(), turn_us=40, attach_us=100, open_us=200, idle_us_per_s=0.5, member_us_per_s=3_000, peer_us_per_s=1_000
 )
 
 
 def work_us(
     spark: SparkSession, *rows: tuple[int, int, int, int, int, int], bin_ms: int = 1_000
 ) -> dict[object, float]:
-    """By run, broker and bin."""
+    """By run, broker and bin; each part is a turn."""
     done = chores(spark, spark.createDataFrame(list(rows), PRESENCE), bin_ms, COSTS).collect()
     found: dict[object, float] = {}
     for row in done:
         place = row.run, row.broker, row.at_us // 1000 // bin_ms
-        found[place] = found.get(place, 0.0) + row.base_us
+        found[place] = found.get(place, 0.0) + row.base_us + COSTS.turn_us
     return found
 
 

@@ -45,6 +45,9 @@ def costs_of(turn_us: float = 0, delivery_us: float = 0, write_us: float = 0, wr
     return Costs(turn_us, delivery_us, write_us, write_kb_us)
 
 
+WAITING = Costs(turn_us=10, delivery_us=0, write_us=0, write_kb_us=0, wait_us_per_ms=20)
+
+
 def poisson(rate_us: float, count: int, seed: int) -> np.ndarray:
     return np.cumsum(np.random.default_rng(seed).exponential(1 / rate_us, count))
 
@@ -123,6 +126,14 @@ def test_a_broker_that_is_never_idle_works_in_order() -> None:
     assert (done.relayed_us > done.begun_us).all()
     assert (done.writes_to_us >= done.writes_from_us).all()
     assert (done.writes_from_us >= done.relayed_us - 1e-6).all()
+
+
+def test_a_turn_costs_the_more_the_longer_the_broker_had_nothing_to_do_before_it() -> None:
+    # The first after an eternity; a millisecond after the first was done; while that one is done; then two at once.
+    done = worked(jobs_of([0, 1_110, 1_120, 3_220, 3_220], base=100), WAITING)
+
+    assert done.cost_us == pytest.approx([310, 130, 110, 124.9, 124.9], abs=0.01)
+    assert done.begun_us == pytest.approx([210, 1_140, 1_250, 3_269.8, 3_369.8], abs=0.01)
 
 
 def test_jobs_of_a_turn_share_its_writes() -> None:
