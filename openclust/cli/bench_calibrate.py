@@ -34,7 +34,7 @@ class _Failure(click.ClickException):
 def calibrate(out: Path, data_in: Path | None, quick: bool, as_json: bool) -> None:
     """Measure what a broker costs on this machine, and write it to FILE for `simulate --calibration FILE`.
 
-    It takes about three minutes, starts the brokers that it needs, and leaves nothing but the file.
+    It takes about four minutes, starts the brokers that it needs, and leaves nothing but the file.
     """
     from openclust.bench.calibrating import PARTS, document
     from openclust.bench.calibrating import calibrate as measure
