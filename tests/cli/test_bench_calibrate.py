@@ -35,6 +35,7 @@ def test_a_simulation_reads_what_a_calibration_has_written(tmp_path: Path) -> No
     found, said = read_calibration(out), json.loads(done.stdout)
     assert said["calibration"] == json.loads(out.read_bytes())
     assert {row["name"] for row in said["rows"]} >= {"fan-out of 16 x 100 bytes to 20", "durable, 1 at a time"}
+    assert {"wait_us_per_ms", "company_wait_us_per_ms"} <= said["calibration"].keys()
     # Orders of magnitude: how busy the machine is moves all of these.
     assert 5 < found.turn_us < 2_000
     assert 0.5 < found.write_us < 100

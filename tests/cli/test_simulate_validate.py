@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from openclust.bench.calibration_parts import QUICK
-from openclust.bench.live_found import LiveFound
 from openclust.bench.live_plan import LivePlan
 from openclust.cli.main import openclust
 from openclust.cli.simulate_costs import CostsHere, middle
@@ -20,6 +19,7 @@ from openclust.cli.simulate_played import SAMPLED_OF, plans
 from openclust.cli.simulate_validate import Validation, local_layout, near, stage_of, validate
 from openclust.cli.simulate_validated import Line, data, lines, show
 from openclust.shell.config import ConfigError
+from tests.support.live import live_found
 from tests.support.spark import spark
 from topology.simulate.calibration import shipped
 from topology.simulate.layout import Host, layout_of_counts
@@ -165,30 +165,7 @@ def found() -> Validation:
         # What is outside of the window must not count.
         timeline=[point(name, at_s, 0.9 if at_s < 3 else 0.1) for at_s in range(7) for name in ("p1", "p2")],
     )
-    live = LiveFound(
-        window_s=4,
-        deliveries_per_s=200,
-        consumed_per_s=20,
-        relayed={"p1": 10, "p2": 10},
-        cpu={"p1": 0.1, "p2": 0.08},
-        latency_ms={"p50": 0.25, "p99": 1.0},
-        worked_ms={},
-        no_root_ms=250,
-        killed_at_ms=8_000,
-        lost=20,
-        back_p50_ms=1_000,
-        back_all_ms=2_000,
-        machine_busy=0.5,
-        generators_cpu=0.2,
-        client_us=30,
-        late_ms=0.1,
-        published=100,
-        unsent=0,
-        attached=40,
-        redirected=0,
-        moved=0,
-        at_brokers={"p1": 20, "p2": 20},
-    )
+    live = live_found()
     return Validation(
         layout=layout_of_counts(2, 0),
         workload=WORKLOAD,
@@ -196,7 +173,7 @@ def found() -> Validation:
         from_s=3,
         to_s=7,
         live=live,
-        rounds=[live, msgspec.structs.replace(live, cpu={"p1": 0.12, "p2": 0.08}, no_root_ms=None)],
+        rounds=[live, live_found(cpu={"p1": 0.12, "p2": 0.08}, no_root_ms=None)],
         whole=run,
         calm=run,
         log_copies_per_s=20,
