@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import gc
+import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 
 from tests.simulator import election_run, run
+from tests.simulator.code import digest
 from tests.simulator.failover import measure
 from tests.simulator.invariants import Failure
 
@@ -32,27 +34,30 @@ def main() -> int:
     gc.set_threshold(200_000, 20, 20)
     seeds = range(args.seed, args.seed + 1) if args.seed is not None else args.seeds
     began = said = time.monotonic()
-    steps = reigns = slowest_ms = failed = 0
-    for done, result in enumerate(_results(seeds, _one(args), args.jobs), 1):
-        steps += result[0]
-        reigns += result[1]
-        slowest_ms = max(slowest_ms, result[2])
-        if result[3]:
-            failed += 1
-            print(result[3] if failed == 1 else result[3].partition("\n")[0], flush=True)
-            if failed >= args.failures:
-                return 1
-        now = time.monotonic()
-        if now - said >= PROGRESS_S:
-            said = now
-            rate = done / (now - began)
-            print(f"{done} of {len(seeds)} seeds, {rate:.0f}/s, {failed} failed", file=sys.stderr, flush=True)
+    done = steps = reigns = slowest_ms = failed = 0
+    with ExitStack() as stack:
+        # Who is stopped tells of the seeds before: they are those from the first on.
+        stack.enter_context(suppress(KeyboardInterrupt))
+        for done, result in enumerate(stack.enter_context(closing(_results(seeds, _one(args), args.jobs))), 1):
+            steps += result[0]
+            reigns += result[1]
+            slowest_ms = max(slowest_ms, result[2])
+            if result[3]:
+                failed += 1
+                print(result[3] if failed == 1 else result[3].partition("\n")[0], flush=True)
+                if failed >= args.failures:
+                    return 1
+            now = time.monotonic()
+            if now - said >= PROGRESS_S:
+                said = now
+                rate = done / (now - began)
+                print(f"{done} of {len(seeds)} seeds, {rate:.0f}/s, {failed} failed", file=sys.stderr, flush=True)
     took_s = time.monotonic() - began
     print(
-        f"{len(seeds) - failed} of {len(seeds)} seeds passed in {took_s:.1f} s ({len(seeds) / took_s:.1f}/s): "
-        f"{steps} steps, {reigns} reigns, a root at most {slowest_ms} ms after all was well"
+        f"{done - failed} of {len(seeds)} seeds passed in {took_s:.1f} s ({done / took_s:.1f}/s): "
+        f"{steps} steps, {reigns} reigns, a root at most {slowest_ms} ms after all was well, of code {digest()}"
     )
-    return 1 if failed else 0
+    return 1 if failed or done < len(seeds) else 0
 
 
 def _one(args: argparse.Namespace) -> Callable[[int], Result]:
@@ -74,14 +79,18 @@ def _result(run_seed: Callable[..., run.Outcome | election_run.Outcome], seed: i
     return outcome.steps, outcome.reigns, outcome.peace_ms, ""
 
 
-def _results(seeds: range, one: Callable[[int], Result], jobs: int) -> Iterator[Result]:
+def _results(seeds: range, one: Callable[[int], Result], jobs: int) -> Generator[Result, None, None]:
     with ExitStack() as stack:
         if jobs < 2:
             yield from map(one, seeds)
         else:
-            pool = stack.enter_context(ProcessPoolExecutor(jobs))
+            pool = stack.enter_context(ProcessPoolExecutor(jobs, initializer=_leave_it_to_main))
             stack.callback(pool.shutdown, cancel_futures=True)
             yield from pool.map(one, seeds, chunksize=SEEDS_A_TASK)
+
+
+def _leave_it_to_main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _arguments() -> argparse.Namespace:
