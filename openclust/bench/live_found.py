@@ -31,6 +31,8 @@ class LiveFound(msgspec.Struct, kw_only=True):
     generators_cpu: float
     client_us: float
     """Of CPU, that a message takes which the process with the timed clients publishes or gets."""
+    others_cpu: float
+    """Of a core, that the process with all other clients takes."""
     late_ms: float
     published: int
     unsent: int

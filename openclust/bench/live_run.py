@@ -50,7 +50,8 @@ def play(
         start_ns = time.perf_counter_ns() + int(LEAD_SECONDS * 1e9)
         for process in processes:
             process.begin(start_ns)
-        window = _Window(brokers, names, start_ns, stage)
+        others = next(process for process, plan in zip(processes, plans, strict=True) if not plan.is_sampling)
+        window = _Window(brokers, names, others.pid, start_ns, stage)
         no_root_ms = _kill(brokers, names, start_ns, stage)
         found = [process.found() for process in processes]
     return _summed(found, window, no_root_ms, stage)
@@ -59,14 +60,18 @@ def play(
 class _Window:
     """What the brokers use between two moments. Returns when the second is over."""
 
-    def __init__(self, brokers: Cluster, names: Mapping[str, str], start_ns: int, stage: Stage) -> None:
+    def __init__(
+        self, brokers: Cluster, names: Mapping[str, str], others_pid: int, start_ns: int, stage: Stage
+    ) -> None:
         _sleep_until(start_ns, stage.from_ms)
         relayed = {name: brokers.relayed(real) for name, real in names.items()}
         psutil.cpu_percent()
         cpu, begun = {name: cpu_ns(brokers.pid(real)) for name, real in names.items()}, time.perf_counter_ns()
+        others_ns = cpu_ns(others_pid)
         _sleep_until(start_ns, stage.to_ms)
         took = time.perf_counter_ns() - begun
         self.cpu = {name: (cpu_ns(brokers.pid(real)) - cpu[name]) / took for name, real in names.items()}
+        self.others_cpu = (cpu_ns(others_pid) - others_ns) / took
         self.machine_busy = psutil.cpu_percent() / 100
         self.relayed = {name: (brokers.relayed(real) - relayed[name]) / took * 1e9 for name, real in names.items()}
 
@@ -128,6 +133,7 @@ def _summed(found: Sequence[Played], window: _Window, no_root_ms: float | None, 
         back_all_ms=back[-1] if back else None,
         machine_busy=window.machine_busy,
         client_us=_client_us(found),
+        others_cpu=window.others_cpu,
         generators_cpu=sum(each.cpu_s for each in found) / (len(found[0].deliveries) - 1 or 1),
         late_ms=max(each.late_us for each in found) / 1000,
         published=sum(each.published for each in found),

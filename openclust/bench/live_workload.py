@@ -211,6 +211,10 @@ class PlayProcess:
         self._tell(plan)
         self.patience_s = plan.duration_ms / 1000
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def wait_until_ready(self) -> None:
         self._answer()
 

@@ -236,8 +236,7 @@ def validate(
         tell(f"round {number} of {rounds}: playing {workload.name} for {workload.duration_s:g} s")
         lives.append(played(layout, workload, plan, stage, data_in))
     live, costs = middle_of_rounds(lives), middle(company)
-    clients = LocalClients(message_us=live.client_us, share=1 / SAMPLED_OF)
-    layout = msgspec.structs.replace(local_layout(costs, cores, base), local_clients=clients)
+    layout = msgspec.structs.replace(local_layout(costs, cores, base), local_clients=_clients(live))
     run = msgspec.structs.replace(run, layout=layout)
     tell("simulating it")
     whole = simulate(spark, [run], workload, costs.in_company()).runs[0]
@@ -255,6 +254,19 @@ def validate(
         whole=whole,
         calm=calm,
         log_copies_per_s=_log_copies(layout, workload, plan, stage),
+    )
+
+
+def _clients(live: LiveFound) -> LocalClients:
+    """What the clients of this machine took of its cores: they are ours, and no broker's."""
+    from openclust.bench.live_workload import DOZE_SECONDS
+
+    every_us = DOZE_SECONDS * 1e6 / (1 - min(live.others_cpu, 0.9))
+    return LocalClients(
+        message_us=live.client_us,
+        share=1 / SAMPLED_OF,
+        others_us=live.others_cpu * every_us,
+        others_every_us=every_us,
     )
 
 

@@ -22,6 +22,7 @@ _FOUND: dict[str, Any] = {
     "machine_busy": 0.5,
     "generators_cpu": 0.2,
     "client_us": 30,
+    "others_cpu": 0.1,
     "late_ms": 0.1,
     "published": 100,
     "unsent": 0,

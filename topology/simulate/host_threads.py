@@ -153,5 +153,25 @@ class ClientsThread:
         return now_us, read
 
 
+class OthersThread:
+    """Clients that look what has come from time to time: who writes to them does not wake them."""
+
+    def __init__(self, clients: LocalClients) -> None:
+        self._work_us, self._every_us = clients.others_us, clients.others_every_us
+        self.due_us = clients.others_every_us
+        self.wants_core = False
+        self.is_at_rest = True
+
+    def wake(self) -> None:
+        """It is due."""
+        self.due_us += self._every_us
+        self.wants_core = True
+
+    def turn(self, now_us: float) -> float:
+        """When it ends."""
+        self.wants_core = False
+        return now_us + self._work_us
+
+
 def _exact(us: float) -> float:
     return round(us * GRAINS_A_US) / GRAINS_A_US

@@ -14,7 +14,7 @@ from math import inf
 
 import numpy as np
 
-from topology.simulate.host_threads import BrokerThread, ClientsThread, HostRow, Job
+from topology.simulate.host_threads import BrokerThread, ClientsThread, HostRow, Job, OthersThread
 from topology.simulate.layout import Host
 from topology.simulate.schemas import JobKind
 from topology.simulate.turns import Costs, Done
@@ -24,7 +24,7 @@ FOLLOWING = frozenset((JobKind.RELAYED, JobKind.PASSED_ON, JobKind.FROM_ROOT))
 LEFT_MAX = 100_000
 """So many messages are remembered some of whose copies went to brokers of other hosts."""
 
-Thread = BrokerThread | ClientsThread
+Thread = BrokerThread | ClientsThread | OthersThread
 
 
 class HostTurns:
@@ -36,6 +36,8 @@ class HostTurns:
     def __init__(self, host: Host, costs: Costs) -> None:
         self._brokers = {number: BrokerThread(costs) for number in host.brokers}
         self._clients = ClientsThread(host.clients) if host.clients is not None else None
+        has_others = host.clients is not None and host.clients.others_us > 0
+        self._others = OthersThread(host.clients) if host.clients is not None and has_others else None
         self._free_cores = host.cores
         self._wanting: deque[Thread] = deque()
         self._events: list[tuple[float, int, Thread, Job | None]] = []
@@ -80,21 +82,29 @@ class HostTurns:
 
     def _until(self, end_us: float) -> None:
         """All that happens before."""
-        events = self._events
+        events, others = self._events, self._others
         while events and events[0][0] < end_us:
-            now_us, _, thread, job = heapq.heappop(events)
-            if job is None:
-                self._free_cores += 1
-                thread.is_at_rest = True
-                self._want(thread)
-            elif isinstance(thread, BrokerThread):
-                self._come_to(thread, job, now_us)
+            if others is not None and others.due_us <= events[0][0]:
+                now_us = others.due_us
+                others.wake()
+                self._want(others)
             else:
-                thread.wake(now_us, job, is_read=True)
-                self._want(thread)
+                now_us, _, thread, job = heapq.heappop(events)
+                self._happen(thread, job, now_us)
             while self._free_cores and self._wanting:
                 self._free_cores -= 1
                 self._run(self._wanting.popleft(), now_us)
+
+    def _happen(self, thread: Thread, job: Job | None, now_us: float) -> None:
+        if job is None:
+            self._free_cores += 1
+            thread.is_at_rest = True
+            self._want(thread)
+        elif isinstance(thread, BrokerThread):
+            self._come_to(thread, job, now_us)
+        elif isinstance(thread, ClientsThread):
+            thread.wake(now_us, job, is_read=True)
+            self._want(thread)
 
     def _come_to(self, broker: BrokerThread, job: Job, now_us: float) -> None:
         broker.come(job, now_us)
@@ -115,10 +125,12 @@ class HostTurns:
                 self._leave(job)
             for job in written:
                 self._write(job)
-        else:
+        elif isinstance(thread, ClientsThread):
             ends_us, read = thread.turn(now_us)
             for job in read:
                 job.is_done = True
+        else:
+            ends_us = thread.turn(now_us)
         self._push(ends_us, thread, None)
 
     def _leave(self, job: Job) -> None:

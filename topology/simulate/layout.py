@@ -33,6 +33,9 @@ class LocalClients(msgspec.Struct, frozen=True, kw_only=True):
     message_us: float
     """What it takes for a message that it publishes or gets."""
     share: float
+    others_us: float = 0.0
+    """What a process with all other subscribers takes each time that it looks what has come, `others_every_us`."""
+    others_every_us: float = 0.0
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +64,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         for number, site in enumerate(self.sites):
             if site.host:
                 by_name.setdefault(site.host, []).append(number)
-        others = 0 if self.local_clients is None else 1
+        others = 0 if self.local_clients is None else 1 + (self.local_clients.others_us > 0)
         found = []
         for numbers in by_name.values():
             cores = max(self.sites[number].cores for number in numbers)

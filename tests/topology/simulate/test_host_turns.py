@@ -100,7 +100,9 @@ def test_jobs_at_random_wait_for_two_cores_as_erlang_says() -> None:
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 150), max_size=5))
 def test_it_is_the_same_however_the_rows_are_cut(seed: int, cuts: list[int]) -> None:
-    host = Host(brokers=(0, 1, 2), cores=2, clients=LocalClients(message_us=20, share=0.1))
+    host = Host(
+        brokers=(0, 1, 2), cores=2, clients=LocalClients(message_us=20, share=0.1, others_us=150, others_every_us=5_000)
+    )
     rows = streams(seed, 3, 150, 300)
     whole, cut = worked(host, costs_of(shipped()), rows), worked(host, costs_of(shipped()), rows, cuts)
 
@@ -173,6 +175,14 @@ def test_clients_of_the_host_read_when_they_have_a_core() -> None:
     assert done.writes_to_us[0] == 110 + 40
     assert done.begun_us.tolist() == [0, 150 + 0.5 * 40]
     assert done.cost_us.tolist() == [110, 300]
+
+
+def test_who_looks_from_time_to_time_takes_a_core_then_and_nobody_wakes_it() -> None:
+    clients = LocalClients(message_us=0, share=0, others_us=100, others_every_us=1_000)
+    rows = [job(at_us, 0, base_us=10) for at_us in (950, 1_010, 1_500, 1_990, 2_050, 9_050)]
+    done = worked(Host(brokers=(0, 1), cores=1, clients=clients), FREE, rows)
+
+    assert done.begun_us.tolist() == [950, 1_100, 1_500, 1_990, 2_100, 9_100]
 
 
 def test_who_only_reads_waits_for_a_core_too() -> None:
