@@ -155,11 +155,9 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
 
 def local_layout(costs: Calibration, cores: int, base: Layout | None = None) -> Layout:
     """So many brokers, on one machine with so many cores."""
-    primaries = [f"p{number + 1}" for number in range(PRIMARIES)]
-    secondaries = [f"s{number + 1}" for number in range(SECONDARIES)]
-    if base is not None:
-        primaries = [each.name for each in base.sites if each.is_primary]
-        secondaries = [each.name for each in base.sites if not each.is_primary]
+    base = base or layout_of_counts(PRIMARIES, SECONDARIES)
+    primaries = [each.name for each in base.sites if each.is_primary]
+    secondaries = [each.name for each in base.sites if not each.is_primary]
     plain = layout_of_counts(len(primaries), len(secondaries), latency_us=round(costs.hop_us))
     named = zip(plain.sites, [*primaries, *secondaries], strict=True)
     sites = (msgspec.structs.replace(site, name=name, host="this machine", cores=cores) for site, name in named)

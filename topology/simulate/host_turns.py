@@ -35,9 +35,9 @@ class HostTurns:
 
     def __init__(self, host: Host, costs: Costs) -> None:
         self._brokers = {number: BrokerThread(costs) for number in host.brokers}
-        self._clients = ClientsThread(host.clients) if host.clients is not None else None
-        has_others = host.clients is not None and host.clients.others_us > 0
-        self._others = OthersThread(host.clients) if host.clients is not None and has_others else None
+        clients = host.clients
+        self._clients = ClientsThread(clients) if clients is not None else None
+        self._others = OthersThread(clients) if clients is not None and clients.others_us else None
         self._free_cores = host.cores
         self._wanting: deque[Thread] = deque()
         self._events: list[tuple[float, int, Thread, Job | None]] = []
