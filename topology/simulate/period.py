@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -13,19 +14,32 @@ from topology.simulate.timeline import Timeline
 _PERIODS = "run int, from_ms int, to_ms int, root int, next_root int, next_root_ms int, reach array<boolean>"
 
 
-def periods(spark: SparkSession, runs: Sequence[Run], timelines: Sequence[Timeline]) -> DataFrame:
-    """Few rows. `reach` has for each broker, and within it for each other, whether what the one sends gets there.
+class Period(NamedTuple):
+    """`reach` has for each broker, and within it for each other, whether what the one sends gets there.
 
     `next_root` is the root, or where there is none, who becomes it and when (-1: nobody before the end).
     """
-    rows = []
-    for run, timeline in zip(runs, timelines, strict=True):
-        brokers = range(len(run.layout.sites))
-        for from_ms, to_ms in pairwise(_bounds(timeline)):
-            reach = [_reaches(timeline, a, b, from_ms) for a in brokers for b in brokers]
-            root = timeline.root_at(from_ms)
-            rows.append((run.number, from_ms, to_ms, root, *_next_root(timeline, from_ms), reach))
+
+    from_ms: int
+    to_ms: int
+    root: int
+    next_root: int
+    next_root_ms: int
+    reach: list[bool]
+
+
+def periods(spark: SparkSession, runs: Sequence[Run], of_runs: Sequence[Sequence[Period]]) -> DataFrame:
+    """A row for each."""
+    rows = [(run.number, *each) for run, spans in zip(runs, of_runs, strict=True) for each in spans]
     return spark.createDataFrame(rows, _PERIODS)
+
+
+def periods_of(run: Run, timeline: Timeline) -> Iterator[Period]:
+    """In order and without a gap, from the beginning of the run to its end."""
+    brokers = range(len(run.layout.sites))
+    for from_ms, to_ms in pairwise(_bounds(timeline)):
+        reach = [_reaches(timeline, a, b, from_ms) for a in brokers for b in brokers]
+        yield Period(from_ms, to_ms, timeline.root_at(from_ms), *_next_root(timeline, from_ms), reach)
 
 
 def _bounds(timeline: Timeline) -> list[int]:

@@ -19,12 +19,13 @@ from topology.simulate.jobs import brokers_of, jobs
 from topology.simulate.latency import latencies
 from topology.simulate.layout import Run
 from topology.simulate.load import load
-from topology.simulate.period import periods
+from topology.simulate.period import periods, periods_of
 from topology.simulate.placement import placement
 from topology.simulate.population import attached, groups_of, population
 from topology.simulate.presence import chores, presence, ups_of
 from topology.simulate.publications import publications
 from topology.simulate.queueing import queueing
+from topology.simulate.relaying import ways
 from topology.simulate.sent import paces, published, sent
 from topology.simulate.sharing import entered, queues_of, shared_jobs, taken
 from topology.simulate.subscriptions import subscriptions
@@ -109,14 +110,15 @@ class _Pipeline:
         changes = interest(subscriptions(reached, workload), self._brokers, bin_ms)
         went = self._keep(sent(messages, changes, self._brokers, bin_ms), "sent")
         self._begin("deliveries")
-        spans = periods(spark, self._runs, self._timelines)
-        to_do = jobs(went, spans, brokers, self._brokers, self._costs)
+        spans = [list(periods_of(*each)) for each in zip(self._runs, self._timelines, strict=True)]
+        to_do = jobs(went, ways(spark, self._runs, spans), self._costs)
         done = to_do.unionByName(chores(spark, there, bin_ms, self._costs))
         queue_rows = None
         if workload.queues:
             queues = queues_of(workload)
             hop_us = max(max(row) for run in self._runs for row in run.layout.latency_us)
-            worked_off = self._keep(taken(spark, entered(messages, spans, brokers), queues, sessions, hop_us))
+            came = entered(messages, periods(spark, self._runs, spans), brokers)
+            worked_off = self._keep(taken(spark, came, queues, sessions, hop_us))
             done = done.unionByName(shared_jobs(spark, worked_off, self._costs))
         self._begin("queueing")
         worked = self._keep(queueing(_with_clients(done, there, bin_ms), self._costs, self._runs))

@@ -10,8 +10,10 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from topology.simulate.calibration import shipped
-from topology.simulate.jobs import brokers_of, jobs
+from topology.simulate.jobs import jobs
 from topology.simulate.layout import Design, Layout, Run, as_design, layout_of_counts
+from topology.simulate.period import Period
+from topology.simulate.relaying import ways as ways_of
 from topology.simulate.schemas import SENT, JobKind
 
 pytestmark = pytest.mark.sockets
@@ -20,7 +22,6 @@ PRIMARIES, SECONDARIES = 3, 3
 COUNT = PRIMARIES + SECONDARIES
 LAYOUT = layout_of_counts(PRIMARIES, SECONDARIES, latency_us=200)
 P1, P2, P3, S1, S2, S3 = range(COUNT)
-PERIODS = "run int, from_ms int, to_ms int, root int, reach array<boolean>"
 ALL = frozenset[frozenset[int]]()
 
 
@@ -39,19 +40,13 @@ def done(spark: SparkSession, cases: Sequence[Case], layout: Layout = LAYOUT) ->
     """The jobs of each case; every case is a run of its own."""
     runs = [Run(number=number, layout=layout, subscribers=0) for number in range(len(cases))]
     count = len(layout.sites)
-    rows, periods = [], []
+    rows, periods = [], list[list[Period]]()
     for number, case in enumerate(cases):
         subscribers = [case.at.get(broker, 0) for broker in range(count)]
         rows.append((number, number, 3, 40_000, 500, case.size, case.origin, [*subscribers, case.nowhere]))
         reach = [frozenset((a, b)) not in case.cuts for a in range(count) for b in range(count)]
-        periods.append((number, 0, 1_000, case.root, reach))
-    made = jobs(
-        spark.createDataFrame(rows, SENT),
-        spark.createDataFrame(periods, PERIODS),
-        brokers_of(spark, runs),
-        count,
-        shipped(),
-    ).collect()
+        periods.append([Period(0, 1_000, case.root, case.root, 0, reach)])
+    made = jobs(spark.createDataFrame(rows, SENT), ways_of(spark, runs, periods), shipped()).collect()
     return [
         sorted((row for row in made if row.run == number), key=lambda row: row.broker) for number in range(len(cases))
     ]
