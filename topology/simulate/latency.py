@@ -27,7 +27,7 @@ def latencies(worked: DataFrame, *, bin_ms: int, stack_us: float, audiences: Seq
     """
     kind = F.col("kind")
     of_topics = worked.where(kind.isin(JobKind.PUBLISHED, JobKind.RELAYED, JobKind.PASSED_ON, JobKind.FROM_ROOT))
-    message = Window.partitionBy("run", "publication")
+    message = Window.partitionBy("publication", "run")
     held_us = F.col("relayed_us") - F.col("at_us")
     known = of_topics.select(
         "run",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -63,7 +62,7 @@ class _Begin:
     def __init__(self, hosts: Mapping[_Place, Host], costs: Costs) -> None:
         self._hosts, self._costs = hosts, costs
 
-    def __call__(self, key: tuple[Any, ...]) -> Recursion:
+    def __call__(self, key: tuple[int, ...]) -> Recursion:
         run, place = key
         host = self._hosts.get((run, place))
         return _Broker(self._costs) if host is None else _Host(host, self._costs)

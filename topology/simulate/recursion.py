@@ -1,7 +1,7 @@
 """Rows of a group one after the other, each depending on those before it: groups in parallel, memory bounded.
 
-A group's rows pass by in order, in Arrow batches that end anywhere; several groups may share a partition. What is kept
-is what the recursion itself has not told yet.
+Rows pass by in order, in Arrow batches that end anywhere; several groups may share a partition, and mix there. What is
+kept is what the recursions themselves have not told yet.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Recursion(Protocol):
         """No more will come: tell all that is left."""
 
 
-Begin: TypeAlias = Callable[[tuple[Any, ...]], Recursion]
+Begin: TypeAlias = Callable[[tuple[int, ...]], Recursion]
 """Begins the recursion of the group with these keys."""
 
 
@@ -43,12 +43,13 @@ def in_order(
 ) -> DataFrame:
     """Columns `passes` of `rows`, and `adds` (DDL), which the recursion of each group finds from columns `takes`.
 
-    `order` must leave no ties, or the result hangs on how rows came. Columns hold no nulls. What is returned by the
-    recursion is rounded where `adds` says int or long.
+    `order` must leave no ties within a group, or the result hangs on how rows came; its first column should have few, or
+    it is sorted slowly. Keys are ints. Columns hold no nulls. What is returned by the recursion is rounded where `adds`
+    says int or long.
     """
     grouped = rows.repartition(partitions, *keys) if partitions else rows.repartition(*keys)
     needed = list(dict.fromkeys((*keys, *order, *takes, *passes)))
-    ordered = grouped.select(*needed).sortWithinPartitions(*keys, *order)
+    ordered = grouped.select(*needed).sortWithinPartitions(*order)
     kept = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in rows.select(*passes).schema)
     run = _Streaming(tuple(keys), tuple(takes), tuple(passes), tuple(_added(adds)), begin)
     return ordered.mapInArrow(run, f"{kept}, {adds}")
@@ -77,34 +78,31 @@ class _Streaming:
         self._keys, self._takes, self._passes, self._adds, self._begin = keys, takes, passes, adds, begin
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        current: tuple[Any, ...] | None = None
-        recursion: Recursion | None = None
-        held: list[Any] = []
+        going: dict[tuple[int, ...], tuple[Recursion, list[Any]]] = {}
         for batch in batches:
             for key, part in self._groups(batch):
-                if key != current:
-                    if recursion is not None:
-                        yield from self._told(held, recursion.end())
-                    current, recursion, held = key, self._begin(key), []
-                assert recursion is not None, "no key is None"
+                if key not in going:
+                    going[key] = self._begin(key), []
+                recursion, held = going[key]
                 held.append(part.select(list(self._passes)))
                 columns = [part.column(name).to_numpy(zero_copy_only=False) for name in self._takes]
                 yield from self._told(held, recursion.take(columns))
-        if recursion is not None:
+        for recursion, held in going.values():
             yield from self._told(held, recursion.end())
 
-    def _groups(self, batch: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
-        """The batch cut where a key changes."""
-        count = batch.num_rows
-        if not count:
-            return
+    def _groups(self, batch: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
+        """The batch in parts of one key each, every part in the batch's order."""
         columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in self._keys]
-        changes = np.zeros(count - 1, dtype=bool)
-        for column in columns:
-            changes |= column[1:] != column[:-1]
-        bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), count]
-        for first, end in pairwise(bounds):
-            yield tuple(column[first].item() for column in columns), batch.slice(first, end - first)
+        order = np.lexsort(columns[::-1])
+        differs = np.zeros(max(0, batch.num_rows - 1), dtype=bool)
+        for number, column in enumerate(columns):
+            columns[number] = column = column[order]
+            differs |= column[1:] != column[:-1]
+        cuts = (np.flatnonzero(differs) + 1).tolist()
+        by_key = batch.take(pa.array(order)) if cuts else batch
+        for first, end in pairwise([0, *cuts, batch.num_rows]):
+            if first < end:
+                yield tuple(column[first].item() for column in columns), by_key.slice(first, end - first)
 
     def _told(self, held: list[Any], columns: Columns) -> Iterator[Any]:
         """As many of the held rows as the recursion has told of; the others stay in `held`."""

@@ -69,7 +69,7 @@ def sent(published: DataFrame, changes: DataFrame, brokers: int, bin_ms: int) ->
         *deltas,
     )
     until_now = (
-        Window.partitionBy("run", "topic")
+        Window.partitionBy("topic", "run")
         .orderBy("bin", "row", "publication")
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -34,7 +33,7 @@ class _Begin:
     def __init__(self, consuming: dict[int, Consuming]) -> None:
         self._consuming = consuming
 
-    def __call__(self, key: tuple[Any, ...]) -> Recursion:
+    def __call__(self, key: tuple[int, ...]) -> Recursion:
         _, queue = key
         return _Queue(self._consuming[queue])
 

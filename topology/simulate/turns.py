@@ -125,7 +125,7 @@ class Turns:
                 free = at[job]
                 end = chunk.alone_until[job]
                 if end > job:
-                    free = chunk.alone(job, end)
+                    free = chunk.alone_to(end)
                     job = end
                     continue
             end = bisect_right(at, free, job, min(job + JOBS_A_TURN, count))
@@ -179,8 +179,8 @@ class _Chunk:
         self.alone_until: list[int] = after[np.searchsorted(held, np.arange(len(at)))].tolist()
         self.at: list[float] = at.tolist()
         self._columns = deliveries, topic, clients, self._kb_us, self._once, self._wait
-        self._alone: list[tuple[int, int]] = []
-        self._turns: list[tuple[int, int, float, float]] = []
+        # Four for each turn: its first job, the one after its last, when it began these, and what it cost once.
+        self._turns: list[float] = []
         # What follows is for turns, and made for the first of them.
         self._jobs: list[list[float]] = []
         self._sums: list[float] = []
@@ -188,9 +188,8 @@ class _Chunk:
         self._lasts: list[float] = []
         self._grown: list[float] = []
 
-    def alone(self, job: int, end: int) -> float:
-        """The broker was idle when each of these came; the time when the last of them is done."""
-        self._alone.append((job, end))
+    def alone_to(self, end: int) -> float:
+        """The broker was idle when each of those before `end` came; the time when the last of them is done."""
         return float(self._ends[end - 1])
 
     def turn(self, job: int, end: int, now_us: float, line: Line, *, is_rested: bool) -> float:
@@ -207,7 +206,7 @@ class _Chunk:
                 firsts[each], lasts[each], grown[each] = place
         once_us = max(once[job:end]) + (wait[job] if is_rested else 0.0)
         now_us += once_us
-        self._turns.append((job, end, now_us, once_us))
+        self._turns += (job, end, now_us, once_us)
         return now_us + (self._sums[end] - self._sums[job])
 
     def _prepare_turns(self) -> None:
@@ -224,11 +223,13 @@ class _Chunk:
         relayed, ends = self._relayed[:count].copy(), self._ends[:count].copy()
         cost = self._once_alone[:count] + (after - before) + self._writes_us[:count]
         if self._turns:
-            begins, stops, starts, once = (np.array(column) for column in zip(*self._turns, strict=True))
+            turns = np.array(self._turns).reshape(-1, 4)
+            (begins, stops), (starts, once) = turns[:, :2].T.astype(np.int64), turns[:, 2:].T
             lengths = stops - begins
-            turned = np.ones(count, dtype=bool)
-            for job, end in self._alone:
-                turned[job:end] = False
+            steps = np.zeros(count + 1, dtype=np.int8)
+            steps[begins] += 1
+            steps[stops] -= 1
+            turned = np.cumsum(steps[:count]) > 0
             first, last = np.array(self._firsts[:count]), np.array(self._lasts[:count])
             since, since_sum = np.repeat(starts, lengths), np.repeat(self._sum[begins], lengths)
             begun[turned] = since + (before[turned] - since_sum)
