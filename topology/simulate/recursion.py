@@ -43,9 +43,9 @@ def in_order(
 ) -> DataFrame:
     """Columns `passes` of `rows`, and `adds` (DDL), which the recursion of each group finds from columns `takes`.
 
-    `order` must leave no ties within a group, or the result hangs on how rows came; its first column should have few, or
-    it is sorted slowly. Keys are ints. Columns hold no nulls. What is returned by the recursion is rounded where `adds`
-    says int or long.
+    `order` must leave no ties within a group, or the result hangs on how rows came. Where many rows have the same in
+    its first column they are sorted slowly. Keys are ints. Columns hold no nulls. What is returned by the recursion is
+    rounded where `adds` says int or long.
     """
     grouped = rows.repartition(partitions, *keys) if partitions else rows.repartition(*keys)
     needed = list(dict.fromkeys((*keys, *order, *takes, *passes)))

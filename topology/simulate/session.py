@@ -35,7 +35,7 @@ MEMORY = "2g"
 MEMORY_MIN_MB = 450
 """Spark does not start with less."""
 FREE_MB_MIN = 64
-TASKS_PER_THREAD = 4
+TASKS_PER_THREAD = 2
 SHORT_LIFE = (
     "-XX:+UseSerialGC -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
     "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
