@@ -20,9 +20,10 @@ def population(groups: DataFrame) -> DataFrame:
     """Members join evenly over their time, in the order of their numbers; those of one bin are dealt out to the brokers
     that they know, each broker's share a range of numbers."""
     blocks = groups.select("*", F.explode(F.sequence(F.lit(0), F.expr(f"(members - 1) div {BLOCK}"))).alias("block"))
-    spread = blocks.repartition("run", "grp", "block")
     last = F.least(F.col("block") * BLOCK + BLOCK, F.col("members")) - 1
-    clients = spread.select("*", F.explode(F.sequence(F.col("block") * BLOCK, last)).alias("client"))
+    clients = spread(blocks, "run", "grp", "block").select(
+        "*", F.explode(F.sequence(F.col("block") * BLOCK, last)).alias("client")
+    )
     placed = clients.withColumn("slot", _slot_of(F.col("client")))
     placed = placed.withColumn("low", _first_of(F.col("slot"))).withColumn("next", _first_of(F.col("slot") + 1))
     # With few members in a slot not always the same broker gets the first of them.
@@ -34,6 +35,12 @@ def population(groups: DataFrame) -> DataFrame:
         joins_ms(F.col("client")).alias("joins_ms"),
         F.element_at("contacts", (turn + 1).cast("int")).alias("contact"),
     )
+
+
+def spread(rows: DataFrame, *keys: str) -> DataFrame:
+    """Few rows of which many are made, over all partitions: as Spark judges by their size it would leave them in one,
+    but for a number that is given."""
+    return rows.repartition(int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1), *keys)
 
 
 def groups_of(spark: SparkSession, runs: Sequence[Run], workload: Workload) -> DataFrame:

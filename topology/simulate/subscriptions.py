@@ -8,17 +8,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from topology.simulate.chance import Purpose, draw_topic, uniform
-from topology.simulate.population import BLOCK
+from topology.simulate.population import BLOCK, spread
 from topology.simulate.workload import Subscribers, Workload
 
 
 def clients_of(sessions: DataFrame) -> DataFrame:
     """One row for each client of each session: of ranges of any length, in blocks that all partitions share."""
     blocks = F.sequence(F.col("first"), F.col("last"), F.lit(BLOCK))
-    spread = sessions.select("*", F.explode(blocks).alias("low"))
-    spread = spread.repartition("run", "grp", "low", "from_ms")
+    ranges = spread(sessions.select("*", F.explode(blocks).alias("low")), "run", "grp", "low", "from_ms")
     clients = F.sequence(F.col("low"), F.least(F.col("low") + BLOCK - 1, F.col("last")))
-    return spread.select("run", "grp", F.explode(clients).alias("client"), "broker", "from_ms", "to_ms")
+    return ranges.select("run", "grp", F.explode(clients).alias("client"), "broker", "from_ms", "to_ms")
 
 
 def subscriptions(sessions: DataFrame, workload: Workload) -> DataFrame:
