@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 _NS = 1000
@@ -15,10 +15,34 @@ def load(worked: DataFrame, bin_ms: int) -> DataFrame:
     A job counts in the bin in which it began, as does the longest wait until then, `backlog_us`; what it cost is spread
     evenly over the time until the last of its writes.
     """
-    bin_us = bin_ms * 1000
-    begun, to = F.col("begun_us"), F.greatest("begun_us", "writes_to_us")
-    first = F.floor(begun / bin_us)
-    spans = worked.select(
+    spans = _spans(worked, bin_ms * 1000)
+    none = F.lit(0).cast("long")
+    is_first = F.col("is_first")
+    by_bin = spans.groupBy("run", "broker", "bin").agg(
+        F.sum("part_ns").alias("part_ns"),
+        F.sum("change_ns").alias("change_ns"),
+        F.max(F.when(is_first, F.col("wait_us")).otherwise(none)).alias("backlog_us"),
+        F.sum(F.when(is_first, 1).otherwise(none)).alias("jobs"),
+        F.sum(F.when(is_first, F.col("deliveries")).otherwise(none)).alias("deliveries"),
+    )
+    found = _filled(by_bin).select(
+        "run",
+        "broker",
+        F.col("bin").cast("int").alias("bin"),
+        ((F.col("part_ns") + F.col("whole_ns")) / _NS).alias("busy_us"),
+        "backlog_us",
+        "jobs",
+        "deliveries",
+    )
+    return found.where((F.col("busy_us") > 0) | (F.col("jobs") > 0))
+
+
+def _spans(worked: DataFrame, bin_us: int) -> DataFrame:
+    """What each job costs in its first and last bin, `part_ns`, and by how much what is in the whole bins between them
+    changes with a bin, `change_ns`: however long a job lasts, it has three rows at most."""
+    begun = F.col("begun_us")
+    to = F.greatest("begun_us", "writes_to_us")
+    known = worked.select(
         "run",
         "broker",
         "begun_us",
@@ -26,19 +50,50 @@ def load(worked: DataFrame, bin_ms: int) -> DataFrame:
         (begun - F.col("at_us")).alias("wait_us"),
         F.greatest(to - begun, F.lit(1)).alias("lasts_us"),
         F.rint(F.col("cost_us").cast("double") * _NS).cast("long").alias("cost_ns"),
-        first.alias("first"),
-        F.explode(F.sequence(first, F.floor(to / bin_us))).alias("bin"),
+        F.floor(begun / bin_us).alias("first"),
+        F.floor(to / bin_us).alias("last"),
     )
-    is_first = F.col("bin") == F.col("first")
-    before = F.greatest(F.col("bin") * bin_us - F.col("begun_us"), F.lit(0)) / F.col("lasts_us")
-    after = F.least((F.col("bin") + 1) * bin_us - F.col("begun_us"), F.col("lasts_us")) / F.col("lasts_us")
-    # The end of one bin's part is the beginning of the next one's, so that nothing is lost by rounding.
-    part_ns = F.floor(F.col("cost_ns") * after) - F.floor(F.col("cost_ns") * before)
+    first, last, cost_ns = F.col("first"), F.col("last"), F.col("cost_ns")
+
+    def during(us: Column) -> Column:
+        return F.floor(cost_ns * (us / F.col("lasts_us")))
+
     none = F.lit(0).cast("long")
-    found = spans.groupBy("run", "broker", F.col("bin").cast("int").alias("bin")).agg(
-        (F.sum(part_ns) / _NS).alias("busy_us"),
-        F.max(F.when(is_first, F.col("wait_us")).otherwise(none)).alias("backlog_us"),
-        F.sum(F.when(is_first, 1).otherwise(none)).alias("jobs"),
-        F.sum(F.when(is_first, F.col("deliveries")).otherwise(none)).alias("deliveries"),
+    first_ns = during((first + 1) * bin_us - begun)
+    whole_ns = F.when(last - first > 1, during(F.lit(bin_us))).otherwise(none)
+    split = known.withColumn("first_ns", first_ns).withColumn("whole_ns", whole_ns)
+    # The last bin has the rest, so that nothing is lost by rounding.
+    last_ns = cost_ns - F.col("first_ns") - F.col("whole_ns") * (last - first - 1)
+    many = F.array(
+        _row(first, F.col("first_ns"), none, is_first=True),
+        _row(first + 1, none, F.col("whole_ns"), is_first=False),
+        _row(last, last_ns, -F.col("whole_ns"), is_first=False),
     )
-    return found.where((F.col("busy_us") > 0) | (F.col("jobs") > 0))
+    one = F.array(_row(first, cost_ns, none, is_first=True))
+    rows = F.explode(F.when(first == last, one).otherwise(many)).alias("row")
+    return split.select("run", "broker", "deliveries", "wait_us", rows).select(
+        "run", "broker", "deliveries", "wait_us", "row.*"
+    )
+
+
+def _row(bin_: Column, part_ns: Column, change_ns: Column, *, is_first: bool) -> Column:
+    return F.struct(
+        bin_.alias("bin"), part_ns.alias("part_ns"), change_ns.alias("change_ns"), F.lit(is_first).alias("is_first")
+    )
+
+
+def _filled(by_bin: DataFrame) -> DataFrame:
+    """With `whole_ns`, of the jobs that go on for all of a bin; also bins in which nothing but these is."""
+    in_order = Window.partitionBy("run", "broker").orderBy("bin")
+    until_now = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    changes = by_bin.select(
+        "*",
+        F.sum("change_ns").over(until_now).alias("whole_ns"),
+        F.lead("bin").over(in_order).alias("next"),
+    ).withColumnRenamed("bin", "begin")
+    end = F.when(F.col("whole_ns") > 0, F.col("next") - 1).otherwise(F.col("begin"))
+    each = changes.select("*", F.explode(F.sequence(F.col("begin"), end)).alias("bin"))
+    is_own = F.col("bin") == F.col("begin")
+    counted = ("part_ns", "backlog_us", "jobs", "deliveries")
+    own = [F.when(is_own, F.col(name)).otherwise(F.lit(0).cast("long")).alias(name) for name in counted]
+    return each.select("run", "broker", "bin", "whole_ns", *own)
