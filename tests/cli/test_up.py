@@ -231,7 +231,7 @@ def test_secondaries_are_in_the_cluster_when_the_table_is_shown(tmp_path: Path, 
     arguments = ("--primaries", str(primaries), "--secondaries", "2", "--dir", str(tmp_path / "data"))
     with running_up(tmp_path, *arguments) as up:
         up.wait_for_table()
-        assert re.search(r"^cluster local has a root after \d\.\d s, all serve after \d\.\d s$", up.out, re.MULTILINE)
+        assert re.search(r"^cluster local has a root after \d+\.\d s, all serve after \d+\.\d s$", up.out, re.MULTILINE)
         rows = re.findall(r"^(s\d) +(\w+) +amqp://127.0.0.1:\d+/ +http://\S+$", up.out, re.MULTILINE)
         assert rows == [("s1", "secondary"), ("s2", "secondary")]
         assert len(up.children) == primaries + 2
