@@ -30,6 +30,9 @@ def main() -> int:
         for text in measure(range(args.failover), args.primaries or 3):
             print(text)
         return 0
+    # Also where a shell that put it into the background has it ignore Ctrl-C, and where it is ended by `kill`.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     # A world is garbage all at once, when its run is over.
     gc.set_threshold(200_000, 20, 20)
     seeds = range(args.seed, args.seed + 1) if args.seed is not None else args.seeds
@@ -91,6 +94,7 @@ def _results(seeds: range, one: Callable[[int], Result], jobs: int) -> Generator
 
 def _leave_it_to_main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _arguments() -> argparse.Namespace:
