@@ -37,7 +37,8 @@ MEMORY_MIN_MB = 450
 FREE_MB_MIN = 64
 TASKS_PER_THREAD = 2
 SHORT_LIFE = (
-    "-XX:+UseSerialGC -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
+    "-XX:+IgnoreUnrecognizedVMOptions -XX:+UseSerialGC "
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
     "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
 )
 """The JVM's best compiler for what runs often enough: else half of a run of a minute is spent on compiling Spark."""
