@@ -6,34 +6,13 @@ goes, and what each broker has to do for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from topology.simulate.calibration import Calibration
-from topology.simulate.layout import Run
 from topology.simulate.schemas import JobKind
 
-_BROKERS = "run int, broker int, brokers int, is_synchronous boolean, primaries array<boolean>, latency_us array<int>"
 KB = 1000.0
-
-
-def brokers_of(spark: SparkSession, runs: Sequence[Run]) -> DataFrame:
-    """A row for each broker of each run, with what it has to know of the others. `latency_us` has a row for each."""
-    rows = [
-        (
-            run.number,
-            broker,
-            len(run.layout.sites),
-            run.layout.design == "virtual-synchrony",
-            [each.is_primary for each in run.layout.sites],
-            [each for row in run.layout.latency_us for each in row],
-        )
-        for run in runs
-        for broker in range(len(run.layout.sites))
-    ]
-    return spark.createDataFrame(rows, _BROKERS)
 
 
 def jobs(sent: DataFrame, ways: DataFrame, calibration: Calibration) -> DataFrame:
@@ -110,11 +89,6 @@ def ways_us(costs: Calibration) -> tuple[Column, Column]:
     """What a message costs that comes from another broker, and one that goes to another."""
     kb_us = F.col("size") / KB * costs.relay_kb_us
     return costs.relay_in_us + kb_us, costs.relay_out_us + kb_us
-
-
-def between_us(a: Column, b: Column) -> Column:
-    """From one broker to another."""
-    return F.get("latency_us", a * F.col("brokers") + b)
 
 
 def _base_us(costs: Calibration) -> Column:

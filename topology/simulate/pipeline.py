@@ -12,10 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from topology.simulate import tally
+from topology.simulate.brokers import brokers_of
 from topology.simulate.calibration import Calibration
 from topology.simulate.fault import parse_fault
 from topology.simulate.interest import interest
-from topology.simulate.jobs import brokers_of, jobs
+from topology.simulate.jobs import jobs
 from topology.simulate.latency import latencies
 from topology.simulate.layout import Run
 from topology.simulate.load import load

@@ -8,9 +8,10 @@ import msgspec
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from topology.simulate.brokers import between_us
 from topology.simulate.calibration import Calibration
 from topology.simulate.consumption import Consuming
-from topology.simulate.jobs import KB, between_us, ways_us
+from topology.simulate.jobs import KB, ways_us
 from topology.simulate.schemas import JOBS, JobKind
 from topology.simulate.shared import consumed
 from topology.simulate.subscriptions import clients_of

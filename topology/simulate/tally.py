@@ -8,7 +8,7 @@ import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from topology.simulate.jobs import between_us
+from topology.simulate.brokers import between_us
 from topology.simulate.latency import bucket_of
 from topology.simulate.schemas import JobKind
 
