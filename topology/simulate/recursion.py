@@ -94,9 +94,9 @@ class _Streaming:
         """The batch in parts of one key each, every part in the batch's order."""
         columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in self._keys]
         order = np.lexsort(columns[::-1])
+        columns = [column[order] for column in columns]
         differs = np.zeros(max(0, batch.num_rows - 1), dtype=bool)
-        for number, column in enumerate(columns):
-            columns[number] = column = column[order]
+        for column in columns:
             differs |= column[1:] != column[:-1]
         cuts = (np.flatnonzero(differs) + 1).tolist()
         by_key = batch.take(pa.array(order)) if cuts else batch

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from topology.simulate.layout import Layout, Run
 from topology.simulate.period import Period
 from topology.simulate.schemas import JobKind
+from topology.simulate.timeline import NOBODY
 
-NOBODY = -1
 _WAYS = (
     "run int, from_ms int, to_ms int, origin int, root int, is_replicated boolean, always int, direct array<int>, "
     "passed array<int>, ways array<struct<to: int, kind: int, source: int, is_always: boolean, way_us: int>>"

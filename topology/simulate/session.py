@@ -41,7 +41,7 @@ SHORT_LIFE = (
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
     "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
 )
-"""The JVM's best compiler for what runs often enough: else half of a run of a minute is spent on compiling Spark."""
+"""The JVM's best compiler for what runs often enough: else a third of a run of a minute is for Spark's own code."""
 EXECUTORS_S = 60.0
 END_S = 10.0
 

@@ -59,6 +59,18 @@ def test_a_job_of_many_bins_is_at_work_in_all_of_them_evenly(spark: SparkSession
     assert sum(row.deliveries for row in rows.values()) == 1
 
 
+def test_what_jobs_cost_is_spread_over_the_bins_they_span(spark: SparkSession) -> None:
+    long = job(100_000, 300_000, 300_000.5, waited_us=10_000, deliveries=4)
+    brief = job(395_500, 1_000, 1_000.0, waited_us=500, deliveries=3)
+    by_bin = {key[2]: row for key, row in found(spark, [long, brief]).items()}
+
+    assert [by_bin[number].busy_us for number in (1, 2, 3)] == pytest.approx([100_000, 100_000, 101_000], abs=0.2)
+    assert sum(each.busy_us for each in by_bin.values()) == 301_000.5
+    assert [by_bin[number].jobs for number in (1, 2, 3)] == [1, 0, 1]
+    assert [by_bin[number].deliveries for number in (1, 2, 3)] == [4, 0, 3]
+    assert [by_bin[number].backlog_us for number in (1, 2, 3)] == [10_000, 0, 500]
+
+
 def test_nothing_is_lost_whatever_jobs_there_are(spark: SparkSession) -> None:
     chance = random.Random(3)
     jobs = [

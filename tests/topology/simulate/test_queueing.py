@@ -110,18 +110,6 @@ def test_the_same_is_found_on_any_number_of_partitions_and_in_batches_of_any_siz
     assert found == expected
 
 
-def test_what_jobs_cost_is_spread_over_the_bins_they_span(spark: SparkSession) -> None:
-    row = (1, 0, 90_000, 1, 0, 4, *OTHERS, 100_000, 110_000, 110_000, 400_000, 300_000.5)
-    brief = (1, 0, 395_000, 2, 0, 3, *OTHERS, 395_500, 396_000, 396_000, 396_500, 1_000.0)
-    found = {each.bin: each for each in load(spark.createDataFrame([row, brief], WORKED), 100).collect()}
-
-    assert [found[number].busy_us for number in (1, 2, 3)] == pytest.approx([100_000, 100_000, 101_000], abs=0.2)
-    assert sum(each.busy_us for each in found.values()) == 301_000.5
-    assert [found[number].jobs for number in (1, 2, 3)] == [1, 0, 1]
-    assert [found[number].deliveries for number in (1, 2, 3)] == [4, 0, 3]
-    assert [found[number].backlog_us for number in (1, 2, 3)] == [10_000, 0, 500]
-
-
 def test_load_loses_no_work(spark: SparkSession) -> None:
     worked = queueing(spark.createDataFrame(rows_of(300), JOBS), shipped())
     bins = load(worked, 10).collect()

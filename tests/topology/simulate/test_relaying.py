@@ -6,8 +6,9 @@ import pytest
 
 from topology.simulate.layout import Design, Layout, as_design, layout_of_counts
 from topology.simulate.period import Period
-from topology.simulate.relaying import NOBODY, Way, Ways, ways_from
+from topology.simulate.relaying import Way, Ways, ways_from
 from topology.simulate.schemas import JobKind
+from topology.simulate.timeline import NOBODY
 
 P1, P2, P3, S1, S2, S3 = range(6)
 ALL = range(6)
