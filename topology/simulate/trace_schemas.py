@@ -28,8 +28,8 @@ FLOW = (
 )
 """What went through a broker in a span, as it was followed: not yet times the sample. `held_us`: until written."""
 
-HEALTH = "broker string, span int, clients int, attaches int, cpu_us long, memory_bytes long"
-"""How a broker was in a span: clients at its end, what it used of its CPU within. Not a sample."""
+HEALTH = "broker string, span int, clients int, clients_max int, attaches int, cpu_us long, memory_bytes long"
+"""How a broker was in a span: clients at its end and at most, what it used of its CPU within. Not a sample."""
 
 ROOTS = "broker string, at_us long, root string, before string"
 """A broker follows another root; `before` is null for the first that it follows in its life."""

@@ -153,6 +153,7 @@ def health(trace: DataFrame, began_us: int, span_us: int) -> DataFrame:
         .groupBy("broker", _span(began_us, span_us))
         .agg(
             F.max_by("clients", "at_us").alias("clients"),
+            F.max("clients").alias("clients_max"),
             F.sum("more").cast("int").alias("attaches"),
             F.sum("used_us").alias("cpu_us"),
             F.max("memory_bytes").alias("memory_bytes"),

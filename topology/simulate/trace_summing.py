@@ -152,7 +152,7 @@ def _broker(name: str, begun: Begun, counted: Counted, timeline: list[Point]) ->
     return BrokerSummary(
         name=name,
         role="root" if len(first) and first.iloc[0]["root"] == name else role,
-        clients_max=int(_most(counted.health[counted.health["broker"] == name]["clients"])),
+        clients_max=int(_most(counted.health[counted.health["broker"] == name]["clients_max"])),
         publications=int(flow["published"].sum()) * begun.sample,
         deliveries=int(flow["deliveries"].sum()) * begun.sample,
         copies_in=int(flow["copies_in"].sum()) * begun.sample,

@@ -168,10 +168,10 @@ def test_a_brokers_health_is_what_it_says_of_itself(spark: SparkSession) -> None
         T0_US,
         SECOND_US,
     )
-    assert rows(found, "broker", "span", "clients", "attaches", "cpu_us") == [
-        ("p1", 0, 5, 7, 200_000),
-        ("p1", 1, 6, 1, 400_000),
-        ("p1", 2, 1, 0, 30_000),
+    assert rows(found, "broker", "span", "clients", "clients_max", "attaches", "cpu_us") == [
+        ("p1", 0, 5, 7, 7, 200_000),
+        ("p1", 1, 6, 6, 1, 400_000),
+        ("p1", 2, 1, 1, 0, 30_000),
     ]
 
 
