@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Collection
 from math import ceil
@@ -117,9 +118,11 @@ class Desk:
         """How many of these go where, as far as there is time for them."""
         sent = Counter({HERE: 0})
         while count:
-            target = self._choose(want, self.connections + coming + sent[HERE])
+            own = self.connections + coming + sent[HERE]
+            target = self._choose(want, own)
             cost = 1.0 if target is None else self._redirect_cost
-            number = min(chunk, count, int(self._credit / cost + 1e-9))
+            number = min(count, int(self._credit / cost + 1e-9))
+            number = min(number, chunk if target is not None else self._staying_of(want, own, number, chunk))
             if not number:
                 break
             self._placing.came(_REDIRECTED if want.is_redirected else _NEW, number)
@@ -130,6 +133,12 @@ class Desk:
             self._credit -= number * cost
             count -= number
         return sent
+
+    def _staying_of(self, want: Want, own: int, count: int, chunk: int) -> int:
+        """How many of so many stay, of whom the first do. Once one is sent on, so would be all that come after it."""
+        decisions = range(chunk, count, chunk)
+        staying = bisect_left(decisions, True, key=lambda more: self._choose(want, own + more) is not None)
+        return chunk * (1 + staying)
 
     def _choose(self, want: Want, own: int) -> BrokerInfo | None:
         if want.grp in self._staying or len(self.roster.brokers) < 2:
