@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from topology.simulate.layout import Run
+from topology.simulate.rows import rows_of
 
 _BROKERS = "run int, broker int, brokers int, is_synchronous boolean, primaries array<boolean>, latency_us array<int>"
 
@@ -26,7 +27,7 @@ def brokers_of(spark: SparkSession, runs: Sequence[Run]) -> DataFrame:
         for run in runs
         for broker in range(len(run.layout.sites))
     ]
-    return spark.createDataFrame(rows, _BROKERS)
+    return rows_of(spark, rows, _BROKERS)
 
 
 def between_us(a: Column, b: Column) -> Column:

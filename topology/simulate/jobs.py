@@ -59,7 +59,6 @@ def jobs(sent: DataFrame, ways: DataFrame, calibration: Calibration) -> DataFram
         "source",
         "copies",
         F.col("at_us").alias("sent_us"),
-        "link_us",
         (F.col("copies") * calibration.link_us).cast("float").alias("batch_us"),
     )
 

@@ -15,6 +15,8 @@ from pyspark.sql import functions as F
 from topology.simulate.buckets import BUCKETS_PER_DECADE
 from topology.simulate.schemas import JobKind
 
+PUBLICATION_BITS = 40
+"""Of the number of a message among those of all runs, so many tell it from the others of its run."""
 POINTS = 4
 """A job's deliveries are told apart by so many moments of the time in which they are written."""
 
@@ -27,7 +29,8 @@ def latencies(worked: DataFrame, *, bin_ms: int, stack_us: float, audiences: Seq
     """
     kind = F.col("kind")
     of_topics = worked.where(kind.isin(JobKind.PUBLISHED, JobKind.RELAYED, JobKind.PASSED_ON, JobKind.FROM_ROOT))
-    message = Window.partitionBy("publication", "run")
+    # One number for both: by two columns Spark sorts several times slower.
+    message = Window.partitionBy(F.shiftleft(F.col("run").cast("long"), PUBLICATION_BITS) + F.col("publication"))
     held_us = F.col("relayed_us") - F.col("at_us")
     known = of_topics.select(
         "run",

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 from topology.simulate.layout import Run
+from topology.simulate.rows import rows_of
 from topology.simulate.timeline import Timeline
 
 _PERIODS = "run int, from_ms int, to_ms int, root int, next_root int, next_root_ms int, reach array<boolean>"
@@ -31,7 +32,7 @@ class Period(NamedTuple):
 def periods(spark: SparkSession, runs: Sequence[Run], of_runs: Sequence[Sequence[Period]]) -> DataFrame:
     """A row for each."""
     rows = [(run.number, *each) for run, spans in zip(runs, of_runs, strict=True) for each in spans]
-    return spark.createDataFrame(rows, _PERIODS)
+    return rows_of(spark, rows, _PERIODS)
 
 
 def periods_of(run: Run, timeline: Timeline) -> Iterator[Period]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from topology.simulate import tally
@@ -113,14 +113,14 @@ class _Pipeline:
         self._begin("deliveries")
         spans = [list(periods_of(*each)) for each in zip(self._runs, self._timelines, strict=True)]
         to_do = jobs(went, ways(spark, self._runs, spans), self._costs)
-        done = to_do.unionByName(chores(spark, there, bin_ms, self._costs))
+        done = to_do.unionByName(chores(there, bin_ms, self._costs))
         queue_rows = None
         if workload.queues:
             queues = queues_of(workload)
             hop_us = max(max(row) for run in self._runs for row in run.layout.latency_us)
             came = entered(messages, periods(spark, self._runs, spans), brokers)
             worked_off = self._keep(taken(spark, came, queues, sessions, hop_us))
-            done = done.unionByName(shared_jobs(spark, worked_off, self._costs))
+            done = done.unionByName(shared_jobs(worked_off, self._costs))
         self._begin("queueing")
         worked = self._keep(queueing(_with_clients(done, there, bin_ms), self._costs, self._runs))
         busy = self._keep(load(worked, bin_ms), "load")
@@ -169,7 +169,16 @@ class _Pipeline:
 
 def _with_clients(jobs: DataFrame, presence: DataFrame, bin_ms: int) -> DataFrame:
     """With how many clients the broker has when it gets the job."""
-    known = presence.select("run", "broker", "bin", F.col("clients").alias("there"))
-    bin_ = F.least(F.floor(F.col("at_us") / (bin_ms * 1000)), F.lit(2**31 - 1)).cast("int")
-    joined = jobs.withColumn("bin", bin_).join(F.broadcast(known), ["run", "broker", "bin"], "left")
-    return joined.withColumn("clients", F.coalesce("there", "clients")).drop("there", "bin")
+    known = presence.select(*_place_of(F.col("bin")), F.col("clients").alias("there"))
+    bin_ = F.least(F.floor(F.col("at_us") / (bin_ms * 1000)), F.lit(2**31 - 1))
+    joined = jobs.select("*", *_place_of(bin_)).join(F.broadcast(known), ["of_run", "of_broker", "bin"], "left")
+    return joined.withColumn("clients", F.coalesce("there", "clients")).drop("there", "of_run", "of_broker", "bin")
+
+
+def _place_of(bin_: Column) -> tuple[Column, ...]:
+    """Eight bytes in all, which Spark takes for one number: more would be looked up several times slower."""
+    return (
+        F.col("run").cast("short").alias("of_run"),
+        F.col("broker").cast("short").alias("of_broker"),
+        bin_.cast("int").alias("bin"),
+    )

@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from topology.simulate.layout import Layout, Run
+from topology.simulate.rows import rows_of
 from topology.simulate.workload import Group, Workload
 
 BLOCK = 10_000
@@ -51,7 +52,7 @@ def groups_of(spark: SparkSession, runs: Sequence[Run], workload: Workload) -> D
         for group in workload.with_subscribers(run.subscribers).groups
         if group.count
     ]
-    return spark.createDataFrame(rows, _GROUPS)
+    return rows_of(spark, rows, _GROUPS)
 
 
 def attached(sessions: DataFrame, groups: DataFrame) -> DataFrame:

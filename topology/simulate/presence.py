@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from topology.simulate.calibration import Calibration
 from topology.simulate.layout import Run
+from topology.simulate.rows import rows_of, schema_of
 from topology.simulate.schemas import JOBS, JobKind
 from topology.simulate.timeline import Timeline
 
@@ -27,7 +28,7 @@ def ups_of(spark: SparkSession, runs: Sequence[Run], timelines: Sequence[Timelin
     rows = [
         (run.number, *up) for run, timeline in zip(runs, timelines, strict=True) for up in timeline.ups if up[1] < up[2]
     ]
-    return spark.createDataFrame(rows, _UPS)
+    return rows_of(spark, rows, _UPS)
 
 
 def presence(sessions: DataFrame, brokers: DataFrame, ups: DataFrame, bins: int, bin_ms: int) -> DataFrame:
@@ -71,7 +72,7 @@ def presence(sessions: DataFrame, brokers: DataFrame, ups: DataFrame, bins: int,
     return counted.alias("there").join(F.broadcast(ups).alias("ups"), is_up, "left_semi")
 
 
-def chores(spark: SparkSession, presence: DataFrame, bin_ms: int, costs: Calibration) -> DataFrame:
+def chores(presence: DataFrame, bin_ms: int, costs: Calibration) -> DataFrame:
     """JOBS of attaching, redirecting and heartbeats, spread evenly over their bin."""
     others = F.count("*").over(Window.partitionBy("run", "bin")) - 1
     a_second_us = F.col("clients") * costs.idle_us_per_s + costs.member_us_per_s + others * costs.peer_us_per_s
@@ -82,7 +83,7 @@ def chores(spark: SparkSession, presence: DataFrame, bin_ms: int, costs: Calibra
     # Not all brokers at once: they would wait for one another where they share cores.
     place = (F.col("part") + F.col("broker") * APART % 1) / F.col("parts")
     at_us = F.col("bin").cast("long") * bin_ms * 1000 + F.floor(place * bin_ms * 1000)
-    nothing = {"deliveries": 0, "topic": -1, "size": 0, "copies": 0, "link_us": 0, "batch_us": 0.0}
+    nothing = {"deliveries": 0, "topic": -1, "size": 0, "copies": 0, "batch_us": 0.0}
     return parts.select(
         "run",
         "broker",
@@ -95,4 +96,4 @@ def chores(spark: SparkSession, presence: DataFrame, bin_ms: int, costs: Calibra
         "clients",
         at_us.alias("sent_us"),
         *(F.lit(value).alias(name) for name, value in nothing.items()),
-    ).to(spark.createDataFrame([], JOBS).schema)
+    ).to(schema_of(JOBS))

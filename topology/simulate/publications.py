@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from topology.simulate.chance import Purpose, below, draw_topic, link_us, uniform
+from topology.simulate.rows import rows_of
 from topology.simulate.schemas import PUBLICATIONS
 from topology.simulate.workload import Arrivals, Group, Popularity, Workload
 
@@ -61,7 +62,7 @@ def streams(workload: Workload) -> Iterator[Stream]:
 
 def publications(spark: SparkSession, workload: Workload, rates: Sequence[float]) -> DataFrame:
     """Every message of every rate. Whether its publisher is connected then is not looked at."""
-    empty = spark.createDataFrame([], PUBLICATIONS)
+    empty = rows_of(spark, [], PUBLICATIONS)
     found = empty
     for pace, rate in enumerate(rates):
         base = 0

@@ -13,6 +13,7 @@ from topology.simulate.host_threads import HostRow
 from topology.simulate.host_turns import HostTurns
 from topology.simulate.layout import Host, Run
 from topology.simulate.recursion import Columns, Recursion, in_order
+from topology.simulate.rows import rows_of
 from topology.simulate.turns import Costs, Jobs, Turns
 
 _PASSES = ("run", "broker", "at_us", "publication", "kind", "deliveries")
@@ -53,7 +54,7 @@ def _placed(jobs: DataFrame, hosts: Mapping[_Place, Host]) -> DataFrame:
     rows = [(run, broker, first) for (run, first), host in hosts.items() for broker in host.brokers]
     if not rows:
         return jobs.withColumn("place", F.col("broker"))
-    shared = jobs.sparkSession.createDataFrame(rows, "run int, broker int, first int")
+    shared = rows_of(jobs.sparkSession, rows, "run int, broker int, first int")
     joined = jobs.join(F.broadcast(shared), ["run", "broker"], "left")
     return joined.withColumn("place", F.coalesce("first", "broker")).drop("first")
 

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from topology.simulate.layout import Layout, Run
 from topology.simulate.period import Period
+from topology.simulate.rows import rows_of
 from topology.simulate.schemas import JobKind
 from topology.simulate.timeline import NOBODY
 
@@ -54,7 +55,7 @@ def ways(spark: SparkSession, runs: Sequence[Run], periods: Sequence[Sequence[Pe
         for each in of_run
         for origin in range(len(run.layout.sites))
     ]
-    return spark.createDataFrame(rows, _WAYS)
+    return rows_of(spark, rows, _WAYS)
 
 
 def ways_from(origin: int, layout: Layout, period: Period) -> Ways:

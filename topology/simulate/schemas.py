@@ -31,7 +31,7 @@ SENT = "run int, publication long, topic int, at_us long, link_us int, size int,
 
 JOBS = (
     "run int, broker int, at_us long, publication long, kind int, base_us float, deliveries int, "
-    "topic int, size int, clients int, source int, copies int, sent_us long, link_us int, batch_us float"
+    "topic int, size int, clients int, source int, copies int, sent_us long, batch_us float"
 )
 """What a broker has to do. `base_us` is all but deliveries and writes; `clients` are connected there at that time.
 
@@ -42,7 +42,7 @@ It has the message from `source` (-1: from the publisher, who sent it at `sent_u
 
 WORKED = (
     "run int, broker int, at_us long, publication long, kind int, deliveries int, topic int, size int, source int, "
-    "copies int, sent_us long, link_us int, begun_us long, relayed_us long, writes_from_us long, writes_to_us long, "
+    "copies int, sent_us long, begun_us long, relayed_us long, writes_from_us long, writes_to_us long, "
     "cost_us float"
 )
 """A job that was done: begun, its copies to other brokers out, its deliveries written from then until then."""

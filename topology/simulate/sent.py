@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from topology.simulate.layout import Run
+from topology.simulate.rows import rows_of
 from topology.simulate.subscriptions import clients_of
 from topology.simulate.workload import Workload
 
@@ -19,7 +20,7 @@ def published(
 ) -> DataFrame:
     """All publications in every run, with their broker: `origin` is -1 where the publisher was connected nowhere."""
     rates = paces(runs)
-    of_run = spark.createDataFrame([(run.number, rates.index(run.rate)) for run in runs], "run int, pace int")
+    of_run = rows_of(spark, [(run.number, rates.index(run.rate)) for run in runs], "run int, pace int")
     senders = [group.number for group in workload.groups if group.kind in ("publishers", "producers")]
     lasting = sessions.where(F.col("grp").isin(senders) & (F.col("from_ms") < F.col("to_ms")) & (F.col("broker") >= 0))
     places = clients_of(lasting).withColumnRenamed("broker", "origin")

@@ -186,6 +186,8 @@ def _settings(master: str | None, memory: str, name: str, parallelism: int | Non
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.adaptive.enabled": "true",
+        # Batches are bounded by rows; to look at their bytes after each row costs more than to write it.
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
         # What is put aside is read once or twice: to pack it costs more than it saves.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
     }

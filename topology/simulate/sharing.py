@@ -12,6 +12,7 @@ from topology.simulate.brokers import between_us
 from topology.simulate.calibration import Calibration
 from topology.simulate.consumption import Consuming
 from topology.simulate.jobs import KB, ways_us
+from topology.simulate.rows import rows_of, schema_of
 from topology.simulate.schemas import JOBS, JobKind
 from topology.simulate.shared import consumed
 from topology.simulate.subscriptions import clients_of
@@ -103,7 +104,7 @@ def taken(
         for each in queues
     ]
     worked = consumed(entered, consuming_of(queues, hop_us))
-    known = worked.join(F.broadcast(spark.createDataFrame(rows, _QUEUES)), "queue")
+    known = worked.join(F.broadcast(rows_of(spark, rows, _QUEUES)), "queue")
     turn = (F.col("publication") % F.col("consumers")) * F.col("count") + F.col("place")
     known = known.withColumn("consumer", turn.cast("long"))
     groups = sorted({each.consumer_group for each in queues})
@@ -121,7 +122,7 @@ def taken(
     return joined.select("work.*", F.coalesce("place.broker", "root").alias("broker"))
 
 
-def shared_jobs(spark: SparkSession, taken: DataFrame, costs: Calibration) -> DataFrame:
+def shared_jobs(taken: DataFrame, costs: Calibration) -> DataFrame:
     """JOBS of every broker that a message of a shared queue touches."""
     met = taken.select(
         "*", F.explode(_parts()).alias("part"), (F.col("broker") != F.col("root")).cast("int").alias("is_away")
@@ -169,8 +170,7 @@ def shared_jobs(spark: SparkSession, taken: DataFrame, costs: Calibration) -> Da
         source.alias("source"),
         F.coalesce(copies, F.lit(0)).cast("int").alias("copies"),
         "sent_us",
-        "link_us",
-    ).to(spark.createDataFrame([], JOBS).schema)
+    ).to(schema_of(JOBS))
 
 
 def _backups() -> Column:

@@ -26,7 +26,7 @@ def job(
     broker: int, kind: int, at_us: int, relayed_us: int, writes: tuple[int, int], deliveries: int, publication: int = 1
 ) -> tuple[Any, ...]:
     """Begun when it came."""
-    return (1, broker, at_us, publication, kind, deliveries, 1, 100, 0, 0, SENT_US, 0, at_us, relayed_us, *writes, 1.0)
+    return (1, broker, at_us, publication, kind, deliveries, 1, 100, 0, 0, SENT_US, at_us, relayed_us, *writes, 1.0)
 
 
 def found(frame: DataFrame, broker: int | None = None) -> dict[int, int]:
@@ -106,7 +106,7 @@ def test_fan_out_to_equal_subscribers_takes_what_its_costs_say(spark: SparkSessi
     """Lone messages for 1,000: half of them are reached when half of the writes are done."""
     ours = shipped()
     rows = [
-        (1, 0, n * 1_000_000, n, JobKind.PUBLISHED, 1.25, 1_000, 1, 100, 1_000, -1, 0, n * 1_000_000, 0, 0.0)
+        (1, 0, n * 1_000_000, n, JobKind.PUBLISHED, 1.25, 1_000, 1, 100, 1_000, -1, 0, n * 1_000_000, 0.0)
         for n in range(40)
     ]
     frame = queueing(spark.createDataFrame(rows, JOBS), ours)

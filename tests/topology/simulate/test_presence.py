@@ -23,7 +23,7 @@ def work_us(
     spark: SparkSession, *rows: tuple[int, int, int, int, int, int], bin_ms: int = 1_000
 ) -> dict[object, float]:
     """By run, broker and bin; each part is a turn."""
-    done = chores(spark, spark.createDataFrame(list(rows), PRESENCE), bin_ms, COSTS).collect()
+    done = chores(spark.createDataFrame(list(rows), PRESENCE), bin_ms, COSTS).collect()
     found: dict[object, float] = {}
     for row in done:
         place = row.run, row.broker, row.at_us // 1000 // bin_ms
@@ -51,7 +51,7 @@ def test_a_shorter_bin_has_its_part_of_that(spark: SparkSession) -> None:
 
 def test_brokers_do_not_all_do_it_at_once(spark: SparkSession) -> None:
     rows = [(0, broker, 1, 0, 0, 0) for broker in range(5)]
-    done = chores(spark, spark.createDataFrame(rows, PRESENCE), 100, COSTS).collect()
+    done = chores(spark.createDataFrame(rows, PRESENCE), 100, COSTS).collect()
     times = sorted(row.at_us for row in done)
     assert len(times) == 5 and times[0] >= 100_000 and times[-1] < 200_000
     assert min(b - a for a, b in pairwise(times)) > 5_000

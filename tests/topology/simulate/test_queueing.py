@@ -48,7 +48,6 @@ def rows_of(count: int) -> list[tuple[Any, ...]]:
                     -1,
                     2,
                     at_us - 50,
-                    50,
                     float(number % 3),
                 )
             )
@@ -59,7 +58,7 @@ def worked_at(rows: list[tuple[Any, ...]], run: int, broker: int) -> list[tuple[
     """The same without Spark."""
     mine = sorted((row for row in rows if row[:2] == (run, broker)), key=lambda row: row[2:5])
     at, base, deliveries, topic, size, clients, batch = (
-        np.array([row[place] for row in mine], dtype=float) for place in (2, 5, 6, 7, 8, 9, 14)
+        np.array([row[place] for row in mine], dtype=float) for place in (2, 5, 6, 7, 8, 9, 13)
     )
     turns = Turns(costs_of(shipped()))
     parts = [turns.take(Jobs(at, base, deliveries, topic, size, clients, batch)), turns.end()]
@@ -67,7 +66,7 @@ def worked_at(rows: list[tuple[Any, ...]], run: int, broker: int) -> list[tuple[
     times = np.rint(np.array(columns[:4])).astype(int)
     costs = columns[4].astype(np.float32)
     return [
-        (*row[:5], *row[6:9], *row[10:14], *(int(t) for t in times[:, n]), float(costs[n]))
+        (*row[:5], *row[6:9], *row[10:13], *(int(t) for t in times[:, n]), float(costs[n]))
         for n, row in enumerate(mine)
     ]
 

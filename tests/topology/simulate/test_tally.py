@@ -24,7 +24,7 @@ SENT_US = 1_000_000
 
 def job(kind: int, publication: int, at_us: int, relayed_us: int, to_us: int, deliveries: int, copies: int) -> Any:
     moments = (at_us, relayed_us, relayed_us, to_us)
-    return (1, 0, at_us, publication, kind, deliveries, -1, 100, 0, copies, SENT_US, 0, *moments, 1.0)
+    return (1, 0, at_us, publication, kind, deliveries, -1, 100, 0, copies, SENT_US, *moments, 1.0)
 
 
 def counted(spark: SparkSession, broker: int, jobs: list[Any], end_us: int = 2_000_000) -> dict[int, int]:

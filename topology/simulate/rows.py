@@ -1,0 +1,27 @@
+"""Rows that the driver knows, for Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+
+def rows_of(spark: SparkSession, rows: Iterable[tuple[Any, ...]], ddl: str) -> DataFrame:
+    """They go over as one table. Of a list of tuples Spark would have Python workers make rows, one by one."""
+    schema = schema_of(ddl)
+    arrow = to_arrow_schema(schema)
+    columns = list(zip(*rows, strict=True)) or [()] * len(arrow)
+    arrays = [pa.array(column, type=field.type) for column, field in zip(columns, arrow, strict=True)]
+    table: Any = pa.Table.from_arrays(arrays, schema=arrow)
+    return spark.createDataFrame(table, schema)
+
+
+def schema_of(ddl: str) -> StructType:
+    schema = StructType.fromDDL(ddl)
+    assert isinstance(schema, StructType)
+    return schema
