@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from topology.simulate.layout import Layout, Run
-from topology.simulate.rows import rows_of
+from topology.simulate.rows import partitions_of, rows_of
 from topology.simulate.workload import Group, Workload
 
 BLOCK = 10_000
@@ -41,7 +41,7 @@ def population(groups: DataFrame) -> DataFrame:
 def spread(rows: DataFrame, *keys: str) -> DataFrame:
     """Few rows of which many are made, over all partitions: as Spark judges by their size it would leave them in one,
     but for a number that is given."""
-    return rows.repartition(int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1), *keys)
+    return rows.repartition(partitions_of(rows.sparkSession), *keys)
 
 
 def groups_of(spark: SparkSession, runs: Sequence[Run], workload: Workload) -> DataFrame:

@@ -7,12 +7,17 @@ kept is what the recursions themselves have not told yet.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from itertools import pairwise
+from operator import add
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from topology.simulate.rows import partitions_of
 
 Columns: TypeAlias = Sequence[Any]
 """Numpy arrays of equal length."""
@@ -44,10 +49,12 @@ def in_order(
     """Columns `passes` of `rows`, and `adds` (DDL), which the recursion of each group finds from columns `takes`.
 
     `order` must leave no ties within a group, or the result hangs on how rows came. Where many rows have the same in
-    its first column they are sorted slowly. Keys are ints. Columns hold no nulls. What is returned by the recursion is
-    rounded where `adds` says int or long.
+    its first column they are sorted slowly. Keys are ints from 0 on. Columns hold no nulls. What is returned by the
+    recursion is rounded where `adds` says int or long.
     """
-    grouped = rows.repartition(partitions, *keys) if partitions else rows.repartition(*keys)
+    # Dealt out in turn: by a hash some partitions would get several of few groups, and others none.
+    dealt = reduce(add, (F.col(key) for key in keys))
+    grouped = rows.repartitionById(partitions or partitions_of(rows.sparkSession), dealt)
     needed = list(dict.fromkeys((*keys, *order, *takes, *passes)))
     ordered = grouped.select(*needed).sortWithinPartitions(*order)
     kept = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in rows.select(*passes).schema)

@@ -1,4 +1,4 @@
-"""Rows that the driver knows, for Spark."""
+"""Rows that the driver knows, for Spark, and how far to spread rows."""
 
 from __future__ import annotations
 
@@ -25,3 +25,8 @@ def schema_of(ddl: str) -> StructType:
     schema = StructType.fromDDL(ddl)
     assert isinstance(schema, StructType)
     return schema
+
+
+def partitions_of(spark: SparkSession) -> int:
+    """As many as Spark makes of many rows."""
+    return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)

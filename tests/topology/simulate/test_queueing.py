@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from pyspark.sql import functions as F
 
 from topology.simulate.calibration import shipped
 from topology.simulate.load import load
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.sockets
 
-OTHERS = (1, 100, -1, 0, 0, 0)
 BROKERS = ((1, 0), (1, 1), (1, 2), (2, 0), (2, 5))
 
 
@@ -107,6 +108,14 @@ def test_the_same_is_found_on_any_number_of_partitions_and_in_batches_of_any_siz
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(before))
 
     assert found == expected
+
+
+def test_brokers_are_dealt_out_evenly_to_the_partitions(spark: SparkSession) -> None:
+    first = [row for row in rows_of(10) if row[:2] == (1, 0)]
+    jobs = spark.createDataFrame([(1, broker, *row[2:]) for broker in range(8) for row in first], JOBS)
+    worked = queueing(jobs, shipped(), partitions=4).select(F.spark_partition_id().alias("partition"), "broker")
+
+    assert Counter(row.partition for row in worked.distinct().collect()) == dict.fromkeys(range(4), 2)
 
 
 def test_load_loses_no_work(spark: SparkSession) -> None:
