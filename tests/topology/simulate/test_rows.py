@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from pyspark.sql import SparkSession
 
 from topology.simulate.rows import rows_of, schema_of
 from topology.simulate.schemas import JobKind
+
+pytestmark = pytest.mark.sockets
 
 NESTED = "run int, at_us long, share double, is_on boolean, names array<string>, ways array<struct<to:int,us:long>>"
 
