@@ -14,7 +14,7 @@ import click
 
 from openclust import __version__
 from openclust.cli.simulate_progress import Watched
-from openclust.cli.spark_options import spark_options
+from openclust.cli.spark_options import SparkOptions, spark_options
 from openclust.shell.config import ConfigError
 from topology.simulate.results import PARQUET, REPORT, make_folder, write_results
 from topology.simulate.trace_files import TraceFiles, find_files
@@ -43,9 +43,7 @@ NAMES_SHOWN_MAX = 20
 @click.option("--debug", is_flag=True, help="Show where in Spark something failed, too.")
 def analyze(
     files: tuple[str, ...],
-    master: str | None,
-    memory: str,
-    local_dir: Path | None,
+    spark_options: SparkOptions,
     out: Path,
     keep: bool,
     parquet: bool,
@@ -60,9 +58,7 @@ def analyze(
     """
     found = find_files(files)
     try:
-        summary = _analyzed(
-            found, out, keep=keep, parquet=parquet, quiet=quiet, master=master, memory=memory, folder=local_dir
-        )
+        summary = _analyzed(found, out, spark_options, keep=keep, parquet=parquet, quiet=quiet)
     except ConfigError as error:
         if debug and error.__cause__ is not None:
             traceback.print_exception(error.__cause__)
@@ -72,15 +68,7 @@ def analyze(
 
 
 def _analyzed(
-    files: TraceFiles,
-    out: Path,
-    *,
-    keep: bool,
-    parquet: bool,
-    quiet: bool,
-    master: str | None,
-    memory: str,
-    folder: Path | None,
+    files: TraceFiles, out: Path, options: SparkOptions, *, keep: bool, parquet: bool, quiet: bool
 ) -> Summary:
     from topology.simulate.session import check_packages, spark_session
 
@@ -90,13 +78,18 @@ def _analyzed(
     began = time.monotonic()
     with warnings.catch_warnings(), Watched(is_shown=not quiet) as watched:
         warnings.simplefilter("ignore")  # what Spark and pandas have to tell their own developers
-        with spark_session(master, memory=memory, local_dir=folder, out=out, name="openclust analyze") as spark:
+        with spark_session(**options._asdict(), out=out, name="openclust analyze") as spark:
             from topology.simulate.summary import Summary
             from topology.simulate.trace import analyze as compute
 
             found = compute(spark, files, out=out / PARQUET if parquet else None, progress=watched)
             context = spark.sparkContext
-            about = {"version": spark.version, "master": context.master, "memory": memory, "name": context.appName}
+            about = {
+                "version": spark.version,
+                "master": context.master,
+                "memory": options.memory,
+                "name": context.appName,
+            }
     names = [each.name for each in files.all]
     shown = names if len(names) <= NAMES_SHOWN_MAX else [*names[:NAMES_SHOWN_MAX], "..."]
     return Summary(

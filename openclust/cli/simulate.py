@@ -16,7 +16,7 @@ import click
 from openclust import __version__
 from openclust.cli.simulate_progress import Watched
 from openclust.cli.simulate_validate import OrValidate
-from openclust.cli.spark_options import spark_options
+from openclust.cli.spark_options import SparkOptions, spark_options
 from openclust.shell.config import ConfigError
 from topology.simulate.asked import Asked, read_asked
 from topology.simulate.grid import parse_count, shown
@@ -91,9 +91,7 @@ def simulate(
     sweep: tuple[str, ...],
     goal: str | None,
     calibration: str | None,
-    master: str | None,
-    memory: str,
-    local_dir: Path | None,
+    spark_options: SparkOptions,
     out: Path,
     keep: bool,
     no_parquet: bool,
@@ -124,9 +122,7 @@ def simulate(
         duration_s=duration,
     )
     try:
-        summary = _simulated(
-            asked, out, keep=keep, parquet=not no_parquet, quiet=quiet, master=master, memory=memory, folder=local_dir
-        )
+        summary = _simulated(asked, out, spark_options, keep=keep, parquet=not no_parquet, quiet=quiet)
     except ConfigError as error:
         if debug and error.__cause__ is not None:
             traceback.print_exception(error.__cause__)
@@ -151,17 +147,7 @@ def _sorted_out(files: tuple[str, ...], sweep: tuple[str, ...]) -> tuple[str | N
     return named[0] if len(named) == 2 else None, named[-1], (*sweep, *terms)
 
 
-def _simulated(
-    asked: Asked,
-    out: Path,
-    *,
-    keep: bool,
-    parquet: bool,
-    quiet: bool,
-    master: str | None,
-    memory: str,
-    folder: Path | None,
-) -> Summary:
+def _simulated(asked: Asked, out: Path, options: SparkOptions, *, keep: bool, parquet: bool, quiet: bool) -> Summary:
     from topology.simulate.session import check_packages, spark_session
 
     check_packages()
@@ -169,13 +155,13 @@ def _simulated(
     began = time.monotonic()
     with warnings.catch_warnings(), Watched(is_shown=not quiet) as watched:
         warnings.simplefilter("ignore")  # what Spark and pandas have to tell their own developers
-        with spark_session(master, memory=memory, local_dir=folder, out=out) as spark:
+        with spark_session(**options._asdict(), out=out) as spark:
             from topology.simulate.pipeline import simulate as compute
 
             folders = out if parquet else None
             found = compute(spark, asked.runs, asked.workload, asked.calibration, out=folders, progress=watched)
             context = spark.sparkContext
-            about = {"version": spark.version, "master": str(context.master), "memory": memory}
+            about = {"version": spark.version, "master": str(context.master), "memory": options.memory}
         return _summary(asked, found, about, time.monotonic() - began)
 
 

@@ -16,7 +16,7 @@ import msgspec
 import topology.simulate
 from openclust.cli.simulate_costs import CostsHere, middle
 from openclust.cli.simulate_played import SAMPLED_OF, played
-from openclust.cli.spark_options import spark_options
+from openclust.cli.spark_options import SparkOptions, spark_options
 from openclust.shell.config import ConfigError
 from topology.simulate.calibration import Calibration
 from topology.simulate.fault import Kill, parse_fault
@@ -69,9 +69,7 @@ def validated(
     files: tuple[str, ...],
     calibration: str | None,
     rounds: int,
-    master: str | None,
-    memory: str,
-    local_dir: Path | None,
+    spark_options: SparkOptions,
     data_in: Path | None,
     as_json: bool,
     quiet: bool,
@@ -97,7 +95,7 @@ def validated(
             click.echo(what, err=True)
 
     try:
-        with warnings.catch_warnings(), spark_session(master, memory=memory, local_dir=local_dir) as spark:
+        with warnings.catch_warnings(), spark_session(**spark_options._asdict()) as spark:
             warnings.simplefilter("ignore")  # what Spark and pandas have to tell their own developers
             here = CostsHere(data_in)
             if known is None:

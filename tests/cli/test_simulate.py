@@ -106,6 +106,20 @@ def test_options_of_spark_go_to_spark(fake: FakeSpark, tmp_path: Path) -> None:
     assert (fake.seen["master"], fake.seen["memory"], fake.seen["local_dir"]) == ("local[3]", "3g", tmp_path)
 
 
+def test_what_makes_spark_start_sooner_is_in_the_cache_unless_told_otherwise(
+    fake: FakeSpark, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    run(EIGHT, MARKET)
+    assert fake.seen["cache"] == tmp_path / "openclust"
+    run(EIGHT, MARKET, "--no-cache")
+    assert fake.seen["cache"] is None
+    monkeypatch.setenv("OPENCLUST_NO_CACHE", "1")
+    fake.seen.clear()
+    run(EIGHT, MARKET)
+    assert fake.seen["cache"] is None
+
+
 def test_a_sweep_may_be_written_in_several_words(fake: FakeSpark) -> None:
     goal = "p99<50ms, survive=1"
     result = run(MARKET, "--sweep", "subscribers=10k,1M", "brokers=1..4", "rate=x2", "--goal", goal, "--json")

@@ -16,8 +16,8 @@ ANSWER_S = 30.0
 WAY_OUT = "install one (apt-get install openjdk-17-jre-headless), or let JAVA_HOME name its folder"
 
 
-def check_java(environ: Mapping[str, str]) -> None:
-    """ConfigError where Spark would find no Java, or one that is too old for it."""
+def checked_java(environ: Mapping[str, str]) -> Path:
+    """The Java that Spark takes. ConfigError where it would find none, or one that is too old for it."""
     home = environ.get("JAVA_HOME", "")
     path = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environ.get("PATH", os.defpath))
     where = f"JAVA_HOME is {home!r}" if home else "JAVA_HOME is not set"
@@ -35,6 +35,7 @@ def check_java(environ: Mapping[str, str]) -> None:
     if told is None or told[0] < JAVA_MIN:
         version = "a Java of unknown version" if told is None else f"Java {told[1]}"
         raise ConfigError(f"Spark needs Java {JAVA_MIN} or later, and {path} is {version} ({where}): {WAY_OUT}")
+    return Path(path)
 
 
 def version_in(answer: str) -> tuple[int, str] | None:

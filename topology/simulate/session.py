@@ -21,7 +21,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from openclust.shell.config import ConfigError
-from topology.simulate.java import check_java
+from topology.simulate.class_archive import ClassArchive
+from topology.simulate.java import checked_java
 from topology.simulate.master import check_master, is_local, is_loopback, threads_of
 from topology.simulate.shipping import zip_packages
 from topology.simulate.trouble import said_clearly
@@ -55,14 +56,17 @@ def spark_session(
     parallelism: int | None = None,
     local_dir: Path | None = None,
     out: Path | None = None,
+    cache: Path | None = None,
 ) -> Iterator[SparkSession]:
     """A session for as long as the context lasts; what Spark raises within comes out as ConfigError.
 
     Without a master it is the one of `spark-submit`, or else all cores of this machine. `memory` is of the driver and
-    of each executor. One that runs in this process already is taken as it is, and left running.
+    of each executor. In the folder `cache` is what makes the next session start sooner. One that runs in this process
+    already is taken as it is, and left running.
     """
     check_packages()
     from pyspark import SparkContext
+    from pyspark.find_spark_home import _find_spark_home
     from pyspark.sql import SparkSession
 
     if SparkContext._active_spark_context is not None:
@@ -70,9 +74,12 @@ def spark_session(
             yield SparkSession.builder.getOrCreate()
         return
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    classes = None
     if not is_submitted:
         master = master or os.environ.get("MASTER") or LOCAL
-        check_java(os.environ)
+        java = checked_java(os.environ)
+        if cache is not None:
+            classes = ClassArchive(cache, java, Path(_find_spark_home(), "jars"))
     if master is not None:
         check_master(master, os.environ)
     memory = memory_of(memory)
@@ -80,14 +87,17 @@ def spark_session(
     with _own_folder(base) as folder, _ending_on_sigterm(), _unlogged():
         log = None if is_submitted else folder / "jvm.log"
         telling = partial(said_clearly, folders=[each for each in (base, out) if each], log=log, memory=memory)
-        settings = _settings(master, memory, name, parallelism, folder)
+        settings = _settings(master, memory, name, parallelism, folder, classes.options if classes else "")
+        leaves_classes = classes is not None and classes.is_left
         with telling():
             gateway = _gateway(settings, log, folder)
         try:
             with telling(has_ended=lambda: _has_ended(gateway)):
                 yield _started(gateway, settings, folder)
-        finally:
-            _end(gateway)
+        except BaseException:
+            _end(gateway, 0 if leaves_classes else END_S)
+            raise
+        _end(gateway, None if leaves_classes else END_S)
 
 
 def check_packages() -> None:
@@ -169,14 +179,16 @@ def _unlogged() -> Iterator[None]:
         logging.getLogger().removeHandler(nowhere)
 
 
-def _settings(master: str | None, memory: str, name: str, parallelism: int | None, folder: Path) -> dict[str, str]:
+def _settings(
+    master: str | None, memory: str, name: str, parallelism: int | None, folder: Path, classes: str
+) -> dict[str, str]:
     """All that is not Spark's default. The JVM gets them as it starts; under spark-submit what that says goes first."""
     settings = {
         "spark.app.name": name,
         "spark.driver.memory": memory,
         "spark.executor.memory": memory,
         # No folder of shared counters in /tmp, which may be full; a JVM that has no memory left ends, and is told of.
-        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={folder} -XX:-UsePerfData {SHORT_LIFE}",
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={folder} -XX:-UsePerfData {SHORT_LIFE} {classes}",
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.ui.enabled": "false",
@@ -268,8 +280,9 @@ def _has_ended(gateway: Any) -> bool:
     return gateway.proc.poll() is not None
 
 
-def _end(gateway: Any) -> None:
-    """Stop the jobs, the context and the JVM, whatever state they are in."""
+def _end(gateway: Any, wait_s: float | None) -> None:
+    """Stop the jobs, the context and the JVM, whatever state they are in; the JVM may take as long as it likes (None)
+    or is killed then."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -287,8 +300,10 @@ def _end(gateway: Any) -> None:
         gateway.shutdown()
     SparkContext._gateway = SparkContext._jvm = None
     gateway.proc.stdin.close()  # the JVM ends with it
+    if wait_s is None:
+        return
     try:
-        gateway.proc.wait(END_S)
+        gateway.proc.wait(wait_s)
     except subprocess.TimeoutExpired:
         gateway.proc.kill()
         gateway.proc.wait()

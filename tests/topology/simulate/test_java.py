@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from openclust.shell.config import ConfigError
-from topology.simulate.java import check_java, version_in
+from topology.simulate.java import checked_java, version_in
 
 ROOT = Path(__file__).parents[3]
 OUR_PATH = os.pathsep.join(("/usr/bin", "/bin"))
@@ -46,9 +46,9 @@ def test_the_version_is_read(answer: str, found: tuple[int, str] | None) -> None
 def test_java_home_goes_before_the_path(tmp_path: Path) -> None:
     java(tmp_path / "new" / "bin", "17.0.1")
     java(tmp_path / "old", "11.0.2")
-    check_java({"JAVA_HOME": str(tmp_path / "new"), "PATH": str(tmp_path / "old")})
+    checked_java({"JAVA_HOME": str(tmp_path / "new"), "PATH": str(tmp_path / "old")})
     with pytest.raises(ConfigError) as caught:
-        check_java({"PATH": str(tmp_path / "old")})
+        checked_java({"PATH": str(tmp_path / "old")})
     assert str(caught.value) == (
         f"Spark needs Java 17 or later, and {tmp_path}/old/java is Java 11.0.2 (JAVA_HOME is not set): "
         "install one (apt-get install openjdk-17-jre-headless), or let JAVA_HOME name its folder"
@@ -57,15 +57,15 @@ def test_java_home_goes_before_the_path(tmp_path: Path) -> None:
 
 def test_none_at_all_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"there is no java in PATH \(JAVA_HOME is not set\): install one"):
-        check_java({"PATH": str(tmp_path)})
+        checked_java({"PATH": str(tmp_path)})
     with pytest.raises(ConfigError, match=r"cannot be run: No such file or directory \(JAVA_HOME is '/nowhere'\)"):
-        check_java({"JAVA_HOME": "/nowhere", "PATH": OUR_PATH})
+        checked_java({"JAVA_HOME": "/nowhere", "PATH": OUR_PATH})
 
 
 def test_one_that_fails_is_told(tmp_path: Path) -> None:
     script(tmp_path, "java", "exit 3")
     with pytest.raises(ConfigError, match="cannot be run: it does not answer to -version"):
-        check_java({"PATH": str(tmp_path)})
+        checked_java({"PATH": str(tmp_path)})
 
 
 def test_make_test_installs_one_as_root(tmp_path: Path) -> None:

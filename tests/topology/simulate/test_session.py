@@ -20,6 +20,7 @@ import pytest
 from openclust.shell.config import ConfigError
 from tests.support.spark import BRIEF_JVM
 from topology.simulate import session
+from topology.simulate.class_archive import is_complete
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +36,7 @@ MOUNTED_MB = 100
 def simulate(*arguments: object, out: Path, **environ: str) -> subprocess.CompletedProcess[str]:
     command = [*COMMAND, *FILES, "--out", str(out), *map(str, arguments)]
     left = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
-    env = {**left, **environ}
+    env = {**left, "XDG_CACHE_HOME": str(out.parent), **environ}
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
 
 
@@ -147,7 +148,14 @@ def test_a_disk_that_is_full_already_is_told_before_spark_starts(small_disk: Pat
 def test_a_signal_ends_it_and_nothing_is_left(tmp_path: Path, number: signal.Signals) -> None:
     folder = tmp_path / "aside"
     command = [*COMMAND, *FILES, "--out", str(tmp_path / "out"), "--local-dir", str(folder), "--master", "local[1]"]
-    process = psutil.Popen([*command, "--memory", "600m"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    cache = tmp_path / "cache"
+    process = psutil.Popen(
+        [*command, "--memory", "600m"],
+        cwd=ROOT,
+        env={**os.environ, "XDG_CACHE_HOME": str(cache)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     try:
         until = time.monotonic() + 60
         # One that is at work: the JVM is there, and has made its folders.
@@ -164,4 +172,41 @@ def test_a_signal_ends_it_and_nothing_is_left(tmp_path: Path, number: signal.Sig
     assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[number], said
     assert said.strip() == b""  # click ends the line that has the ^C
     assert psutil.wait_procs(children, timeout=20)[1] == []
-    assert list(folder.iterdir()) == []
+    assert list(folder.iterdir()) == list((cache / "openclust").iterdir()) == []
+
+
+MAPPED = """
+import sys
+from pathlib import Path
+from topology.simulate.session import spark_session
+with spark_session("local[1]", memory="600m", cache=Path(sys.argv[1])) as spark:
+    mapped = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/maps").read_text()
+    print("jsa" if sys.argv[1] in mapped else "none")
+"""
+
+
+def test_what_the_first_jvm_leaves_is_in_the_memory_of_the_next(tmp_path: Path) -> None:
+    def mapped() -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", MAPPED, str(tmp_path)],
+            cwd=ROOT,
+            env={**os.environ, **BRIEF_JVM},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout.strip()
+
+    assert mapped() == "none"
+    until = time.monotonic() + 90
+    # Its own process has ended; the JVM still writes.
+    while not any(map(is_complete, tmp_path.iterdir())) and time.monotonic() < until:
+        time.sleep(0.2)
+    assert mapped() == "jsa"
+    (archive,) = tmp_path.iterdir()
+    archive.chmod(0o600)
+    with archive.open("r+b") as file:
+        file.seek(archive.stat().st_size // 2)
+        file.write(bytes(100_000))
+    assert mapped() == "none"
