@@ -129,8 +129,11 @@ class RunningCluster:
         return max(int(seen["epoch"]) for each in self.primaries.values() if (seen := each.ask()))
 
     def root(self) -> Primary:
-        """The only root."""
-        roots = self.roots()
+        """The only root. A machine that stands still for a second may cost a root its reign: there is another soon."""
+        try:
+            roots = eventually(self.roots)
+        except AssertionError as error:
+            raise AssertionError(f"no root: {error}\n{self.logs()}") from None
         assert len(roots) == 1, f"roots: {roots}\n{self.logs()}"
         return self.primaries[roots[0]]
 
