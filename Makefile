@@ -9,7 +9,7 @@ run: $(VENV)/.runtime
 	@$(BIN)/openclust up --primaries 3 --secondaries 2 --base-port 5672 --cluster-key $${OPENCLUST_CLUSTER_KEY:-local}
 
 test: lint java
-	@$(BIN)/pytest
+	@.ci/test $(BIN)/pytest
 
 java: $(STAMP)
 	@.ci/java $(BIN)/python
