@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+SUFFIX = ".jsa"
 SIZE_MB = 250
 """What one takes of the disk at most, as measured with Spark 4.3: 196."""
 FREE_MB_MIN = 4 * SIZE_MB
@@ -45,7 +46,7 @@ class ClassArchive:
     """Of one Java and one Spark: either is there and used, or is left by the JVM that is started with `options`."""
 
     def __init__(self, folder: Path, java: Path, jars: Path) -> None:
-        self._path = folder / f"spark-{_digest(java, jars)}.jsa"
+        self._path = folder / f"spark-{_digest(java, jars)}{SUFFIX}"
         self._is_there = False
         self.is_left = False
         """The JVM takes some seconds more to end, in which it writes the file."""
@@ -67,17 +68,18 @@ class ClassArchive:
 
     def _adopt(self) -> None:
         """Take what a JVM has left since, and throw away what is of no more use."""
-        for left in self._path.parent.glob(f"{self._path.stem}.*"):
-            if left == self._path:
+        for left in self._path.parent.glob("spark-*"):
+            if left.suffix == SUFFIX:
                 continue
+            # Also that of another Java or Spark: whoever left it may never start again.
             if is_complete(left):
-                left.replace(self._path)
+                left.replace(left.with_suffix(SUFFIX))
             elif time.time() - left.stat().st_mtime > WRITING_S:
                 left.unlink()
         self._is_there = self._path.exists()
         if self._is_there:
             os.utime(self._path)
-        by_use = sorted(self._path.parent.glob("spark-*.jsa"), key=lambda each: each.stat().st_mtime)
+        by_use = sorted(self._path.parent.glob(f"spark-*{SUFFIX}"), key=lambda each: each.stat().st_mtime)
         for each in by_use[:-KEPT]:
             each.unlink()
 

@@ -93,6 +93,16 @@ def test_another_java_or_another_spark_has_another(place: Place) -> None:
     assert place.taken() is None
 
 
+def test_what_was_left_for_one_that_is_gone_counts_too(place: Place) -> None:
+    whole, half = place.leave(HALF), place.leave(HALF)
+    whole.write_bytes(WHOLE)
+    long_ago = time.time() - WRITING_S - 1
+    os.utime(half, (long_ago, long_ago))
+    (place.jars / "more.jar").write_bytes(b"")
+    assert place.taken() is None
+    assert place.files() == [whole.with_suffix(".jsa")]
+
+
 def test_those_used_last_are_kept(place: Place) -> None:
     made = []
     for number in range(KEPT + 2):
