@@ -40,6 +40,18 @@ def simulate(*arguments: object, out: Path, **environ: str) -> subprocess.Comple
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
 
 
+def run_script(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A Python of its own, which finds the folder in its arguments."""
+    return subprocess.run(
+        [sys.executable, "-c", script, str(folder)],
+        cwd=ROOT,
+        env={**os.environ, **BRIEF_JVM},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
 def assert_is_one_line(done: subprocess.CompletedProcess[str], *told: str) -> None:
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith("openclust: error: ") and done.stderr.count("\n") == 1, done.stderr
@@ -122,14 +134,7 @@ except ConfigError as error:
 
 
 def test_a_full_disk_is_told_with_its_folder(small_disk: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FILL, str(small_disk)],
-        cwd=ROOT,
-        env={**os.environ, **BRIEF_JVM},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = run_script(FILL, small_disk)
     assert done.returncode == 1
     assert done.stderr == (
         f"{small_disk}: no space left: make room, "
@@ -187,14 +192,7 @@ with spark_session("local[1]", memory="600m", cache=Path(sys.argv[1])) as spark:
 
 def test_what_the_first_jvm_leaves_is_in_the_memory_of_the_next(tmp_path: Path) -> None:
     def mapped() -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", MAPPED, str(tmp_path)],
-            cwd=ROOT,
-            env={**os.environ, **BRIEF_JVM},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        done = run_script(MAPPED, tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout.strip()
 
