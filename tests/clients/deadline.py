@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def eventually(condition: Callable[[], T], within_s: float = 5.0, every_s: float = 0.02) -> T:
+def eventually(condition: Callable[[], T], within_s: float = 15.0, every_s: float = 0.02) -> T:
     """The first truthy answer of `condition`. Fails with the last answer when none came within the time."""
     end = time.monotonic() + within_s
     while True:

@@ -15,7 +15,8 @@ from .running_cluster import Primary, RunningCluster, running_cluster
 pytestmark = pytest.mark.sockets
 
 QUEUES = 5_000
-AT_A_TIME = 100
+AT_A_TIME = 10
+"""Few: what waits at a broker is the client's, not a queue of work that heartbeats stand in."""
 WITHIN_S = 30.0
 
 
@@ -41,12 +42,13 @@ def queues_at(broker: Primary) -> int | None:
 
 def restart_among_many(cluster: RunningCluster, count: int) -> str:
     """Declare so many queues, kill a backup and start it again; what took how long."""
+    began = time.monotonic()
+    asyncio.run(_declare(cluster.root().place.client_port, count))
+    declared_s = time.monotonic() - began
+    # What an overloaded machine did to the cluster until here is not what is asked.
     root = cluster.wait_until_settled()
     epoch = cluster.epoch()
     back = cluster.others(root)[0]
-    began = time.monotonic()
-    asyncio.run(_declare(root.place.client_port, count))
-    declared_s = time.monotonic() - began
     eventually(lambda: queues_at(back) == count, WITHIN_S)
     back.kill()
     began = time.monotonic()

@@ -31,7 +31,7 @@ from tests.simulator.run import run
 from tests.simulator.store import ModelStore
 
 SEEDS = 40
-NEW_SEEDS_S = 40.0
+NEW_SEEDS_S = 20.0
 BROKEN_SEEDS_MAX = 300
 
 
