@@ -24,7 +24,7 @@ from topology.simulate.period import periods, periods_of
 from topology.simulate.placement import placement
 from topology.simulate.population import attached, groups_of, population
 from topology.simulate.presence import chores, presence, ups_of
-from topology.simulate.publications import publications
+from topology.simulate.publications import messages_of, publications
 from topology.simulate.queueing import queueing
 from topology.simulate.relaying import ways
 from topology.simulate.sent import paces, published, sent
@@ -128,10 +128,14 @@ class _Pipeline:
         if workload.queues:
             end_us, stack_us = workload.duration_ms * 1000, self._costs.stack_us
             queue_rows = tally.frame_of(tally.count_queues(worked_off, worked, end_us, stack_us))
-        audiences = sorted(workload.topic_base.values()) or [0]
-        took = self._keep(
-            latencies(worked, bin_ms=span_ms, stack_us=self._costs.stack_us, audiences=audiences), "latencies"
+        by_message = latencies(
+            worked,
+            bin_ms=span_ms,
+            stack_us=self._costs.stack_us,
+            audiences=sorted(workload.topic_base.values()) or [0],
+            messages=sum(messages_of(workload, run.rate) for run in self._runs),
         )
+        took = self._keep(by_message, "latencies")
         return tally.Tallies(
             span_ms=span_ms,
             spans=-(-workload.duration_ms // span_ms),

@@ -74,6 +74,11 @@ def publications(spark: SparkSession, workload: Workload, rates: Sequence[float]
     return found
 
 
+def messages_of(workload: Workload, rate: float) -> int:
+    """How many all groups send."""
+    return sum(message_count(each, workload, rate) for each in streams(workload))
+
+
 def message_count(stream: Stream, workload: Workload, rate: float) -> int:
     """How many a group sends in all: of independent senders with gaps by chance, that is by chance too."""
     bursts = stream.group.count * stream.rate * rate * workload.duration_s / stream.burst
