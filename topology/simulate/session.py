@@ -198,6 +198,8 @@ def _settings(
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.adaptive.enabled": "true",
+        # So many runs' files are written beside one another; of more, all rows are sorted by run first.
+        "spark.sql.maxConcurrentOutputFileWriters": "8",
         # Batches are bounded by rows; to look at their bytes after each row costs more than to write it.
         "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
         # What is put aside is read once or twice: to pack it costs more than it saves.
