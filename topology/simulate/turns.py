@@ -9,7 +9,9 @@ deliveries go with one write. Copies to other brokers leave when the jobs of the
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
+from collections.abc import Callable
 from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
@@ -112,6 +114,7 @@ class Turns:
         """Do as many jobs as can be done as long as it is not known what comes next; how many these are."""
         at, line, free, is_written = chunk.at, self._line, self._free_us, self._is_written
         job, count = 0, len(at)
+        turn: Callable[[int, int, float, bool], float] | None = None
         while job < count:
             if not is_written:
                 if not line.is_empty:
@@ -128,10 +131,13 @@ class Turns:
                     free = chunk.alone_to(end)
                     job = end
                     continue
-            end = bisect_right(at, free, job, min(job + JOBS_A_TURN, count))
-            if end == count and end < job + JOBS_A_TURN and not is_end:
-                break  # More may come in time for this turn.
-            free = chunk.turn(job, end, free, line, is_rested=is_rested)
+            end = job + 1
+            if end == count or at[end] <= free:
+                end = bisect_right(at, free, job, min(job + JOBS_A_TURN, count))
+                if end == count and end < job + JOBS_A_TURN and not is_end:
+                    break  # More may come in time for this turn.
+            turn = turn or chunk.turns(line)
+            free = turn(job, end, free, is_rested)
             is_written = False
             job = end
         self._free_us, self._is_written = free, is_written
@@ -180,10 +186,7 @@ class _Chunk:
         self.at: list[float] = at.tolist()
         self._columns = deliveries, topic, clients, self._kb_us, self._once, self._wait
         # Four for each turn: its first job, the one after its last, when it began these, and what it cost once.
-        self._turns: list[float] = []
-        # What follows is for turns, and made for the first of them.
-        self._jobs: list[list[float]] = []
-        self._sums: list[float] = []
+        self._turns = array("d")
         self._firsts: list[float] = []
         self._lasts: list[float] = []
         self._grown: list[float] = []
@@ -192,28 +195,28 @@ class _Chunk:
         """The broker was idle when each of those before `end` came; the time when the last of them is done."""
         return float(self._ends[end - 1])
 
-    def turn(self, job: int, end: int, now_us: float, line: Line, *, is_rested: bool) -> float:
-        """A turn with these jobs; the time when it is done but for writing."""
-        if not self._jobs:
-            self._prepare_turns()
-        all_deliveries, topics, clients, kb_us, once, wait = self._jobs
-        firsts, lasts, grown = self._firsts, self._lasts, self._grown
-        put = line.put
-        for each in range(job, end):
-            deliveries = all_deliveries[each]
-            if deliveries:
-                place = put(topics[each], deliveries, clients[each], kb_us[each])
-                firsts[each], lasts[each], grown[each] = place
-        once_us = max(once[job:end]) + (wait[job] if is_rested else 0.0)
-        now_us += once_us
-        self._turns += (job, end, now_us, once_us)
-        return now_us + (self._sums[end] - self._sums[job])
-
-    def _prepare_turns(self) -> None:
+    def turns(self, line: Line) -> Callable[[int, int, float, bool], float]:
+        """What does a turn with the jobs from one number to before another, begun now, by a broker that was at rest or
+        not; it returns the time when all is done but writing. Made for the first turn: it is most of the work."""
         count = len(self.at)
-        self._jobs = [each.tolist() for each in self._columns]
-        self._sums = self._sum.tolist()
+        all_deliveries, topics, clients, kb_us, once, wait = (each.tolist() for each in self._columns)
+        sums = self._sum.tolist()
         self._firsts, self._lasts, self._grown = [np.nan] * count, [np.nan] * count, [0.0] * count
+        firsts, lasts, grown, told, put = self._firsts, self._lasts, self._grown, self._turns.extend, line.put
+
+        def turn(job: int, end: int, now_us: float, is_rested: bool) -> float:
+            for each in range(job, end):
+                deliveries = all_deliveries[each]
+                if deliveries:
+                    firsts[each], lasts[each], grown[each] = put(topics[each], deliveries, clients[each], kb_us[each])
+            once_us = once[job] if end == job + 1 else max(once[job:end])
+            if is_rested:
+                once_us += wait[job]
+            now_us += once_us
+            told((job, end, now_us, once_us))
+            return now_us + (sums[end] - sums[job])  # type: ignore[no-any-return]
+
+        return turn
 
     def taken(self, count: int) -> _Taken:
         """What has become of the first jobs."""
@@ -223,7 +226,7 @@ class _Chunk:
         relayed, ends = self._relayed[:count].copy(), self._ends[:count].copy()
         cost = self._once_alone[:count] + (after - before) + self._writes_us[:count]
         if self._turns:
-            turns = np.array(self._turns).reshape(-1, 4)
+            turns = np.frombuffer(self._turns).reshape(-1, 4)
             (begins, stops), (starts, once) = turns[:, :2].T.astype(np.int64), turns[:, 2:].T
             lengths = stops - begins
             steps = np.zeros(count + 1, dtype=np.int8)
