@@ -10,7 +10,8 @@ import sys
 from importlib import import_module
 from importlib.util import find_spec
 
-NEEDED = ("numpy", "pandas", "pyarrow", "pyspark.worker", "topology.simulate.placement", "topology.simulate.queueing")
+NEEDED = ("pyspark.worker", "topology.simulate.placement", "topology.simulate.queueing")
+"""And with these pandas, numpy and pyarrow."""
 
 
 def main() -> None:
