@@ -20,16 +20,19 @@ from openclust.bench.errors import BenchError
 from openclust.bench.gathering import gather
 from openclust.bench.joining import join_with_bindings
 from openclust.bench.local_broker import LocalBroker
+from openclust.bench.one_root import under_one_root
 from openclust.bench.progress import Quiet
 from openclust.bench.rejoin_row import rejoin
 from openclust.bench.replicated_rows import replicated, replicated_backups
 from openclust.bench.statistics import ratio
-from openclust.bench.summary import summarize
+from openclust.bench.summary import Summary, summarize
 from openclust.bench.work import Work
 
 STOP_SECONDS = 60.0
 QUEUES_OF_JOINER = 1_000
 CPU_RATIO_OF_FANOUT, CPU_RATIO_OF_SHARED = 1.3, 4.0
+SILENCE_SECONDS = 5.0
+"""Without confirms a silence tells that a root went, and took messages along: no need to wait long for them."""
 
 
 def _start(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
@@ -84,7 +87,12 @@ def _shared(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
 
 
 def _times(wanted: Wanted) -> dict[str, Any]:
-    return {"size": wanted.size, "seconds": wanted.seconds, "warm_up_seconds": wanted.warm_up}
+    return {
+        "size": wanted.size,
+        "seconds": wanted.seconds,
+        "warm_up_seconds": wanted.warm_up,
+        "silence_seconds": SILENCE_SECONDS,
+    }
 
 
 def _against_one(
@@ -98,20 +106,22 @@ def _against_one(
     *,
     secondaries: int,
 ) -> ClusterRow:
-    with make(3, secondaries) as brokers, LocalBroker() as single:
-        brokers.start()
-        root = brokers.wait_until_serving()
+    def both(brokers: Cluster, root: str) -> tuple[Summary, Summary]:
         publishing, receiving = _places(brokers, root, is_shared=work.pattern == "shared")
-        contenders = [
-            Contender(
-                name="cluster",
-                url=url(brokers, publishing),
-                pids=brokers.pids(),
-                subscribers_at=tuple(url(brokers, name) for name in receiving),
-            ),
-            Contender(name="one broker", url=single.url, pids=(single.pid,)),
-        ]
-        ours, one = (summarize(*found) for found in run_rounds(work, contenders, wanted.rounds, watcher))
+        with LocalBroker() as single:
+            contenders = [
+                Contender(
+                    name="cluster",
+                    url=url(brokers, publishing),
+                    pids=brokers.pids(),
+                    subscribers_at=tuple(url(brokers, name) for name in receiving),
+                ),
+                Contender(name="one broker", url=single.url, pids=(single.pid,)),
+            ]
+            ours, one = (summarize(*found) for found in run_rounds(work, contenders, wanted.rounds, watcher))
+            return ours, one
+
+    ours, one = under_one_root(make, 3, secondaries, both)
     rate = f"{ours.deliveries_per_s:,.0f} and {one.deliveries_per_s:,.0f} a second" if one.deliveries_per_s else ""
     return ClusterRow(
         key=key,
