@@ -76,6 +76,18 @@ def test_a_silence_without_an_election_is_told_as_it_is() -> None:
     assert len(made.clusters) == 1
 
 
+def test_brokers_that_do_not_answer_any_more_have_elected_nobody() -> None:
+    made = Made()
+
+    def measure(brokers: Cluster, root: str) -> str:
+        cast(Brokers, brokers).epochs = dict.fromkeys(Brokers.names, 0)
+        raise BenchError("p1 closed the connection without a reason")
+
+    with pytest.raises(BenchError, match="closed the connection without a reason"):
+        under_one_root(cast(MakeCluster, made), 3, 0, measure)
+    assert len(made.clusters) == 1
+
+
 def test_roots_that_never_stay_are_told_with_their_epochs() -> None:
     made = Made()
     with pytest.raises(BenchError, match=r"in each of 3 clusters the root changed .* from epoch 1 to 2: this machine"):
