@@ -38,6 +38,8 @@ Handler: TypeAlias = "Callable[[Channel, Method], None]"
 
 Publish: TypeAlias = "Callable[[Channel, bytes, bytes, bytes], None]"
 
+PublishRun: TypeAlias = "Callable[[Channel, bytes, bytes, list[bytes]], int]"
+
 HANDLERS: dict[type[Method], Handler] = {}
 """What each method does on an open channel; the modules that hold the methods add theirs."""
 
@@ -90,6 +92,8 @@ class Channel:
 
     publish: ClassVar[Publish]
     """A whole publish: `publishing.publish`, which knows channels and cannot be known here."""
+    publish_run: ClassVar[PublishRun]
+    """A run of them, or its beginning: `runs.publish_run`. Who publishes in another way needs another of this too."""
 
     def __init__(self, connection: Connection, number: int) -> None:
         self.connection = connection

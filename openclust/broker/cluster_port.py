@@ -78,6 +78,11 @@ class ClusterPort(Protocol):
     def forward(self, channel: Channel | None, vhost: VirtualHost, message: Message, verdict: Verdict | None) -> None:
         """Give the root a message for its shared queues; the channel's connection may be made to wait."""
 
+    def forward_run(
+        self, channel: Channel, vhost: VirtualHost, suffix: bytes, properties: bytes, bodies: list[bytes]
+    ) -> int:
+        """Give the root messages of which nobody wants to be told: how many of them are on their way."""
+
     def reply_outlet(self, address: str) -> Outlet | None:
         """Where a reply address of another broker is reached."""
 
@@ -160,6 +165,11 @@ class Standalone:
         return cast("list[Queue | Outlet]", targets), False
 
     def forward(self, channel: Channel | None, vhost: VirtualHost, message: Message, verdict: Verdict | None) -> None:
+        raise AssertionError("nothing is elsewhere")
+
+    def forward_run(
+        self, channel: Channel, vhost: VirtualHost, suffix: bytes, properties: bytes, bodies: list[bytes]
+    ) -> int:
         raise AssertionError("nothing is elsewhere")
 
     def reply_outlet(self, address: str) -> Outlet | None:

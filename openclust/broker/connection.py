@@ -28,6 +28,7 @@ from openclust.wire.methods import (
     ConnectionClose,
     ConnectionUnblocked,
 )
+from openclust.wire.properties import content_header
 from openclust.wire.reader import FrameReader
 from openclust.wire.table import Table
 
@@ -137,6 +138,19 @@ class Connection:
         except ConnectionError as error:
             self.fail(error, 60, 40)
         return True
+
+    def on_run(self, number: int, arguments: bytes, properties: bytes, bodies: list[bytes]) -> int:
+        taken = 0
+        channel = self.channels.get(number)
+        if channel is not None and channel.state == OPEN and channel.incoming is None:
+            if self.hold or self.must_wait():
+                return 0
+            taken = channel.publish_run(arguments, properties, bodies)
+        for body in bodies[taken:] if taken else bodies:
+            if not self.on_publish(number, arguments, content_header(properties, len(body)), body):
+                return taken
+            taken += 1
+        return taken
 
     def on_ack(self, number: int, delivery_tag: int, multiple: bool) -> bool:
         channel = self.channels.get(number)

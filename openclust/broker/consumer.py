@@ -122,6 +122,10 @@ class Consumer:
             self.unacked += 1
             channel.remember(tag, self.queue, self, entry)
 
+    def pass_run(self, suffix: bytes, properties: bytes, bodies: list[bytes]) -> int:
+        """Take messages alike in all but their bodies, from the first on, without a place in the queue: how many."""
+        return 0
+
     @property
     def is_straight(self) -> bool:
         """Whether messages may be sent to it without a detour through its queue, as far as it is concerned."""

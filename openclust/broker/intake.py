@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclust.broker import committing, consuming, content, declaring, login, publishing
+from openclust.broker import committing, consuming, content, declaring, login, publishing, runs
 from openclust.broker.channel import OPEN, Channel
 from openclust.wire.codec import decode_method, method_frame, name_of
 from openclust.wire.errors import CHANNEL_ERROR, COMMAND_INVALID, NOT_ALLOWED, UNEXPECTED_FRAME, ConnectionError
@@ -25,7 +25,7 @@ from openclust.wire.methods import (
 if TYPE_CHECKING:
     from openclust.broker.connection import Connection
 
-assert committing and consuming and declaring, "imported for the methods they register"
+assert committing and consuming and declaring and runs, "imported for what they register"
 
 
 def misplaced_publish(connection: Connection, number: int, channel: Channel | None) -> None:

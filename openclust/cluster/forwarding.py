@@ -19,9 +19,10 @@ from openclust.broker.publishing import copy_keys, without_blind_copies
 from openclust.broker.routing import Route, find_queues
 from openclust.cluster.asking import no_root
 from openclust.cluster.messages import Lane, said
-from openclust.cluster.relay import Reach, frames
+from openclust.cluster.relay import Reach, frames, run_frames
 from openclust.cluster.tracing import ROOT_LANE
 from openclust.wire.errors import RESOURCE_ERROR, ChannelError
+from openclust.wire.frames import FRAME_OVERHEAD
 from openclust.wire.handshake import State
 
 if TYPE_CHECKING:
@@ -96,6 +97,23 @@ class Forwarding:
                 return
         if channel is not None and self._is_choked(outbox):
             self._hold(channel.connection)
+
+    def publish_run(
+        self, channel: Channel, vhost: VirtualHost, suffix: bytes, properties: bytes, bodies: list[bytes]
+    ) -> int:
+        """Messages alike in all but their bodies, of which nobody wants to be told: how many are on their way."""
+        outbox, lane = self._cluster.root_outbox(), self._lanes.get(vhost.name, 0)
+        if (
+            outbox is None
+            or self._cluster.is_root
+            or lane not in outbox.opened
+            or max(map(len, bodies)) > outbox.frame_max - FRAME_OVERHEAD
+        ):
+            return 0
+        outbox.relay(run_frames(lane, suffix, properties, bodies), len(bodies))
+        if self._is_choked(outbox):
+            self._hold(channel.connection)
+        return len(bodies)
 
     # -- to the root
 

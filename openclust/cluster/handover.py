@@ -264,3 +264,7 @@ class HandoverLane(RelayLane):
         if journal.places:
             # Who has held it drops it then.
             self._gates.add(self.count, journal.number, journal.places)
+
+    def publish_run(self, arguments: bytes, properties: bytes, bodies: list[bytes]) -> int:
+        """None: each is told of."""
+        return 0

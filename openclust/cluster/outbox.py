@@ -103,14 +103,14 @@ class Outbox:
         if self.control(lane):
             self.opened.add(lane.number)
 
-    def relay(self, data: bytes) -> None:
-        """A message that must not be dropped; the link is up."""
+    def relay(self, data: bytes, count: int = 1) -> None:
+        """A message that must not be dropped, or some of them; the link is up."""
         # As `add` does it: this is the way of every message.
         if not self.frames:
             self.dirty.append(self)
         self.frames.append(data)
         self.size += len(data)
-        self.relayed += 1
+        self.relayed += count
 
     def relay_transient(self, data: bytes) -> None:
         if self.is_up and not self.is_full:

@@ -111,6 +111,11 @@ class Port:
     def forward(self, channel: Channel | None, vhost: VirtualHost, message: Message, verdict: Verdict | None) -> None:
         self.forwarding.publish(channel, vhost, message, verdict)
 
+    def forward_run(
+        self, channel: Channel, vhost: VirtualHost, suffix: bytes, properties: bytes, bodies: list[bytes]
+    ) -> int:
+        return self.forwarding.publish_run(channel, vhost, suffix, properties, bodies)
+
     def reply_outlet(self, address: str) -> Outlet | None:
         return self.relay.reply_outlet(address)
 

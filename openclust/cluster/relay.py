@@ -21,13 +21,22 @@ from openclust.broker.queue import Queue
 from openclust.broker.remote import RemoteBroker
 from openclust.broker.reply import REPLY_PREFIX, ReplyQueue
 from openclust.broker.routing import Route, find_queues
+from openclust.broker.runs import pass_run, upto_body
 from openclust.broker.tracing import DROP, RELAY
 from openclust.cluster.interest import OTHERS
 from openclust.cluster.messages import Lane, Settled, heard, said
 from openclust.cluster.outbox import HANDOVER_LANE
 from openclust.cluster.tracing import lane_name
 from openclust.wire.errors import RESOURCE_ERROR, AmqpError, ChannelError
-from openclust.wire.frames import ENVELOPE, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, FRAME_OVERHEAD, content_frames
+from openclust.wire.frames import (
+    ENVELOPE,
+    FRAME_BODY,
+    FRAME_END,
+    FRAME_HEADER,
+    FRAME_METHOD,
+    FRAME_OVERHEAD,
+    content_frames,
+)
 from openclust.wire.properties import HEADERS, decode_properties
 
 if TYPE_CHECKING:
@@ -102,6 +111,16 @@ def frames(lane: int, frame_max: int, message: Message, *, redelivered: bool = F
         return b"%b%b\xce%b%b\xce" % (beginning, header, ENVELOPE.pack(FRAME_BODY, lane, size), body)
     method = publish_frame(lane, message.suffix, redelivered=redelivered)
     return method + content_frames(lane, header, body, frame_max)
+
+
+def run_frames(lane: int, suffix: bytes, properties: bytes, bodies: list[bytes]) -> bytes:
+    """Messages that differ in nothing but their bodies, each of one frame, as basic.publish on that channel."""
+    method = publish_frame(lane, suffix)
+    before = {size: method + upto_body(lane, properties, size) for size in set(map(len, bodies))}
+    if len(before) == 1:
+        (each,) = before.values()
+        return each + (FRAME_END + each).join(bodies) + FRAME_END
+    return b"".join([b"%b%b\xce" % (before[len(body)], body) for body in bodies])
 
 
 class Spread:
@@ -250,6 +269,22 @@ class RelayLane(Channel):
             self._settle(accepted)
             if route.is_recorded and broker.journal.places:
                 self._gates.add(self.count, broker.journal.number, broker.journal.places)
+
+    def publish_run(self, arguments: bytes, properties: bytes, bodies: list[bytes]) -> int:
+        """Messages of another broker alike in all but their bodies: how many of them went straight on."""
+        route = self.routes.get(arguments)
+        broker = self.broker
+        if (
+            route is None
+            or (properties[0] << 8 | properties[1]) & route.watch
+            or self._confirms
+            or broker.tracer is not None
+            or (self._is_shared and not self._cluster.is_root)
+        ):
+            return 0
+        taken = pass_run(broker, route, properties, bodies)
+        self.count += taken
+        return taken
 
     def _settle(self, accepted: bool) -> None:
         verdicts = self._verdicts

@@ -9,6 +9,7 @@ from openclust.broker.backlog import Entry
 from openclust.broker.fanout import fan_out
 from openclust.broker.message import Message
 from openclust.broker.queue_args import NO_ARGS, QueueArgs
+from openclust.broker.runs import deliver_run
 from openclust.cluster.messages import Cancel, Settle, Taken
 from openclust.wire.frames import FRAME_OVERHEAD
 
@@ -121,6 +122,22 @@ class Source(Nowhere):
         if charge >= TELL_BYTES:
             self._touch()
         return True
+
+    def pass_run(self, suffix: bytes, properties: bytes, bodies: list[bytes], before: int) -> int:
+        """Deliveries alike in all but their bodies, with so many `before`: all of them to the client, or none."""
+        consumer = self.consumer
+        if consumer is None or not self.no_ack or self.buffer or self.run.is_over or not consumer.can_take():
+            return 0
+        channel = consumer.channel
+        taken = deliver_run(consumer, suffix, properties, bodies)
+        if taken:
+            size = sum(map(len, bodies))
+            channel.connection.count_out(size + taken * (len(properties) + 12 + 2 * FRAME_OVERHEAD))
+            self._taken = before + taken
+            self._charge += size + taken * MESSAGE_CHARGE
+            if self._charge >= TELL_BYTES:
+                self._touch()
+        return taken
 
     def arrived(self, message: Message, number: int, deliveries: int) -> None:
         """A delivery: to the client, or aside until it takes more."""

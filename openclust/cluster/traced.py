@@ -28,6 +28,10 @@ class TracedProxy(Proxy):
         if tracer is not None:
             tracer.relayed(message, self.peer, CONSUMER_LANE)
 
+    def pass_run(self, suffix: bytes, properties: bytes, bodies: list[bytes]) -> int:
+        """None: each may be traced."""
+        return 0
+
 
 class TracedDeliveryLane(DeliveryLane):
     """It arrives."""
@@ -46,6 +50,10 @@ class TracedDeliveryLane(DeliveryLane):
         super().publish(arguments, header, body)
         if is_straight and source is not None:
             self._tracer.delivered(Message("", "", header, body, suffix), source.name)
+
+    def publish_run(self, arguments: bytes, properties: bytes, bodies: list[bytes]) -> int:
+        """None: each may be traced."""
+        return 0
 
 
 def _is_straight(source: Source) -> bool:

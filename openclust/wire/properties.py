@@ -27,6 +27,7 @@ CLUSTER_ID = 0x0004
 PREAMBLE = Struct(">HHQH")
 """Class, weight, body size, property flags: how every content header begins."""
 
+_UP_TO_FLAGS = Struct(">HHQ")
 _TIMESTAMP = Struct(">Q")
 
 
@@ -97,6 +98,11 @@ def decode_properties(header: bytes) -> Properties:
     if at != len(header):
         raise ConnectionError(SYNTAX_ERROR, f"{len(header) - at} bytes too many in a content header")
     return properties
+
+
+def content_header(properties: bytes, body_size: int) -> bytes:
+    """A content header's payload, of what it has behind the body's size."""
+    return _UP_TO_FLAGS.pack(60, 0, body_size) + properties
 
 
 def encode_header(properties: Properties, body_size: int) -> bytes:

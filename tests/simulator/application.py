@@ -103,13 +103,25 @@ class Application:
         self, exchange: str, routing_key: str, *, mandatory: bool = False, properties: Properties = _NO_PROPERTIES
     ) -> bytes:
         """The message's body."""
-        body = self.world.ledger.publish(self.host.name)
         method = BasicPublish(exchange=exchange, routing_key=routing_key, mandatory=mandatory)
-        if self.world.tell is not None:
-            self.world.note(self.host.name, f"is given {body!r} for {exchange!r}, {routing_key!r}")
-        header = encode_header(properties, len(body))
-        self.say(method_frame(1, method) + content_frames(1, header, body, FRAME_MIN))
+        body, data = self._written(method, properties)
+        self.say(data)
         return body
+
+    def publish_at_once(self, exchange: str, routing_key: str, count: int) -> list[bytes]:
+        """The bodies of so many messages, which reach the broker together."""
+        method = BasicPublish(exchange=exchange, routing_key=routing_key)
+        written = [self._written(method, _NO_PROPERTIES) for _ in range(count)]
+        self.say(b"".join(data for _, data in written))
+        return [body for body, _ in written]
+
+    def _written(self, method: BasicPublish, properties: Properties) -> tuple[bytes, bytes]:
+        """The body of a new message, and its frames."""
+        body = self.world.ledger.publish(self.host.name)
+        if self.world.tell is not None:
+            self.world.note(self.host.name, f"is given {body!r} for {method.exchange!r}, {method.routing_key!r}")
+        header = encode_header(properties, len(body))
+        return body, method_frame(1, method) + content_frames(1, header, body, FRAME_MIN)
 
     # -- what it hears
 

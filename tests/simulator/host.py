@@ -113,6 +113,13 @@ class WatchedLane(RelayLane):
             self.ledger.arrived(self.host.name, self.host.life, body, self.reach)
         super().publish(arguments, header, body)
 
+    def publish_run(self, arguments: bytes, properties: bytes, bodies: list[bytes]) -> int:
+        taken = super().publish_run(arguments, properties, bodies)
+        if b"x-death" not in properties:
+            for body in bodies[:taken]:
+                self.ledger.arrived(self.host.name, self.host.life, body, self.reach)
+        return taken
+
 
 class WatchingControl(Control):
     """Opens watched lanes."""

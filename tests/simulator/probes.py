@@ -24,9 +24,11 @@ from tests.simulator.peace import settle
 from tests.simulator.workload import BUILT_IN, KEYS, Publisher, Subscriber
 
 QUEUE = "probe"
+FEED = "feed"
 ANSWERED_US = 1_000_000
 DELIVERED_US = 3_000_000
 MESSAGES = 3
+AT_ONCE = (1, 7, 40)
 
 
 class _Sender(Application):
@@ -70,6 +72,17 @@ class _Receiver(Application):
         raise Violation(f"{self.host.name} cancels a consumer of a queue that is there")
 
 
+class _Taker(Application):
+    """Consumes the feed, without acks."""
+
+    def __init__(self, world: Nodes, host: Host) -> None:
+        self.got: list[bytes] = []
+        super().__init__(world, host)
+
+    def delivered(self, method: BasicDeliver | BasicGetOk | BasicReturn, body: bytes) -> None:
+        self.got.append(body)
+
+
 def probe_private(world: Nodes) -> None:
     """Messages published at every broker reach every private queue that wants them."""
     applications = [each for host in world.brokers.values() for each in host.applications]
@@ -93,7 +106,7 @@ def probe_private(world: Nodes) -> None:
 def probe_shared(world: Nodes) -> None:
     """Messages for a shared queue, published at every broker, are consumed on some; the root steps down meanwhile."""
     hosts = list(world.brokers.values())
-    _declare(world, world.chance.choice(hosts))
+    _declare(world, world.chance.choice(hosts), DeclareQueue(vhost="/", name=QUEUE))
     senders = [_Sender(world, host) for host in hosts]
     _wait(world, lambda: all(each.asked is None for each in senders), "a channel for each publisher", ANSWERED_US)
     for each in senders:
@@ -124,9 +137,29 @@ def probe_shared(world: Nodes) -> None:
         application.close()
 
 
-def _declare(world: Nodes, host: Host) -> None:
+def probe_feed(world: Nodes) -> None:
+    """What is published at one broker, some and many at once, comes to a consumer at another: each once, in order."""
+    hosts = list(world.brokers.values())
+    _declare(world, world.chance.choice(hosts), DeclareQueue(vhost="/", name=FEED, durable=False))
+    known = lambda: all(FEED in host.running.broker.vhosts["/"].queues for host in hosts)  # noqa: E731
+    _wait(world, known, "a queue that all know", DELIVERED_US)
+    taker, publisher = _Taker(world, world.chance.choice(hosts)), Application(world, world.chance.choice(hosts))
+    _wait(world, lambda: taker.asked is None and publisher.asked is None, "channels", ANSWERED_US)
+    taker.ask(BasicConsume(queue=FEED, no_ack=True))
+    _wait(world, lambda: taker.asked is None, "an answer to a consumer", ANSWERED_US)
+    sent = []
+    for count in world.chance.sample(AT_ONCE, len(AT_ONCE)):
+        sent += publisher.publish_at_once("", FEED, count)
+    _wait(world, lambda: len(taker.got) >= len(sent), "what was published without confirms", DELIVERED_US)
+    world.run(until_us=world.now_us + 10_000)
+    if taker.got != sent:
+        raise Violation(f"of {sent}, published at {publisher.host.name}, {taker.host.name} delivered {taker.got}")
+    taker.close()
+    publisher.close()
+
+
+def _declare(world: Nodes, host: Host, declare: DeclareQueue) -> None:
     answers: list[object] = []
-    declare = DeclareQueue(vhost="/", name=QUEUE)
     world.give(host, host.life, lambda now_ms: host.running.broker.define(declare, answers.append))
     _wait(world, lambda: bool(answers), "a queue", ANSWERED_US)
     if isinstance(answers[0], Exception):

@@ -15,7 +15,7 @@ from tests.simulator.disk import Disk
 from tests.simulator.invariants import Failure, Violation
 from tests.simulator.nodes import Nodes
 from tests.simulator.peace import clean_up, look_at_all, settle
-from tests.simulator.probes import probe_private, probe_shared
+from tests.simulator.probes import probe_feed, probe_private, probe_shared
 from tests.simulator.workload import Workload
 
 STEPS = 2_000
@@ -93,6 +93,7 @@ def run(
         drain(world, clients.promises, DRAINED_US)
         probe_private(world)
         probe_shared(world)
+        probe_feed(world)
         clean_up(world)
     except Violation as error:
         raise Failure(_report(world, seed, steps, primaries, secondaries, error)) from error

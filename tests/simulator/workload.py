@@ -184,7 +184,9 @@ class Publisher(Application):
         if self.asked is None and self.is_open:
             for _ in range(self.chance.choice((1, 1, 3))):
                 exchange = self.chance.choice((*BUILT_IN, *BUILT_IN, *EXCHANGES))
-                self.publish(exchange, self.chance.choice(KEYS))
+                self.publish_at_once(exchange, self.chance.choice(KEYS), self.chance.choice((1, 1, 5)))
+            if self.chance.random() < 0.2:
+                self.publish_at_once("", self.chance.choice(tuple(QUEUES)), 5)
 
 
 class Confirmer(Application):

@@ -24,7 +24,7 @@ from openclust.wire.frames import (
     frame,
 )
 from openclust.wire.methods import BasicAck, BasicPublish, QueueDeclare
-from openclust.wire.properties import Properties, encode_header
+from openclust.wire.properties import Properties, content_header, encode_header
 from openclust.wire.reader import FrameReader
 from tests.support.wire import PROPERTY_TEST, any_frame
 
@@ -36,6 +36,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
+        self.runs: list[int] = []
         self.refused: list[Call] = []
         self.refuse: Callable[[Call], bool] = lambda call: False
         self.fail: Callable[[Call], bool] = lambda call: False
@@ -51,6 +52,13 @@ class Recorder:
 
     def on_publish(self, channel: int, arguments: bytes, header: bytes, body: bytes) -> bool:
         return self._take("publish", channel, arguments, header, body)
+
+    def on_run(self, channel: int, arguments: bytes, properties: bytes, bodies: list[bytes]) -> int:
+        self.runs.append(len(bodies))
+        for taken, body in enumerate(bodies):
+            if not self.on_publish(channel, arguments, content_header(properties, len(body)), body):
+                return taken
+        return len(bodies)
 
     def on_ack(self, channel: int, delivery_tag: int, multiple: bool) -> bool:
         return self._take("ack", channel, delivery_tag, multiple)
@@ -96,6 +104,10 @@ def publish(body: bytes = b"body", *, channel: int = 1, key: str = "key", frame_
 
 streams = st.lists(
     st.one_of(
+        # Bodies of one size, of a few, and what looks like frames.
+        st.lists(st.sampled_from((b"a", b"b", b"\xce", b"cc", publish(b"x"))), min_size=2, max_size=5).map(
+            lambda bodies: b"".join(publish(body) for body in bodies)
+        ),
         st.builds(publish, st.binary(max_size=40), channel=st.integers(0, 3), frame_max=st.sampled_from((12, 4_096))),
         st.builds(
             lambda tag: method_frame(1, BasicAck(delivery_tag=tag, multiple=tag % 2 == 1)), st.integers(0, 2**64 - 1)
@@ -154,6 +166,83 @@ def test_what_goes_at_once_and_what_goes_by_frames_is_the_same(data: bytes) -> N
             by_frames.append((name, channel, data[at + 7 : at + 7 + size]))
         at += size + 8
     assert read(data).as_frames() == by_frames
+
+
+# -- runs
+
+
+def runs_of(*publishes: bytes, frame_max: int = FRAME_MIN) -> list[int]:
+    recorder = read(b"".join(publishes), frame_max=frame_max)
+    assert recorder.as_frames() == read(b"".join(publishes), frame_max=frame_max, chunk=1).as_frames()
+    return recorder.runs
+
+
+def test_publishes_that_differ_in_nothing_but_their_bodies_are_a_run() -> None:
+    assert runs_of(*[publish(b"%03d" % number) for number in range(50)]) == [50]
+    assert runs_of(*[publish(b"x" * (1 + number % 7)) for number in range(50)]) == [50]
+
+
+def test_a_run_ends_where_anything_else_is_different() -> None:
+    one, other = publish(b"one"), publish(b"two")
+    assert runs_of(one, other, publish(b"x", channel=2), publish(b"y", channel=2)) == [2, 2]
+    assert runs_of(one, other, publish(b"x", key="another"), one, other, other) == [2, 3]
+    assert runs_of(one, other, publish(b""), one, other) == [2, 2], "a message without a body has no body frame"
+    assert runs_of(one, other, HEARTBEAT, one) == [2]
+    assert runs_of(one, other, method_frame(1, BasicAck(delivery_tag=1)), one) == [2]
+
+
+def test_other_properties_end_a_run_though_they_are_as_long() -> None:
+    def typed(kind: str) -> bytes:
+        header = encode_header(Properties(content_type=kind), 1)
+        return method_frame(1, BasicPublish()) + content_frames(1, header, b"x", FRAME_MIN)
+
+    assert runs_of(typed("a"), typed("a"), typed("b"), typed("b"), typed("b")) == [2, 3]
+
+
+def test_a_lone_publish_is_no_run() -> None:
+    assert runs_of(publish(), publish(key="another"), publish()) == []
+    assert runs_of(publish(b"one"), publish(b"two")[:-1]) == []
+
+
+def test_a_body_in_two_frames_ends_a_run() -> None:
+    assert runs_of(publish(b"a"), publish(b"b"), publish(b"cd", frame_max=9), publish(b"e")) == [2]
+
+
+def test_a_message_that_is_larger_than_a_frame_ends_a_run() -> None:
+    large = publish(b"x" * FRAME_MIN, frame_max=0)
+    assert runs_of(publish(b"a"), publish(b"b"), large, publish(b"c")) == [2]
+
+
+@pytest.mark.parametrize("last", [publish(b"c")[:-1] + b"\xcd", publish(b"ccc")[:-1] + b"\xcd"])
+def test_a_frame_that_ends_wrong_in_a_run_is_refused_after_those_before_it(last: bytes) -> None:
+    recorder = Recorder()
+    with pytest.raises(ConnectionError, match="ends with octet 205"):
+        FrameReader(recorder, FRAME_MIN).read(publish(b"a") + publish(b"b") + last)
+    assert [call[-1] for call in recorder.calls if call[0] == "publish"] == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("body", [b"bb", b"b" * 9])
+def test_sizes_that_contradict_each_other_end_a_run(body: bytes) -> None:
+    method, header = method_frame(1, BasicPublish(routing_key="key")), encode_header(Properties(), 3)
+    odd = method + frame(FRAME_HEADER, 1, header) + frame(FRAME_BODY, 1, body)
+    recorder = read(publish(b"a") + publish(b"c") + odd)
+    assert recorder.runs == [2]
+    assert recorder.calls[-1] == ("body", 1, body), "frame by frame, to whoever refuses it"
+
+
+def test_what_is_not_taken_of_a_run_comes_again() -> None:
+    recorder = Recorder()
+    recorder.refuse = lambda call: call[-1] in (b"3", b"long")
+    reader = FrameReader(recorder, FRAME_MIN)
+    sent = [b"1", b"22", b"3", b"4", b"long", b"5"]
+    reader.read(b"".join(publish(body) for body in sent))
+    assert [call[-1] for call in recorder.calls] == sent[:2]
+    recorder.refuse = lambda call: call[-1] == b"long"
+    reader.read(b"")
+    assert [call[-1] for call in recorder.calls] == sent[:4]
+    recorder.refuse = lambda call: False
+    reader.read(b"")
+    assert [call[-1] for call in recorder.calls] == sent and reader.rest == b""
 
 
 # -- what is not one whole publish, though it looks like one
