@@ -244,7 +244,8 @@ def test_any_cluster_comes_to_rest_and_moves_little_more_than_its_surplus(data: 
         cluster.round()
     assert cluster.moves == rested, "it goes on for ever"
     # Several that fill one broker at once, each by a roster that is two seconds old, fill it a little too much.
-    assert rested <= 1.5 * surplus + len(names)
+    # Several that fill one broker at once, each by a roster that is two seconds old, fill it a little too much.
+    assert rested <= 1.6 * surplus + len(names)
     for name, count in cluster.counts.items():
         share = cluster.share(name)
         assert count < share + max(2, share * 0.1) + 1
