@@ -81,6 +81,8 @@ def _result(run_seed: Callable[..., run.Outcome | election_run.Outcome], seed: i
         outcome = run_seed(seed)
     except Failure as failure:
         return 0, 0, 0, str(failure)
+    finally:
+        _forget_world()
     return outcome.steps, outcome.reigns, outcome.peace_ms, ""
 
 
@@ -102,8 +104,15 @@ def _begin_process() -> None:
 
 
 def _collect_seldom() -> None:
-    """A world is garbage all at once, when its run is over."""
+    """A world is garbage all at once, when its run is over: then it is looked for, and in long runs now and then."""
+    gc.freeze()
     gc.set_threshold(200_000, 20, 20)
+
+
+def _forget_world() -> None:
+    """What is left then stays for good (see `TASKS_A_PROCESS`): it is not looked at again after each run."""
+    gc.collect()
+    gc.freeze()
 
 
 def _arguments() -> argparse.Namespace:
