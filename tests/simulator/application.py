@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from openclust.broker.connection import Connection
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from tests.simulator.host import Host
     from tests.simulator.nodes import Nodes
 
+KNOWN_MAX = 10_000
 _PEER = Peer("application", 1, True)
 _CAPABILITIES: Table = dict.fromkeys(("consumer_cancel_notify", "connection.blocked", "basic.nack"), True)
 _OPENING = PROTOCOL_HEADER + b"".join(
@@ -55,6 +57,17 @@ _OPENING = PROTOCOL_HEADER + b"".join(
 )
 _NO_PROPERTIES = Properties()
 _HANDSHAKE = (ConnectionStart, ConnectionTune, ConnectionOpenOk, ConnectionBlocked, ConnectionUnblocked)
+
+
+@lru_cache(maxsize=KNOWN_MAX)
+def _decoded(payload: bytes) -> Method:
+    """Nobody changes a method, and most that brokers say they say often."""
+    return decode_method(payload)
+
+
+@lru_cache(maxsize=KNOWN_MAX)
+def _publish(exchange: str, routing_key: str, mandatory: bool) -> bytes:
+    return method_frame(1, BasicPublish(exchange=exchange, routing_key=routing_key, mandatory=mandatory))
 
 
 class Application:
@@ -103,25 +116,23 @@ class Application:
         self, exchange: str, routing_key: str, *, mandatory: bool = False, properties: Properties = _NO_PROPERTIES
     ) -> bytes:
         """The message's body."""
-        method = BasicPublish(exchange=exchange, routing_key=routing_key, mandatory=mandatory)
-        body, data = self._written(method, properties)
+        body, data = self._written(exchange, routing_key, mandatory, properties)
         self.say(data)
         return body
 
     def publish_at_once(self, exchange: str, routing_key: str, count: int) -> list[bytes]:
         """The bodies of so many messages, which reach the broker together."""
-        method = BasicPublish(exchange=exchange, routing_key=routing_key)
-        written = [self._written(method, _NO_PROPERTIES) for _ in range(count)]
+        written = [self._written(exchange, routing_key, False, _NO_PROPERTIES) for _ in range(count)]
         self.say(b"".join(data for _, data in written))
         return [body for body, _ in written]
 
-    def _written(self, method: BasicPublish, properties: Properties) -> tuple[bytes, bytes]:
+    def _written(self, exchange: str, routing_key: str, mandatory: bool, properties: Properties) -> tuple[bytes, bytes]:
         """The body of a new message, and its frames."""
         body = self.world.ledger.publish(self.host.name)
         if self.world.tell is not None:
-            self.world.note(self.host.name, f"is given {body!r} for {method.exchange!r}, {method.routing_key!r}")
+            self.world.note(self.host.name, f"is given {body!r} for {exchange!r}, {routing_key!r}")
         header = encode_header(properties, len(body))
-        return body, method_frame(1, method) + content_frames(1, header, body, FRAME_MIN)
+        return body, _publish(exchange, routing_key, mandatory) + content_frames(1, header, body, FRAME_MIN)
 
     # -- what it hears
 
@@ -135,9 +146,9 @@ class Application:
                 assert self._content is not None, "content after its method"
                 self.header = payload
             elif channel:
-                self._method(decode_method(payload))
+                self._method(_decoded(payload))
             else:
-                self._connection_method(decode_method(payload))
+                self._connection_method(_decoded(payload))
 
     def _connection_method(self, method: Method) -> None:
         if isinstance(method, ConnectionClose):
