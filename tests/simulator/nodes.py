@@ -54,6 +54,7 @@ SECRET = "secret"
 FRAME_MAX = 131_072
 TURNS_MAX = 1_000
 SLOW_START_US = 3_000_000
+NEVER_MS = 2**61
 _EVERYTHING = Permission(configure=".*", write=".*", read=".*")
 _PEER = Peer("peer", 1, True, is_peer=True)
 _OPENING = b"".join(
@@ -99,6 +100,7 @@ class Nodes(World):
             name: Host(name, disk(name), chance, is_primary=name in firsts, has_disk=has_disks and name in firsts)
             for name in names
         }
+        self._primaries = [host for host in self.brokers.values() if host.is_primary]
         self.bounds = bounds
         self.limits = limits or Limits()
         self.ledger = Ledger()
@@ -297,10 +299,10 @@ class Nodes(World):
                 self._write(host, connection)
             for connection in node.finish():
                 self._take_leave(host, connection)
+            if not resumed and not node.is_busy:
+                return
             if node.membership.replica.is_busy:
                 self._go_on_soon(host)
-                return
-            if not resumed and not node.is_busy:
                 return
         raise Violation(f"{host.name} is still busy after {TURNS_MAX} turns")
 
@@ -344,10 +346,13 @@ class Nodes(World):
     def _wake(self, host: Host) -> None:
         """Somebody has to look when the lease ends, or a queue expires."""
         node = host.running
-        due_ms = [ms for ms in ((node.lease_ends_ms or 2**62) + 1, node.expires_ms) if 0 < ms < 2**61]
-        if not due_ms:
+        due_ms = node.expires_ms or NEVER_MS
+        lease_ends_ms = node.lease_ends_ms
+        if lease_ends_ms is not None and 0 < lease_ends_ms < due_ms:
+            due_ms = lease_ends_ms + 1
+        if due_ms >= NEVER_MS:
             return
-        due_us = max(host.clock.true_us(min(due_ms)), self.now_us + 1)
+        due_us = max(host.clock.true_us(due_ms), self.now_us + 1)
         if self.now_us < host.wakes_at_us <= due_us:
             return
         host.wakes_at_us = due_us
@@ -532,10 +537,12 @@ class Nodes(World):
             known = self.roots.setdefault(epoch, host.name)
             if known != host.name:
                 raise Violation(f"{host.name} and {known} are both root in epoch {epoch}")
-            others = [name for name in self.terms.primaries if name != host.name and self.brokers[name].is_root]
-            serving = [name for name in (host.name, *others) if others and self.brokers[name].serves(self.now_us)]
-            if len(serving) > 1 and host.name in serving:
-                raise Violation(f"{' and '.join(serving)} are root at the same time")
+            others = [each for each in self._primaries if each.is_root and each is not host]
+            # Nearly always there are none.
+            if others and host.serves(self.now_us):
+                serving = [each.name for each in (host, *others) if each.serves(self.now_us)]
+                if len(serving) > 1:
+                    raise Violation(f"{' and '.join(serving)} are root at the same time")
         position = membership.replica.position
         if position != host.checked:
             host.checked = position
