@@ -5,10 +5,10 @@ What runs in the brokers is up to the kind of world: bare elections, or whole no
 
 from __future__ import annotations
 
-import heapq
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from heapq import heappop, heappush
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +18,7 @@ from tests.simulator.broker import Broker, Waiting
 from tests.simulator.network import Network, Pair
 
 TRACE_MAX = 60
+NEVER = 2**62
 
 
 class World:
@@ -53,21 +54,25 @@ class World:
 
     def at(self, at_us: int, what: Callable[[], None]) -> None:
         self._sequence += 1
-        heapq.heappush(self._queue, (at_us, self._sequence, what))
+        heappush(self._queue, (at_us, self._sequence, what))
 
     def after(self, least_us: int, most_us: int, what: Callable[[], None]) -> None:
-        self.at(self.now_us + self.chance.randint(least_us, most_us), what)
+        # As `at` does it: this is the way of most.
+        self._sequence += 1
+        heappush(self._queue, (self.now_us + self.chance.randint(least_us, most_us), self._sequence, what))
 
     def run(
         self, *, until_us: int | None = None, steps: int | None = None, stop: Callable[[], bool] | None = None
     ) -> bool:
         """Go on until the time, or the number of steps from now, or until `stop` says so: only then True."""
-        last = None if steps is None else self.steps + steps
-        while self._queue and (last is None or self.steps < last):
-            if until_us is not None and self._queue[0][0] > until_us:
-                self.now_us = until_us
+        queue = self._queue
+        end_us = NEVER if until_us is None else until_us
+        last = NEVER if steps is None else self.steps + steps
+        while queue and self.steps < last:
+            if queue[0][0] > end_us:
+                self.now_us = end_us
                 break
-            self.now_us, _, what = heapq.heappop(self._queue)
+            self.now_us, _, what = heappop(queue)
             what()
             if stop is not None and stop():
                 return True
