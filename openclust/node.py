@@ -142,4 +142,5 @@ class Node:
         """Whether something is left to do already."""
         broker = self.broker
         is_left = broker.dirty or broker.effects or broker.dead_letters or broker.confirming
-        return bool(is_left) or self.membership.replica.is_busy or self.membership.storing.checkpoints.is_busy
+        it = self.membership
+        return bool(is_left) or it.replica.is_busy or it.storing.checkpoints.is_busy or it.interests.is_busy

@@ -29,7 +29,7 @@ def _int(default: int, text: str) -> dict[str, Any]:
 @click.option("--warm-up", type=click.FloatRange(0), default=1.0, show_default=True, help="Seconds before the first.")
 @click.option("--size", type=click.IntRange(0, 60_000), default=100, show_default=True, help="Body bytes.")
 @click.option("--subscribers", **_int(1_000, "Subscribers of the fan-out, over three brokers."))
-@click.option("--window", **_int(48, "Messages of the fan-out in flight: 16 for each of three brokers."))
+@click.option("--window", **_int(100, "Messages of the fan-out in flight."))
 @click.option("--bindings", **_int(100_000, "Private bindings of the broker that joins."))
 @click.option("--crowd", **_int(50_000, "Subscribers that are attached at once, over six brokers."))
 @click.option("--per-connection", **_int(1, "Subscribers of the crowd that share a connection."))

@@ -29,37 +29,41 @@ OTHERS = ""
 
 
 class Held:
-    """What one broker wants, as it has told us."""
+    """What one broker wants, as it has told us. Each item has its number (`fold`), which takes longer than all else.
 
-    __slots__ = ("count", "digest", "places", "remote")
+    While a broker tells everything anew, `unsaid` is what it has not told again yet.
+    """
+
+    __slots__ = ("count", "digest", "places", "remote", "unsaid")
 
     def __init__(self, name: str) -> None:
         self.remote = RemoteBroker(name)
-        self.places: dict[Place, dict[tuple[bytes, bytes], None]] = {}
+        self.places: dict[Place, dict[tuple[bytes, bytes], int]] = {}
         self.count = 0
         self.digest = 0
+        self.unsaid: dict[Item, None] | None = None
 
-    def add(self, item: Item) -> bool:
-        """Whether it is new."""
+    def add(self, item: Item) -> int | None:
+        """Its number, if it is new."""
         wanted = self.places.setdefault(item[:2], {})
         if item[2:] in wanted:
-            return False
-        wanted[item[2:]] = None
+            return None
+        wanted[item[2:]] = number = fold(item)
         self.count += 1
-        self.digest ^= fold(item)
-        return True
+        self.digest ^= number
+        return number
 
-    def remove(self, item: Item) -> bool:
-        """Whether it was there."""
+    def remove(self, item: Item) -> int | None:
+        """Its number, if it was there."""
         wanted = self.places.get(item[:2], {})
-        if item[2:] not in wanted:
-            return False
-        del wanted[item[2:]]
+        number = wanted.pop(item[2:], None)
+        if number is None:
+            return None
         if not wanted:
             del self.places[item[:2]]
         self.count -= 1
-        self.digest ^= fold(item)
-        return True
+        self.digest ^= number
+        return number
 
     def items(self) -> Iterable[Item]:
         return ((*place, *rest) for place, wanted in self.places.items() for rest in wanted)
@@ -73,15 +77,27 @@ class Told:
         self.changed: dict[Item, bool] = {}
         self.digest = 0
 
-    def count(self, item: Item, by: int) -> None:
+    def count(self, item: Item, by: int, number: int | None = None) -> None:
+        """One more or less wants it; `number` is what it folds to, where that is known."""
         count = self.counts.get(item, 0) + by
         if count > 0:
             self.counts[item] = count
         else:
             self.counts.pop(item, None)
         if (by > 0 and count == 1) or (by < 0 and count == 0):
-            self.digest ^= fold(item)
+            self.digest ^= fold(item) if number is None else number
             self.changed[item] = by > 0
+
+    def gather(self, held: Held) -> None:
+        """Count all that a broker wants; it is told as a whole."""
+        counts = self.counts
+        for place, wanted in held.places.items():
+            for rest, number in wanted.items():
+                item = (*place, *rest)
+                count = counts.get(item, 0)
+                counts[item] = count + 1
+                if not count:
+                    self.digest ^= number
 
 
 class Interests:
@@ -94,6 +110,7 @@ class Interests:
         self.held: dict[str, Held] = {}
         # The root's part: for each secondary, what the other secondaries want. Without a root, that of any primary.
         self._of_others: dict[str, Told] = {}
+        self._unserved: list[str] = []
         self._relay = ""
         self.repaired = 0
 
@@ -113,7 +130,14 @@ class Interests:
             if told.changed:
                 changed, told.changed = told.changed, {}
                 self._tell(peer, changed, of_others=True)
+        if self._unserved:
+            self.serve_secondary(self._unserved[0])
         self._seek_relay()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether some have still to be told: another turn must follow."""
+        return bool(self._unserved)
 
     def _seek_relay(self) -> None:
         """Where a secondary does not reach the root, the primary that it relays through tells it what others want."""
@@ -146,7 +170,8 @@ class Interests:
         items = list(told.counts)
         for at in range(0, len(items) or 1, ITEMS_A_MESSAGE):
             some = items[at : at + ITEMS_A_MESSAGE]
-            self._cluster.send(peer, Interest(added=some, is_first=not at, of_others=of_others))
+            is_last = at + ITEMS_A_MESSAGE >= len(items)
+            self._cluster.send(peer, Interest(added=some, is_first=not at, is_last=is_last, of_others=of_others))
 
     def tell_digests(self) -> None:
         self.flush()
@@ -163,16 +188,21 @@ class Interests:
         held = self._held(peer, message.of_others)
         touched: set[Place] = set()
         if message.is_first:
-            kept = set(message.added)
-            for item in [item for item in held.items() if item not in kept]:
-                self._drop(held, item, touched)
+            held.unsaid = dict.fromkeys(held.items())
         for item in message.removed:
             self._drop(held, item, touched)
         for item in message.added:
-            if held.add(item):
+            if held.unsaid:
+                held.unsaid.pop(item, None)
+            number = held.add(item)
+            if number is not None:
                 self._place(held, item)
                 touched.add(item[:2])
-                self._aggregate(held, item, 1)
+                self._aggregate(held, item, 1, number)
+        if message.is_last:
+            for item in held.unsaid or ():
+                self._drop(held, item, touched)
+            held.unsaid = None
         self._changed(touched)
 
     def checked(self, peer: str, message: InterestDigest) -> None:
@@ -195,6 +225,7 @@ class Interests:
     def link_down(self, peer: str) -> None:
         """Our link to a broker is gone: it is told anew when there is another."""
         self._of_others.pop(peer, None)
+        self._unserved = [name for name in self._unserved if name != peer]
 
     def _held(self, peer: str, of_others: bool) -> Held:
         name = OTHERS if of_others else peer
@@ -204,10 +235,11 @@ class Interests:
         return held
 
     def _drop(self, held: Held, item: Item, touched: set[Place]) -> None:
-        if not held.remove(item):
+        number = held.remove(item)
+        if number is None:
             return
         touched.add(item[:2])
-        self._aggregate(held, item, -1)
+        self._aggregate(held, item, -1, number)
         vhost = self._broker.vhosts.get(heard(item[0]))
         if vhost is None:
             return
@@ -248,29 +280,28 @@ class Interests:
     # -- the root, for the secondaries
 
     def serve_secondaries(self, secondaries: Iterable[str]) -> None:
-        """Tell these secondaries, from now on, what the others want. Empty for one that is root no more."""
+        """Tell these secondaries, from now on, what the others want. Empty for one that is root no more.
+
+        One of them a turn: for many thousands of subscribers each is a tenth of a second, and a root must be heard.
+        """
         self._of_others = {}
-        for name in sorted(secondaries):
-            self.serve_secondary(name)
+        self._unserved = sorted(secondaries)
 
     def serve_secondary(self, name: str) -> None:
         """Our link to this secondary is there."""
+        self._unserved = [each for each in self._unserved if each != name]
         told = self._of_others[name] = Told()
         for other, held in sorted(self.held.items()):
             if other != name and self._cluster.is_secondary(other):
-                for item in held.items():
-                    told.count(item, 1)
-        told.changed = {}
+                told.gather(held)
         self.tell_all(name, of_others=True)
 
-    def _aggregate(self, held: Held, item: Item, count: int) -> None:
-        if self._of_others and self._cluster.is_secondary(held.remote.name):
-            self._count_for_others(held.remote.name, item, count)
-
-    def _count_for_others(self, name: str, item: Item, count: int) -> None:
-        for other, told in self._of_others.items():
-            if other != name:
-                told.count(item, count)
+    def _aggregate(self, held: Held, item: Item, count: int, number: int) -> None:
+        name = held.remote.name
+        if self._of_others and self._cluster.is_secondary(name):
+            for other, told in self._of_others.items():
+                if other != name:
+                    told.count(item, count, number)
 
 
 def item_of(vhost: str, exchange: str, routing_key: str, arguments: Table) -> Item:

@@ -274,12 +274,14 @@ class Pressure(msgspec.Struct, frozen=True, tag=True):
 class Interest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """What messages the sender wants. An item is `(vhost, exchange, routing key, arguments as a table or empty)`.
 
-    `is_first` begins anew: all that was told before is void. With `of_others` it is what the other secondaries want.
+    From one that `is_first` to one that `is_last` all is told anew: what is not among it is not wanted any more. With
+    `of_others` it is what the other secondaries want.
     """
 
     added: list[tuple[bytes, bytes, bytes, bytes]] = []
     removed: list[tuple[bytes, bytes, bytes, bytes]] = []
     is_first: bool = False
+    is_last: bool = False
     of_others: bool = False
 
 

@@ -279,7 +279,7 @@ class Joined:
         membership.end_turn()
         outboxes, membership.dirty[:] = list(membership.dirty), []
         moved = bool(broker.dirty or broker.effects or broker.dead_letters or broker.confirming or broker.cancelled)
-        moved |= membership.replica.is_busy
+        moved |= membership.replica.is_busy or membership.interests.is_busy
         for outbox in outboxes:
             data = outbox.take()
             outbox.waiting_bytes = 0

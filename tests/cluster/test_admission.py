@@ -11,7 +11,7 @@ import pytest
 from openclust.broker.connection import Connection
 from openclust.broker.peer import Peer
 from openclust.cluster.admission import Admission, login, peer_name
-from openclust.cluster.hello import Hello, digest, introduce
+from openclust.cluster.hello import PROTOCOL, Hello, digest, introduce
 from openclust.wire.errors import ConnectionError
 
 PRIMARIES = ("p1", "p2", "p3")
@@ -73,7 +73,7 @@ def test_another_way_to_introduce_oneself_is_refused(response: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("item", "value"),
-    [("protocol", 3), ("cluster_key", "other"), ("primaries", digest(["p1"])), ("heartbeat_ms", 250)],
+    [("protocol", PROTOCOL + 1), ("cluster_key", "other"), ("primaries", digest(["p1"])), ("heartbeat_ms", 250)],
 )
 def test_what_differs_is_named(item: str, value: object) -> None:
     error = refusal(admission(), dial(), introduce(hello("p2", **{item: value}), "n", "s"))

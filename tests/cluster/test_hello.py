@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from openclust.cluster.hello import Hello, Introduction, difference, digest, introduce, is_proven
+from openclust.cluster.hello import PROTOCOL, Hello, Introduction, difference, digest, introduce, is_proven
 
 HELLO = Hello(cluster_key="k", name="p1", primaries=digest(["p1", "p2"]))
 
@@ -35,7 +35,8 @@ def test_brokers_of_one_cluster_differ_in_nothing_but_their_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("item", "value"), [("protocol", 3), ("cluster_key", "other"), ("primaries", digest(["p1"])), ("heartbeat_ms", 250)]
+    ("item", "value"),
+    [("protocol", PROTOCOL + 1), ("cluster_key", "other"), ("primaries", digest(["p1"])), ("heartbeat_ms", 250)],
 )
 def test_what_differs_is_named_with_both_values(item: str, value: object) -> None:
     theirs = msgspec.structs.replace(HELLO, name="p2", **{item: value})

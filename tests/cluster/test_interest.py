@@ -207,6 +207,45 @@ def test_a_lost_word_is_found_by_the_digest(cluster: Joined) -> None:
     assert held(cluster, "p1", "p2") == [("amq.topic", "a")] and cluster["p1"].interests.repaired == 1
 
 
+def test_what_is_told_anew_in_parts_is_missed_at_no_time(cluster: Joined) -> None:
+    """Many thousand items are several messages; none is forgotten because it comes in a later one."""
+    a, b, c, d = (item_of("/", "amq.topic", key, {}) for key in "abcd")
+    interests = cluster["p1"].interests
+    interests.heard("p2", Interest(added=[a, b, c], is_first=True, is_last=True))
+    interests.heard("p2", Interest(added=[a], is_first=True))
+    assert held(cluster, "p1", "p2") == [("amq.topic", key) for key in "abc"]
+    interests.heard("p2", Interest(added=[d]))
+    assert held(cluster, "p1", "p2") == [("amq.topic", key) for key in "abcd"]
+    interests.heard("p2", Interest(added=[c], is_last=True))
+    assert held(cluster, "p1", "p2") == [("amq.topic", key) for key in "acd"]
+    interests.heard("p2", Interest(removed=[c]))
+    known = interests.held["p2"]
+    assert (known.count, known.digest) == (2, fold(a) ^ fold(d))
+
+
+def test_what_was_told_half_when_the_link_broke_is_told_anew(cluster: Joined) -> None:
+    a, b = (item_of("/", "amq.topic", key, {}) for key in "ab")
+    interests = cluster["p1"].interests
+    interests.heard("p2", Interest(added=[a, b], is_first=True, is_last=True))
+    interests.heard("p2", Interest(is_first=True))
+    interests.heard("p2", Interest(added=[b], is_first=True, is_last=True))
+    assert held(cluster, "p1", "p2") == [("amq.topic", "b")]
+
+
+def test_all_is_told_in_as_many_messages_as_it_takes(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openclust.cluster.interest.ITEMS_A_MESSAGE", 3)
+    client = cluster.client("p2")
+    queue = subscribe(client, "amq.topic", *"abcdefg")
+    cluster.cut("p2", "p3")
+    for key in "bcd":
+        unbind(client, queue, "amq.topic", key)
+    sent = tap(monkeypatch, cluster, "p2")
+    cluster.mend("p2", "p3")
+    told = [each for peer, each in sent if peer == "p3" and isinstance(each, Interest)]
+    assert [(each.is_first, each.is_last) for each in told] == [(True, False), (False, True)]
+    assert held(cluster, "p3", "p2") == [("amq.topic", key) for key in "aefg"] and agree(cluster, "p2", "p3")
+
+
 def test_a_broker_that_is_gone_wants_nothing(cluster: Joined) -> None:
     subscribe(cluster.client("p2"), "amq.fanout")
     cluster.kill("p2")
@@ -364,6 +403,29 @@ def test_the_next_root_tells_the_secondaries_anew(wide: Joined) -> None:
     assert held(wide, "s2", OTHERS) == [("amq.topic", "a")]
     subscribe(wide.client("s3"), "amq.topic", "b")
     assert held(wide, "s2", OTHERS) == [("amq.topic", "a"), ("amq.topic", "b")]
+
+
+def test_a_root_serves_one_secondary_a_turn_so_that_it_is_heard_in_between(
+    wide: Joined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 100,000 subscribers each is a tenth of a second; after more than three heartbeats it is root no more."""
+    subscribe(wide.client("s1"), "amq.topic", "a")
+    interests = wide["p1"].interests
+    sent = tap(monkeypatch, wide, "p1")
+    interests.serve_secondaries(["s1", "s2", "s3"])
+    served = []
+    while interests.is_busy:
+        interests.flush()
+        served.append(sorted({peer for peer, each in sent if isinstance(each, Interest) and each.of_others}))
+    assert served == [["s1"], ["s1", "s2"], ["s1", "s2", "s3"]]
+
+
+def test_a_secondary_that_goes_before_its_turn_is_not_waited_for(wide: Joined) -> None:
+    interests = wide["p1"].interests
+    interests.serve_secondaries(["s1", "s2"])
+    interests.link_down("s1")
+    interests.link_down("s2")
+    assert not interests.is_busy
 
 
 def test_without_a_root_a_primary_that_is_left_tells_the_secondaries_of_each_other(wide: Joined) -> None:
