@@ -24,6 +24,7 @@ from openclust.bench.one_root import under_one_root
 from openclust.bench.progress import Quiet
 from openclust.bench.rejoin_row import rejoin
 from openclust.bench.replicated_rows import replicated, replicated_backups
+from openclust.bench.root_killed_row import root_killed
 from openclust.bench.statistics import ratio
 from openclust.bench.summary import Summary, summarize
 from openclust.bench.work import Work
@@ -212,6 +213,7 @@ ROWS: dict[str, Callable[[Wanted, MakeCluster, Quiet], ClusterRow | list[Cluster
     "shared": _shared,
     "bindings": _bindings,
     "crowd": _crowd,
+    "root-killed": root_killed,
     "replicated": replicated,
     "replicated-backups": replicated_backups,
     "rejoin": rejoin,

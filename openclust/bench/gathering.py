@@ -66,16 +66,7 @@ def gather(
         rss_before = brokers.rss()
         tell(f"attaching {connections * per_connection:,} subscribers")
         started = time.perf_counter()
-        crowds = [
-            stack.enter_context(closing(_process(url, exchange, len(part), per_connection)))
-            for url, part in share(range(connections), urls)
-        ]
-        stack.callback(_leave_together, crowds)
-        attached = 0
-        for crowd in crowds:
-            gathered = crowd.answer()
-            assert isinstance(gathered, Gathered)
-            attached += gathered.attached
+        crowds, attached = attach_crowds(stack, urls, exchange, connections=connections, per_connection=per_connection)
         attach_s = time.perf_counter() - started
         wait_until_known(publisher, others)
         brokers.settle()
@@ -98,6 +89,23 @@ def gather(
             broker_cpu_s=brokers_cpu_s,
             last_receipts_ms=last_receipts_ms[1:],  # by the first one routes and the size were found out
         )
+
+
+def attach_crowds(
+    stack: ExitStack, urls: Sequence[BrokerUrl], exchange: str, *, connections: int, per_connection: int
+) -> tuple[list[CrowdProcess], int]:
+    """So many connections, evenly, a process for each broker; and how many subscribers. They leave with `stack`."""
+    crowds = [
+        stack.enter_context(closing(_process(url, exchange, len(part), per_connection)))
+        for url, part in share(range(connections), urls)
+    ]
+    stack.callback(_leave_together, crowds)
+    attached = 0
+    for crowd in crowds:
+        gathered = crowd.answer()
+        assert isinstance(gathered, Gathered)
+        attached += gathered.attached
+    return crowds, attached
 
 
 def _process(url: BrokerUrl, exchange: str, connections: int, per_connection: int) -> CrowdProcess:

@@ -33,12 +33,12 @@ def test_rows_are_measured_with_clusters_of_their_own() -> None:
         "bench",
         "cluster",
         "--only",
-        "fanout-secondary,shared,bindings,crowd",
+        "fanout-secondary,shared,bindings,crowd,root-killed",
     ]
     done = subprocess.run([*command, *SMALL, "--json"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr + done.stdout
     rows: dict[str, dict[str, Any]] = {row["key"]: row for row in json.loads(done.stdout)["rows"]}
-    assert list(rows) == ["fanout-secondary", "shared", "bindings", "crowd"]
+    assert list(rows) == ["fanout-secondary", "shared", "bindings", "crowd", "root-killed"]
     for key, each in (("fanout-secondary", 9), ("shared", 1)):
         for side in ("cluster", "one_broker"):
             (found,) = rows[key]["figures"][side]["rounds"]
@@ -47,3 +47,5 @@ def test_rows_are_measured_with_clusters_of_their_own() -> None:
     assert rows["bindings"]["figures"]["effective_s"] >= rows["bindings"]["figures"]["root_s"] > 0
     crowd = rows["crowd"]
     assert (crowd["value"], crowd["figures"]["connections"], crowd["met"]) == (24, 12, False)
+    bereaved = rows["root-killed"]["figures"]
+    assert bereaved["subscribers"] == 24 and bereaved["elections"] >= 1 and bereaved["without_root_s"] > 0
