@@ -46,7 +46,11 @@ class Node:
 
     def receive(self, connection: Connection, data: bytes, now_ms: int) -> None:
         """Bytes came, of an application or over a peer's link to us."""
+        stood_ms = now_ms - self.broker.now_ms
         self.broker.now_ms = now_ms
+        if stood_ms > self.membership.heartbeat_ms:
+            # A root that stood still may be none any more: what it took now it would have to hand over, out of order.
+            self.membership.begin_turn()
         connection.receive(data)
 
     def connection_lost(self, connection: Connection, now_ms: int) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import count
 
+import pytest
+
 from openclust.broker.broker import Broker
 from openclust.broker.connection import Connection
 from openclust.broker.limits import Limits
@@ -45,6 +47,19 @@ def test_what_came_is_answered_when_the_turn_is_over() -> None:
     it.turn()
     assert it.connections() == [connection] and connection.out and it.broker.now_ms == NOW_MS + 1
     assert it.connections() == [] and not it.is_busy
+
+
+def test_who_stood_still_looks_at_its_lease_before_it_hears_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a root that was stopped takes in what its clients said meanwhile, though another is root by now."""
+    it = node("p1")
+    connection = Connection(it.broker, EMPTY)
+    seen: list[str] = []
+    monkeypatch.setattr(it.membership, "begin_turn", lambda: seen.append("lease"))
+    monkeypatch.setattr(Connection, "receive", lambda connection, data: seen.append("bytes"))
+    it.receive(connection, b"", NOW_MS + it.membership.heartbeat_ms)
+    assert seen == ["bytes"]
+    it.receive(connection, b"", NOW_MS + 2 * it.membership.heartbeat_ms + 1)
+    assert seen == ["bytes", "lease", "bytes"]
 
 
 def test_outboxes_are_told_once_a_turn() -> None:
