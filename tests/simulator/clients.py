@@ -28,7 +28,7 @@ from openclust.wire.properties import Properties, decode_properties
 from openclust.wire.table import Table
 from tests.simulator.application import Application
 from tests.simulator.invariants import Violation
-from tests.simulator.promises import Letter, Promises, Unit, in_order
+from tests.simulator.promises import Heard, Letter, Promises, Unit, in_order
 from tests.simulator.targets import ARGUMENTS, DEDUP, KEY, TARGETS, Target, declare, to_queue
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class _Consuming(Session):
         letter = self.hear_letter(self.queue)
         self.unacked[method.delivery_tag] = letter
         if self._heard is not None and not method.redelivered:
-            self._heard.append((self.epoch, letter))
+            self._heard.append(Heard(letter, self.epoch, letter.copies[self.queue] == 1))
 
     def refused(self, close: ChannelClose) -> None:
         self._new_channel()

@@ -10,6 +10,7 @@ from tests.simulator.invariants import Violation
 from tests.simulator.targets import DEAD, IN_ORDER, LAST_VALUE, Target
 
 NEVER_US = 2**62
+ANY_EPOCH = -1
 
 
 class Letter(msgspec.Struct, eq=False):
@@ -18,6 +19,7 @@ class Letter(msgspec.Struct, eq=False):
     `reigns` are those of the broker, as root, where it was published and where that was confirmed: what one root has
     taken once is in its queues once; brokers that pass a message on may do so again. `settled` are the queues from
     which a consumer has taken it for good, as it thinks; `gone` those of which it was told so, and in which epoch.
+    `delivered` says when it last came out of a queue, `copies` how often.
     """
 
     id: str
@@ -32,6 +34,7 @@ class Letter(msgspec.Struct, eq=False):
     reigns: tuple[int, ...] = ()
     is_withdrawn: bool = False
     delivered: dict[str, int] = {}
+    copies: dict[str, int] = {}
     settled: set[str] = set()
     gone: dict[str, int] = {}
 
@@ -42,6 +45,15 @@ class Letter(msgspec.Struct, eq=False):
     @property
     def is_confirmed(self) -> bool:
         return self.confirmed_us != NEVER_US
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """A delivery that is not marked as redelivered, as its consumer heard it."""
+
+    letter: Letter
+    epoch: int
+    is_first: bool
+    """No copy of it had come out of the queue before."""
 
 
 class Unit(msgspec.Struct, eq=False):
@@ -60,7 +72,7 @@ class Promises:
         self.unknown: list[Unit] = []
         self._may_lose = may_lose
         self.drained_us = NEVER_US
-        self._heard: list[list[tuple[int, Letter]]] = []
+        self._heard: list[list[Heard]] = []
         self._sessions = 0
 
     @property
@@ -89,7 +101,7 @@ class Promises:
         letter.reigns = (*letter.reigns, reign)
         letter.confirmed_us = min(letter.confirmed_us, now_us)
 
-    def hearing(self) -> list[tuple[int, Letter]]:
+    def hearing(self) -> list[Heard]:
         """For what one consumer of a queue in order hears."""
         self._heard.append([])
         return self._heard[-1]
@@ -105,6 +117,7 @@ class Promises:
         if letter.is_once and queue in letter.gone and epoch >= letter.gone[queue] and not self.may_lose:
             raise Violation(f"message {id} came out of {queue} again, though that it was acknowledged was committed")
         letter.delivered[queue] = now_us
+        letter.copies[queue] = letter.copies.get(queue, 0) + 1
         return letter
 
     # -- what must have been
@@ -161,16 +174,25 @@ class Promises:
                     )
                 letter.settled.add(queue)
 
-    def _look_at_order(self, heard: list[tuple[int, Letter]]) -> None:
+    def _look_at_order(self, heard: list[Heard]) -> None:
+        """Of what was published once. One root keeps the order of all that it took in itself; and whatever roots there
+        were, what was confirmed came in order when it came first.
+        """
         last: dict[tuple[int, int], Letter] = {}
-        for epoch, letter in heard:
-            if not letter.is_once:
-                continue
-            before = last.get((epoch, letter.session))
-            if before is not None and before.number > letter.number:
-                text = f"message {letter.id} came after {before.id}, though it was published before"
-                raise Violation(f"{text}, and not as redelivered")
-            last[epoch, letter.session] = letter
+        for each in heard:
+            letter = each.letter
+            if letter.is_once:
+                _compare(last, each.epoch, letter)
+            if each.is_first and letter.tries == 1 and letter.is_confirmed:
+                _compare(last, ANY_EPOCH, letter)
+
+
+def _compare(last: dict[tuple[int, int], Letter], epoch: int, letter: Letter) -> None:
+    before = last.get((epoch, letter.session))
+    if before is not None and before.number > letter.number:
+        text = f"message {letter.id} came after {before.id}, though it was published before"
+        raise Violation(f"{text}, and not as redelivered")
+    last[epoch, letter.session] = letter
 
 
 def _came_us(letter: Letter, queue: str) -> int:
