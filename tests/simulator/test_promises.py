@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulator.invariants import Violation
-from tests.simulator.promises import Promises
+from tests.simulator.promises import Heard, Promises
 from tests.simulator.targets import to_queue
 
 QUEUE = "d.two"
@@ -27,6 +27,31 @@ def test_a_message_whose_ack_was_committed_may_not_come_again() -> None:
     letter_id = acknowledged(promises, 1)
     with pytest.raises(Violation, match=r"came out of d\.two again"):
         promises.delivered(QUEUE, letter_id, 3, 4)
+
+
+def heard(*epochs: int, tries: int = 1, is_confirmed: bool = True) -> Promises:
+    """A publisher's two messages, the later one of which came first, in these epochs."""
+    promises = Promises(lambda: True)
+    session, hearing = promises.session(), promises.hearing()
+    letters = [promises.new(to_queue(QUEUE), "key", 0, 1) for _ in epochs]
+    for letter, epoch in zip(reversed(letters), epochs, strict=True):
+        for _ in range(tries):
+            promises.published(letter, session, 0)
+        if is_confirmed:
+            promises.confirmed(letter, epoch, 2)
+        hearing.append(Heard(letter, epoch, is_first=True))
+    return promises
+
+
+def test_what_came_after_a_later_one_is_noticed_whatever_roots_gave_it() -> None:
+    for epochs in ((1, 1), (1, 2)):
+        with pytest.raises(Violation, match="message m1 came after m2, though it was published before"):
+            heard(*epochs).look()
+
+
+def test_what_was_published_again_or_never_confirmed_has_no_place_in_the_order() -> None:
+    heard(1, 2, tries=2).look()
+    heard(1, 2, is_confirmed=False).look()
 
 
 def test_it_may_where_the_broker_is_gone_that_alone_knew_and_kept_nothing() -> None:

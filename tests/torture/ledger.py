@@ -68,16 +68,17 @@ class Count(msgspec.Struct):
 
 
 class Stream:
-    """One publisher's messages to one queue. With `priorities`, order holds among those of one priority only."""
+    """One publisher's messages to one queue. With `priorities`, order holds among those of one priority only.
+
+    What its publisher had to send again has no place in the order: of what was refused, a copy may come yet.
+    """
 
     def __init__(self, queue: str, publisher: int, priorities: int = 1) -> None:
         self.queue = queue
         self.publisher = publisher
         self.priorities = priorities
         self.duplicates: dict[str, int] = {}
-        self.disordered: list[Arrival] = []
         self.unflagged: list[Arrival] = []
-        self.disordered_count = 0
         self.never_sent: list[str] = []
         self.damaged: list[str] = []
         self._attempts = bytearray()
@@ -86,6 +87,9 @@ class Stream:
         self._received_at = array("d")
         self._attempts_seen: dict[int, set[int]] = {}
         self._highest = [-1] * priorities
+        # What came after later ones, as far as it was not sent again; and what is told of the first of those.
+        self._disordered: set[int] = set()
+        self._told: dict[int, Arrival] = {}
         self._unsettled = 0
         self.confirmed_count = 0
 
@@ -118,7 +122,9 @@ class Stream:
         return len(self._attempts) - 1
 
     def again(self, number: int) -> int:
-        """It is sent once more: which attempt this is."""
+        """It is sent once more, since it was refused, or nobody said what became of it: which attempt this is."""
+        self._disordered.discard(number)
+        self._told.pop(number, None)
         self._attempts[number] = min(self._attempts[number] + 1, ATTEMPTS_MAX)
         return self._attempts[number]
 
@@ -151,8 +157,9 @@ class Stream:
     def _check_order(self, number: int, now: float, through: str) -> None:
         priority = self.priority(number)
         if number < self._highest[priority]:
-            self.disordered_count += 1
-            self._tell(self.disordered, number, now, through)
+            self._disordered.add(number)
+            if len(self._told) < TOLD_MAX:
+                self._told[number] = self._arrival(number, now, through)
         else:
             self._highest[priority] = number
 
@@ -162,22 +169,19 @@ class Stream:
         kind = REPEATED if is_redelivered else UNEXPLAINED if attempt in seen else REPUBLISHED
         seen.add(attempt)
         self.duplicates[kind] = self.duplicates.get(kind, 0) + 1
-        if kind == UNEXPLAINED:
-            self._tell(self.unflagged, number, now, through)
+        if kind == UNEXPLAINED and len(self.unflagged) < TOLD_MAX:
+            self.unflagged.append(self._arrival(number, now, through))
 
-    def _tell(self, told: list[Arrival], number: int, now: float, through: str) -> None:
-        if len(told) < TOLD_MAX:
-            told.append(
-                Arrival(
-                    self.message_id(number),
-                    self._highest[self.priority(number)],
-                    now,
-                    through,
-                    self._first_sent_at[number],
-                    self._confirmed_at[number],
-                    self._received_at[number],
-                )
-            )
+    def _arrival(self, number: int, now: float, through: str) -> Arrival:
+        return Arrival(
+            self.message_id(number),
+            self._highest[self.priority(number)],
+            now,
+            through,
+            self._first_sent_at[number],
+            self._confirmed_at[number],
+            self._received_at[number],
+        )
 
     def _note(self, told: list[str], text: str) -> None:
         if len(told) < TOLD_MAX:
@@ -198,9 +202,9 @@ class Stream:
         count.received += sum(at > 0 for at in self._received_at)
         count.lost_count += len(lost)
         count.lost = (count.lost + lost)[:TOLD_MAX]
-        count.disordered = (count.disordered + self.disordered)[:TOLD_MAX]
+        count.disordered = (count.disordered + list(self._told.values()))[:TOLD_MAX]
         count.unflagged = (count.unflagged + self.unflagged)[:TOLD_MAX]
-        count.disordered_count += self.disordered_count
+        count.disordered_count += len(self._disordered)
         count.never_sent = (count.never_sent + self.never_sent)[:TOLD_MAX]
         count.damaged = (count.damaged + self.damaged)[:TOLD_MAX]
         for kind, number in sorted(self.duplicates.items()):

@@ -79,6 +79,17 @@ def test_what_was_redelivered_or_sent_again_has_no_place_in_the_order() -> None:
     assert counted(stream).disordered_count == 0
 
 
+def test_what_came_late_and_was_refused_is_not_out_of_order() -> None:
+    stream = stream_of(3)
+    for number in (2, 0, 1):
+        take(stream, number)
+    assert counted(stream).disordered_count == 2
+    stream.again(0)
+    assert counted(stream).disordered_count == 1
+    (seen,) = counted(stream).disordered
+    assert seen.message_id == "orders/0/1"
+
+
 def test_every_duplicate_has_a_kind() -> None:
     stream = stream_of(3)
     take(stream, 0)
