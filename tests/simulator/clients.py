@@ -167,7 +167,7 @@ class _Consuming(Session):
     def __init__(self, world: Nodes, host: Host, promises: Promises, queue: str, needs: list[Method]) -> None:
         self.queue = queue
         self.unacked: dict[int, Letter] = {}
-        self._heard = promises.hearing() if in_order(queue) else None
+        self._heard = promises.hearing(queue) if in_order(queue) else None
         prefetch = BasicQos(prefetch_count=world.chance.choice((1, 2, 8)))
         super().__init__(world, host, promises, [declare(queue), prefetch, *needs, BasicConsume(queue=queue)])
 
@@ -178,7 +178,7 @@ class _Consuming(Session):
         letter = self.hear_letter(self.queue)
         self.unacked[method.delivery_tag] = letter
         if self._heard is not None and not method.redelivered:
-            self._heard.append(Heard(letter, self.epoch, letter.copies[self.queue] == 1))
+            self._heard.append(Heard(letter, self.epoch))
 
     def refused(self, close: ChannelClose) -> None:
         self._new_channel()
@@ -186,7 +186,7 @@ class _Consuming(Session):
 
     def _new_channel(self) -> None:
         self.unacked.clear()
-        self._heard = self.promises.hearing() if in_order(self.queue) else None
+        self._heard = self.promises.hearing(self.queue) if in_order(self.queue) else None
 
     def cancelled(self) -> None:
         if not self.promises.may_lose:

@@ -544,7 +544,7 @@ class Nodes(World):
                 if len(serving) > 1:
                     raise Violation(f"{' and '.join(serving)} are root at the same time")
         position = membership.replica.position
-        if position != host.checked:
+        if position != host.checked and not membership.replica.is_installing:
             host.checked = position
             self.states.look_at(host)
 

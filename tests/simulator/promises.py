@@ -52,8 +52,6 @@ class Heard(msgspec.Struct, frozen=True):
 
     letter: Letter
     epoch: int
-    is_first: bool
-    """No copy of it had come out of the queue before."""
 
 
 class Unit(msgspec.Struct, eq=False):
@@ -72,7 +70,7 @@ class Promises:
         self.unknown: list[Unit] = []
         self._may_lose = may_lose
         self.drained_us = NEVER_US
-        self._heard: list[list[Heard]] = []
+        self._heard: list[tuple[str, list[Heard]]] = []
         self._sessions = 0
 
     @property
@@ -101,10 +99,10 @@ class Promises:
         letter.reigns = (*letter.reigns, reign)
         letter.confirmed_us = min(letter.confirmed_us, now_us)
 
-    def hearing(self) -> list[Heard]:
+    def hearing(self, queue: str) -> list[Heard]:
         """For what one consumer of a queue in order hears."""
-        self._heard.append([])
-        return self._heard[-1]
+        self._heard.append((queue, []))
+        return self._heard[-1][1]
 
     def delivered(self, queue: str, id: str, epoch: int, now_us: int) -> Letter:
         letter = self.letters.get(id)
@@ -129,8 +127,8 @@ class Promises:
             for letter in self.letters.values():
                 if letter.is_confirmed:
                     self._look_at(letter)
-        for heard in self._heard:
-            self._look_at_order(heard)
+        for queue, heard in self._heard:
+            _look_at_order(queue, heard)
 
     def _look_at(self, letter: Letter) -> None:
         for queue in letter.target.queues:
@@ -174,17 +172,18 @@ class Promises:
                     )
                 letter.settled.add(queue)
 
-    def _look_at_order(self, heard: list[Heard]) -> None:
-        """Of what was published once. One root keeps the order of all that it took in itself; and whatever roots there
-        were, what was confirmed came in order when it came first.
-        """
-        last: dict[tuple[int, int], Letter] = {}
-        for each in heard:
-            letter = each.letter
-            if letter.is_once:
-                _compare(last, each.epoch, letter)
-            if each.is_first and letter.tries == 1 and letter.is_confirmed:
-                _compare(last, ANY_EPOCH, letter)
+
+def _look_at_order(queue: str, heard: list[Heard]) -> None:
+    """Of what was published once. One root keeps the order of all that it took in itself; and whatever roots there
+    were, what was confirmed, and came once, came in order: another copy may have been for another consumer.
+    """
+    last: dict[tuple[int, int], Letter] = {}
+    for each in heard:
+        letter = each.letter
+        if letter.is_once:
+            _compare(last, each.epoch, letter)
+        if letter.tries == 1 and letter.is_confirmed and letter.copies[queue] == 1:
+            _compare(last, ANY_EPOCH, letter)
 
 
 def _compare(last: dict[tuple[int, int], Letter], epoch: int, letter: Letter) -> None:
