@@ -39,7 +39,8 @@ class Deed(msgspec.Struct):
 class Committed:
     """What a run has heard the answer of is forgotten with its next transaction; so are the runs that are longest idle.
 
-    Call `did` as root, `sealed` when the journal's batch is in the log, `heard` for what another root has done.
+    Call `did` as root, `sealed` when the journal's batch is in the log, `heard` for what another root has done, and
+    `cut` where the log loses its end.
     """
 
     def __init__(self, membership: Membership) -> None:
@@ -56,12 +57,8 @@ class Committed:
         return deed if deed is not None and self._holds(deed) else None
 
     def _holds(self, deed: Deed) -> bool:
-        """Whether it was not cut from the log, or lost before it came there."""
-        position = deed.position
-        if position is None:
-            return deed.epoch == self._cluster.epoch and self._cluster.is_root
-        log = self._cluster.replica.log
-        return position <= log.base or log.tail(position, 0) is not None
+        """Whether it is in the log, or is on its way there."""
+        return deed.position is not None or (deed.epoch == self._cluster.epoch and self._cluster.is_root)
 
     def did(self, name: Name, deed: Deed, *, is_open: bool) -> None:
         """This root has done it, in the open batch if any part of it is in the journal at all."""
@@ -98,6 +95,13 @@ class Committed:
         """The log has these at that position."""
         for name in names:
             self._add(name, Deed(position.epoch, position))
+
+    def cut(self, after: Position) -> None:
+        """The log ends there now: what came behind has not happened."""
+        for run, deeds in self._runs.items():
+            self._runs[run] = {
+                number: deed for number, deed in deeds.items() if deed.position is None or deed.position <= after
+            }
 
     def _add(self, name: Name, deed: Deed) -> None:
         run, number, oldest = name

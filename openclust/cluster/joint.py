@@ -57,6 +57,7 @@ class Joint:
         if adrift is None:
             raise CannotUndo
         self._log.cut(after)
+        self._cluster.asking.commits.done_before.cut(after)
         storing = self._cluster.storing
         storing.give(Cut(after.sequence))
         storing.log_is(after)

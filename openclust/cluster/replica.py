@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from openclust.broker.journal import Sealed
     from openclust.broker.queue import Queue
     from openclust.cluster.bounds import Bounds
+    from openclust.cluster.committed import Name
     from openclust.cluster.membership import Membership
 
 TAIL_BYTES_MAX = 67_108_864
@@ -364,26 +365,25 @@ class Replica:
             self._broker.note("error", "a part of a snapshot cannot be read: asked for another", text=str(error))
             # What was here is gone, in the store too: what comes next does not go on from that.
             self._begin_at(Position())
-            self._cluster.storing.restart()
             self._is_to_enlist = True
             self._go_on()
             return
         if installed is None:
             return
         peer, last = installed
-        self._begin_at(last.position)
-        self._cluster.asking.commits.done_before.begin_anew(last.position, last.commits)
         self._cluster.founding.uuid = last.uuid or self._cluster.founding.uuid
-        self._cluster.storing.restart()
+        self._begin_at(last.position, *last.commits)
         if self._is_fed_by(peer, last.epoch):
             self._advanced(peer, last.epoch)
         else:
             self.tell_position()
         self._go_on()
 
-    def _begin_at(self, position: Position) -> None:
+    def _begin_at(self, position: Position, *commits: Name) -> None:
         self.log.restart(position)
+        self._cluster.asking.commits.done_before.begin_anew(position, commits)
         self.undo.cannot(position)
+        self._cluster.storing.restart()
 
     def _go_on(self) -> None:
         """What could not be while the definitions were on their way."""

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from openclust.broker.work import Work, decode_work
+from openclust.cluster.bounds import Bounds
 from openclust.cluster.committed import Committed, Deed
+from openclust.cluster.messages import Snapshot
 from openclust.cluster.status import Position
 from openclust.wire.methods import (
     BasicGet,
@@ -28,6 +30,7 @@ from openclust.wire.methods import (
 )
 from tests.cluster.joined import Application, Joined
 from tests.cluster.test_interest import subscribe
+from tests.cluster.test_replica import said, tap
 
 ROLES = ("p1", "p2", "s1")
 every_role = pytest.mark.parametrize("at", ROLES)
@@ -588,6 +591,31 @@ def test_a_transaction_that_is_undone_and_asked_for_again_is_done_once(cluster: 
     assert waiting(cluster) == waiting(cluster, "p1") == BOTH
 
 
+def test_a_transaction_that_is_undone_is_never_taken_for_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even when the log has dropped what came in its place: who asks for it would be told that it has happened."""
+    cluster = Joined("p1", "p2", "p3", secondaries=("s1",), bounds=Bounds(log_entries_max=5))
+    for name in ("a", "b"):
+        cluster.client("p1").queue(name, durable=True)
+    client = transactional(cluster, "s1")
+    publish_both(client)
+    for other in ("p2", "p3"):
+        cluster.hold("p1", other)
+    client.send(TxCommit())
+    cluster.kill("s1")
+    done_before = cluster["p1"].asking.commits.done_before
+    assert len(done_before.names(cluster["p1"].replica.position)) == 1
+    for other in ("p2", "p3"):
+        cluster.cut("p1", other)
+    cluster.tick(3_000)
+    sent = tap(monkeypatch, cluster, "p2")
+    for other in ("p2", "p3"):
+        cluster.mend("p1", other)
+    cluster.tick(3_000)
+    assert cluster.root == "p2" and not said(sent, "p1", Snapshot)
+    fill(cluster, "a", *[b"%d" % number for number in range(8)])
+    assert done_before.names(cluster["p1"].replica.position) == []
+
+
 # -- without a root
 
 
@@ -661,12 +689,15 @@ def test_what_is_answered_is_forgotten_with_the_next(cluster: Joined) -> None:
 
 
 def test_what_is_cut_from_the_log_was_not_done(cluster: Joined) -> None:
-    replica = cluster["p2"].replica
-    done_before = Committed(cluster["p2"])
-    last = replica.log.last
+    log = cluster["p2"].replica.log
+    done_before = cluster["p2"].asking.commits.done_before
+    last = log.last
     done_before.heard(last, [(b"run", 1, 1)])
     done_before.heard(Position(last.epoch, last.sequence + 1), [(b"run", 2, 1)])
-    done_before.heard(Position(last.epoch + 1, last.sequence), [(b"run", 3, 1)])
+    done_before.heard(Position(last.epoch + 1, last.sequence + 2), [(b"run", 3, 1)])
+    done_before.cut(last)
+    # Also when the log has long forgotten what it had in their places.
+    log.restart(Position(last.epoch + 2, last.sequence + 9))
     assert [done_before.find(b"run", number) is not None for number in (1, 2, 3)] == [True, False, False]
     done_before.begin_anew(last, [(b"other", 7, 7)])
     assert done_before.find(b"run", 1) is None and done_before.find(b"other", 7) is not None
