@@ -51,7 +51,7 @@ def put_in_place(queue: Queue, entry: Entry) -> None:
         former.recorded = 0
     # A delivery that was refused is out until its dead letter is somewhere.
     queue.out.pop(entry.seq, None)
-    queue.vhost.broker.journal.library.entered(queue, entry)
+    queue.vhost.broker.journal.library.put_back(queue, entry)
     if isinstance(queue.backlog, LastValueBacklog):
         key = value_key(queue, entry.message)
         if key is not None:

@@ -6,7 +6,7 @@ What is recorded enters and leaves by the journal (`sealed`) where this broker i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -55,7 +55,8 @@ class Library:
         self._entered: list[list[tuple[Queue, Entry]]] = []
         self._left: list[list[tuple[Queue, Entry]]] = []
         self._returned: list[list[tuple[Queue, Entry]]] = []
-        self._one_by_one: list[tuple[Queue, Entry]] = []
+        # Of these places too, what had left and was put back. What a page has there may have left for good.
+        self._put_back: dict[Queue, set[int]] = {}
         self._touched: dict[Leaf, Queue] = {}
         self._gone: list[int] = []
         # Empty pages of shared queues may be wanted again, until the log is sure to stay as far as it was then.
@@ -98,6 +99,16 @@ class Library:
         if self.source is not None and not isinstance(entry, Away):
             self._of_following(self._entered, queue, entry)
 
+    def put_back(self, queue: Queue, entry: Entry) -> None:
+        """It had left, and has its place again."""
+        self.entered(queue, entry)
+        if self.source is not None:
+            self._put_back.setdefault(queue, set()).add(entry.seq)
+
+    def awaited(self, queue: Queue) -> Container[int]:
+        """The places of messages that must be in memory at the next checkpoint, whatever pages there are."""
+        return self._put_back.get(queue, ())
+
     def left(self, queue: Queue, entry: Entry) -> None:
         """It has left, by no batch of this broker's."""
         if self.source is not None:
@@ -135,6 +146,7 @@ class Library:
             self._gone += [leaf.number for leaf in shelf.leaves]
         self._gone += self.notebook.dropped(queue)
         self._full.pop(queue, None)
+        self._put_back.pop(queue, None)
 
     def emptied(self, queue: Queue) -> None:
         """All that a queue held is gone, and others take the places: what its pages have is none of these."""
@@ -142,6 +154,7 @@ class Library:
         if shelf is not None:
             self._gone += shelf.clear()
         self._full.pop(queue, None)
+        self._put_back.pop(queue, None)
 
     # -- a snapshot
 
@@ -172,6 +185,7 @@ class Library:
         self._bury(left)
         self._count(returned)
         pages = self._store(entered)
+        self._put_back.clear()
         dead, gone = self._tell(sequence, sure)
         noted, stale = self.notebook.collect(uuid, commits, self._next_number)
         return Collected(pages + noted, dead, gone + stale)

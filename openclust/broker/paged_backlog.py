@@ -196,6 +196,7 @@ class PagedBacklog:
         shelf, memory = self.shelf, self.memory
         books = self._queue.vhost.broker.books
         head = memory.peek()
+        awaited = self._library.awaited(self._queue)
         kept: list[list[Entry]] = []
         size = 0
         for at in range(len(shelf.leaves) - 1, -1, -1):
@@ -208,7 +209,7 @@ class PagedBacklog:
             rest, bits = [], 0
             for entry in memory.take_tail(leaf.first):
                 place = entry.seq - leaf.first
-                if entry.recorded and here >> place & 1:
+                if entry.recorded and here >> place & 1 and entry.seq not in awaited:
                     bits |= 1 << place
                     books.release(entry.message)
                     size += entry.message.cost

@@ -13,7 +13,7 @@ from openclust.broker import leaf
 from openclust.broker.backlog import Entry, FifoBacklog
 from openclust.broker.broker import Broker
 from openclust.broker.journal import KEPT, Journal
-from openclust.broker.leaf import Leaf, found_leaf
+from openclust.broker.leaf import Leaf, decode_page, found_leaf
 from openclust.broker.library import Library
 from openclust.broker.message import Message, delivery_suffix
 from openclust.broker.paged_backlog import Away, PagedBacklog, size_of
@@ -38,6 +38,7 @@ class Disk:
 
     def __init__(self) -> None:
         self.pages: dict[int, bytes] = {}
+        self.leaves: dict[int, Leaf] = {}
         self.reads = 0
         self.is_broken = False
 
@@ -93,18 +94,50 @@ class Place:
         self.library.entered(self.queue, entry)
         self.backlog.put_back(entry)
 
+    def undo(self, seq: int) -> None:
+        """It leaves by a batch that is abandoned: of that nobody tells the library."""
+        one = self.backlog.find(seq)
+        if one is not None and one.recorded and not isinstance(one, Away):
+            self.backlog.remove(one)
+            back, one.recorded = msgspec.structs.replace(one, gone=False), 0
+            self.library.put_back(self.queue, back)
+            self.backlog.put_back(back)
+            # Who follows asks for places: from then on it is among those that may leave memory.
+            assert self.backlog.find(seq) is back
+
     def checkpoint(self) -> None:
         found = self.library.collect(0, 0, "", [])
-        self.disk.pages.update({page.number: page.body for page in found.pages})
+        disk = self.disk
+        disk.pages.update({page.number: page.body for page in found.pages})
+        disk.leaves.update(
+            {
+                each.number: found_leaf(each.number, each.first, each.last, each.count, each.size, b"")
+                for each in found.pages
+                if each.count
+            }
+        )
+        for number, notes in found.dead:
+            each = disk.leaves[number]
+            disk.leaves[number] = found_leaf(number, each.first, each.last, 1, 0, notes)
         for number in found.gone:
-            del self.disk.pages[number]
+            del disk.pages[number]
+            disk.leaves.pop(number, None)
         self.library.written(1)
+
+    def found(self) -> dict[int, bytes]:
+        """What a broker would find that starts with this disk."""
+        found: dict[int, bytes] = {}
+        for number, each in self.disk.leaves.items():
+            for one in decode_page(each, each.alive, self.disk.pages[number], -KEPT, 0):
+                assert one.seq not in found, "it is in two pages"
+                found[one.seq] = one.message.body
+        return found
 
     def shelve(self) -> int:
         return self.backlog.shelve(2**40, 1)
 
 
-OFTEN = ["push", "pop", "put_back", "checkpoint", "shelve"]
+OFTEN = ["push", "pop", "put_back", "checkpoint", "shelve", "undone"]
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(
@@ -124,6 +157,7 @@ class Telling:
         self.ready: dict[int, tuple[bytes, int]] = {}
         self.out: list[Entry] = []
         self.away: list[tuple[Entry, dict[int, tuple[bytes, int]]]] = []
+        self.transient: set[int] = set()
 
     def step(self, step: str, pick: int) -> None:
         backlog, library, queue = self.place.backlog, self.place.library, self.place.queue
@@ -132,6 +166,8 @@ class Telling:
             recorded = 0 if step == "transient" else -KEPT
             for one in self.place.push(pick % 9 + 1, recorded=recorded, expires_ms=expires_ms, size=pick):
                 self.ready[one.seq] = one.message.body, expires_ms
+                if not recorded:
+                    self.transient.add(one.seq)
         elif step in ("pop", "drop_head"):
             first = min(self.ready, default=None)
             head = backlog.peek()
@@ -164,12 +200,16 @@ class Telling:
         elif step == "take_back" and self.away:
             one, gone = self.away.pop()
             one.recorded = -KEPT
+            self.transient -= gone.keys()
             if not isinstance(one, Away):
                 # The backlog may still know it as one that is gone.
-                one = msgspec.structs.replace(one, gone=False)
-                library.entered(queue, one)
+                one, former = msgspec.structs.replace(one, gone=False), one
+                former.recorded = 0
+                library.put_back(queue, one)
             backlog.put_back(one)
             self.ready |= gone
+        elif step == "undone" and self.ready:
+            self.place.undo(sorted(self.ready)[-1 - pick % len(self.ready)])
         elif step == "expire":
             due = []
             while (first := min(self.ready, default=None)) and 0 < self.ready[first][1] <= pick:
@@ -208,6 +248,9 @@ def test_a_paged_backlog_behaves_as_the_sorted_list_does(steps: list[tuple[str, 
     expected = [(seq, telling.ready[seq][0]) for seq in sorted(telling.ready)]
     assert [(one.seq, one.message.body) for one in backlog] == expected
     assert backlog.next_expiry_ms() == (telling.ready[expected[0][0]][1] if expected else 0)
+    telling.place.checkpoint()
+    delivered = [(one.seq, one.message.body) for one in telling.out if one.recorded]
+    assert telling.place.found() == dict([each for each in expected if each[0] not in telling.transient] + delivered)
     assert [(one.seq, one.message.body) for one in iter(backlog.pop, None)] == expected
 
 
@@ -245,6 +288,36 @@ def test_what_consumers_hold_stays_in_memory(place: Place) -> None:
     for one in held[10:]:
         assert one is not None and place.backlog.put_back(one)
     assert [one.seq for one in iter(place.backlog.pop, None)] == list(range(11, 51))
+
+
+def test_what_was_put_back_and_then_left_for_good_is_in_no_page(place: Place) -> None:
+    place.push(100)
+    place.checkpoint()
+    place.undo(90)
+    place.shelve()
+    assert place.backlog.find(89) != place.backlog.memory.find(89), "it is in no memory"
+    assert len(place.settle(100)) == 100
+    place.checkpoint()
+    assert place.found() == {}
+
+
+def test_what_had_left_and_was_put_back_is_in_memory_until_it_is_in_a_page_again(place: Place) -> None:
+    """The pages in which it was are gone with the next checkpoint."""
+    place.push(100)
+    place.checkpoint()
+    for seq in range(80, 96):
+        one = place.backlog.find(seq)
+        assert one is not None
+        place.backlog.remove(one)
+        place.library.left(place.queue, one)
+        back = msgspec.structs.replace(one, gone=False, recorded=-KEPT)
+        place.library.put_back(place.queue, back)
+        place.backlog.put_back(back)
+        assert place.backlog.find(seq) is back
+    place.shelve()
+    place.checkpoint()
+    assert sorted(place.found()) == list(range(1, 101))
+    assert [each.seq for each in iter(place.backlog.pop, None)] == list(range(1, 101))
 
 
 def test_following_reads_no_page(place: Place) -> None:
