@@ -224,8 +224,9 @@ class Library:
         """A message of a page was delivered in vain, so often in all."""
         if leaf.deliveries is None:
             leaf.deliveries = {}
-        leaf.deliveries[seq] = deliveries
-        self._touched[leaf] = queue
+        if leaf.deliveries.get(seq) != deliveries:
+            leaf.deliveries[seq] = deliveries
+            self._touched[leaf] = queue
 
     def _store(self, entered: list[list[tuple[Queue, Entry]]]) -> list[Page]:
         alive: dict[Queue, list[Entry]] = {}

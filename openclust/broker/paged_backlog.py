@@ -211,6 +211,8 @@ class PagedBacklog:
                 place = entry.seq - leaf.first
                 if entry.recorded and here >> place & 1 and entry.seq not in awaited:
                     bits |= 1 << place
+                    if entry.deliveries:
+                        self._library.came_back(self._queue, leaf, entry.seq, entry.deliveries)
                     books.release(entry.message)
                     size += entry.message.cost
                 else:

@@ -320,6 +320,19 @@ def test_what_had_left_and_was_put_back_is_in_memory_until_it_is_in_a_page_again
     assert [each.seq for each in iter(place.backlog.pop, None)] == list(range(1, 101))
 
 
+def test_how_often_it_was_delivered_outlives_a_time_on_disk(place: Place) -> None:
+    place.push(100)
+    place.checkpoint()
+    one = place.backlog.find(90)
+    assert one is not None
+    one.deliveries = 2
+    place.library.returned(place.queue, one)
+    place.shelve()
+    place.backlog.bring(90)
+    again = place.backlog.find(90)
+    assert again is not None and again is not one and again.deliveries == 2
+
+
 def test_following_reads_no_page(place: Place) -> None:
     place.push(200)
     place.checkpoint()
