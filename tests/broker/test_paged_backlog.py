@@ -238,7 +238,7 @@ class Telling:
         self.away.append((one, {seq: self.ready.pop(seq)}))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(steps=STEPS)
 def test_a_paged_backlog_behaves_as_the_sorted_list_does(steps: list[tuple[str, int]]) -> None:
     telling = Telling()

@@ -240,6 +240,6 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 QueueMachine.TestCase.settings = settings(
-    max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=100, stateful_step_count=40, suppress_health_check=list(HealthCheck)
 )
 TestAQueueAgainstItsModel = QueueMachine.TestCase

@@ -553,7 +553,7 @@ class Story:
         self.queue.on_deadline(self.now_ms)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(steps=STEPS)
 def test_whatever_happens_the_queue_is_what_the_story_tells(steps: list[tuple[str, int]]) -> None:
     story = Story()

@@ -280,7 +280,7 @@ class Anything(RuleBasedStateMachine):
 
 
 TestAnything = Anything.TestCase
-TestAnything.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestAnything.settings = settings(max_examples=60, stateful_step_count=40)
 
 
 # -- epochs that nobody remembers

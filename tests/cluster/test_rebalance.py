@@ -227,7 +227,7 @@ class Cluster:
         return sum(self.counts.values()) * self.weights[name] / weights
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_any_cluster_comes_to_rest_and_moves_little_more_than_its_surplus(data: st.DataObject) -> None:
     names = "abcdef"[: data.draw(st.integers(2, 6))]

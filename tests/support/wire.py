@@ -14,7 +14,7 @@ from openclust.wire.methods import Method
 from openclust.wire.properties import Properties
 from openclust.wire.table import Timestamp
 
-PROPERTY_TEST = settings(max_examples=60, deadline=None, print_blob=True)
+PROPERTY_TEST = settings(max_examples=60, print_blob=True)
 """Bounded for every run of the suite; `--hypothesis-seed` explores, and a failure prints how to repeat it."""
 
 SMALL_PROPERTY_TEST = settings(PROPERTY_TEST, max_examples=5)

@@ -23,7 +23,7 @@ from topology.model import Key, Model, Node
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = "conf/topologies/three-zones.toml"
-QUICK = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 NO_FINDINGS = Report(file="cluster.toml", findings=())
 
 

@@ -17,7 +17,7 @@ from tests.topology.files import SOUND
 from topology.lint import check
 from topology.text import show_reports
 
-LIMITS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+LIMITS = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 NAMES = st.sampled_from(["p1", "p2", "p3", "s1", "sw1", "", "p.1", "ü", "\x00", "a b", '"', "x" * 300])
 ADDRESSES = st.sampled_from(

@@ -24,7 +24,7 @@ from topology.survive import survive
 
 SCHEMAS = Path(__file__).parent / "schemas"
 NASTY = 'a|b <script> @all "q" `c` % :,\r\n\x1b[31m ]]> & *x* \u202e é 漢'
-QUICK = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 
 
 @cache

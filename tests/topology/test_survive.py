@@ -14,7 +14,7 @@ from topology.survive import Group, Smallest, Survival, survive
 from topology.survive_reach import Cluster
 from topology.survive_smallest import smallest_against_root
 
-QUICK = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 
 def three_in_zones() -> Model:

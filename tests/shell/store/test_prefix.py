@@ -151,7 +151,7 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-quick = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 
 
 @quick

@@ -281,7 +281,7 @@ GROUPS: st.SearchStrategy[list[dict[str, object]]] = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from(DESIGNS),
     st.integers(1, 3),

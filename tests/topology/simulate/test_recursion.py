@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from topology.simulate.recursion import equals_in_order
@@ -24,7 +24,6 @@ def rows_of(batches: Any) -> list[tuple[int, ...]]:
     return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
 
 
-@settings(deadline=None)  # Arrow takes a second to begin
 @given(ROWS, st.lists(st.integers(0, 30), max_size=6))
 def test_rows_are_in_order_wherever_batches_end(rows: list[tuple[int, ...]], ends: list[int]) -> None:
     by_first = sorted(rows, key=lambda row: row[0])

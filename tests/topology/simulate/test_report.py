@@ -266,7 +266,7 @@ MARKUP = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(MARKUP, min_size=2, max_size=4, unique=True), st.randoms(use_true_random=False))
 def test_no_name_becomes_markup(names: list[str], chance: random.Random) -> None:
     run = summaries.run(names=names, primaries=len(names), secondaries=0, span_s=5.0, design=chance.choice(names))

@@ -213,7 +213,7 @@ def streams(draw: st.DrawFn) -> tuple[Jobs, Costs, list[int]]:
 
 
 @given(streams())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_same_is_found_however_the_stream_is_cut(stream: tuple[Jobs, Costs, list[int]]) -> None:
     jobs, costs, cuts = stream
     whole, parts = worked(jobs, costs), worked(jobs, costs, cuts)
@@ -223,7 +223,7 @@ def test_the_same_is_found_however_the_stream_is_cut(stream: tuple[Jobs, Costs, 
 
 
 @given(streams())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_whatever_comes_every_job_is_done_and_what_was_paid_is_what_it_took(
     stream: tuple[Jobs, Costs, list[int]],
 ) -> None:

@@ -181,7 +181,7 @@ def _toml(value: object) -> str:
 
 
 @given(st.integers(0, SOUND.count("\n") - 1), _VALUES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_whatever_a_key_is_set_to_is_taken_or_told(line: int, value: object) -> None:
     lines = SOUND.splitlines()
     if " = " in lines[line]:
@@ -190,7 +190,7 @@ def test_whatever_a_key_is_set_to_is_taken_or_told(line: int, value: object) -> 
 
 
 @given(st.integers(0, len(SOUND)), st.integers(0, 20), st.binary(max_size=6))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_whatever_is_cut_out_or_put_in_is_taken_or_told(start: int, length: int, added: bytes) -> None:
     _read_or_refuse(SOUND[:start].encode() + added + SOUND[start + length :].encode())
 
