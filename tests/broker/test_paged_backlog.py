@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +12,7 @@ from openclust.broker import leaf
 from openclust.broker.backlog import Entry, FifoBacklog
 from openclust.broker.broker import Broker
 from openclust.broker.journal import KEPT, Journal
+from openclust.broker.keeping import put_in_place, remove, set_adrift
 from openclust.broker.leaf import Leaf, decode_page, found_leaf
 from openclust.broker.library import Library
 from openclust.broker.message import Message, delivery_suffix
@@ -98,12 +98,9 @@ class Place:
         """It leaves by a batch that is abandoned: of that nobody tells the library."""
         one = self.backlog.find(seq)
         if one is not None and one.recorded and not isinstance(one, Away):
-            self.backlog.remove(one)
-            back, one.recorded = msgspec.structs.replace(one, gone=False), 0
-            self.library.put_back(self.queue, back)
-            self.backlog.put_back(back)
+            put_in_place(self.queue, set_adrift(self.queue, one))
             # Who follows asks for places: from then on it is among those that may leave memory.
-            assert self.backlog.find(seq) is back
+            assert self.backlog.find(seq) is not None
 
     def checkpoint(self) -> None:
         found = self.library.collect(0, 0, "", [])
@@ -201,12 +198,7 @@ class Telling:
             one, gone = self.away.pop()
             one.recorded = -KEPT
             self.transient -= gone.keys()
-            if not isinstance(one, Away):
-                # The backlog may still know it as one that is gone.
-                one, former = msgspec.structs.replace(one, gone=False), one
-                former.recorded = 0
-                library.put_back(queue, one)
-            backlog.put_back(one)
+            put_in_place(queue, one)
             self.ready |= gone
         elif step == "undone" and self.ready:
             self.place.undo(sorted(self.ready)[-1 - pick % len(self.ready)])
@@ -230,11 +222,9 @@ class Telling:
         assert len(backlog) == len(self.ready)
 
     def _remove(self, seq: int) -> None:
-        one = self.place.backlog.find(seq)
+        one = remove(self.place.queue, seq)
         assert one is not None and one.seq == seq
         assert size_of(one) == len(self.ready[seq][0])
-        self.place.backlog.remove(one)
-        self.place.library.left(self.place.queue, one)
         self.away.append((one, {seq: self.ready.pop(seq)}))
 
 
@@ -306,14 +296,11 @@ def test_what_had_left_and_was_put_back_is_in_memory_until_it_is_in_a_page_again
     place.push(100)
     place.checkpoint()
     for seq in range(80, 96):
-        one = place.backlog.find(seq)
+        one = remove(place.queue, seq)
         assert one is not None
-        place.backlog.remove(one)
-        place.library.left(place.queue, one)
-        back = msgspec.structs.replace(one, gone=False, recorded=-KEPT)
-        place.library.put_back(place.queue, back)
-        place.backlog.put_back(back)
-        assert place.backlog.find(seq) is back
+        one.recorded = -KEPT
+        put_in_place(place.queue, one)
+        assert place.backlog.find(seq) is not None
     place.shelve()
     place.checkpoint()
     assert sorted(place.found()) == list(range(1, 101))
@@ -362,10 +349,7 @@ def test_places_that_are_used_anew_are_those_of_the_newest_page(place: Place) ->
     place.push(30)
     place.checkpoint()
     for seq in range(20, 31):
-        one = place.backlog.find(seq)
-        assert one is not None
-        place.backlog.remove(one)
-        place.library.left(place.queue, one)
+        assert remove(place.queue, seq) is not None
     place.seq = 19
     anew = place.push(15, size=33)
     place.checkpoint()
