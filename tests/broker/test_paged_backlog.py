@@ -9,19 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openclust.broker import leaf
-from openclust.broker.backlog import Entry, FifoBacklog
-from openclust.broker.broker import Broker
-from openclust.broker.journal import KEPT, Journal
-from openclust.broker.keeping import put_in_place, remove, set_adrift
-from openclust.broker.leaf import Leaf, decode_page, found_leaf
-from openclust.broker.library import Library
-from openclust.broker.message import Message, delivery_suffix
-from openclust.broker.paged_backlog import Away, PagedBacklog, size_of
-from openclust.broker.queue import Queue
+from openclust.broker.backlog import Entry
+from openclust.broker.journal import KEPT
+from openclust.broker.keeping import put_in_place, remove
+from openclust.broker.leaf import Leaf, found_leaf
+from openclust.broker.paged_backlog import Away, size_of
 from openclust.broker.shelf import Shelf
-from openclust.wire.methods import QueueDeclare, QueueDeclareOk
-from openclust.wire.properties import Properties, encode_header
-from tests.support.client import Client, new_broker
+from tests.broker.paged_place import Place
 
 SMALL_PAGE = 400
 
@@ -31,107 +25,6 @@ def _small_pages() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(leaf, "PAGE_BYTES", SMALL_PAGE)
         yield
-
-
-class Disk:
-    """The pages of one broker."""
-
-    def __init__(self) -> None:
-        self.pages: dict[int, bytes] = {}
-        self.leaves: dict[int, Leaf] = {}
-        self.reads = 0
-        self.is_broken = False
-
-    def page(self, number: int) -> bytes:
-        if self.is_broken:
-            raise OSError(5, "input/output error")
-        self.reads += 1
-        return self.pages[number]
-
-    def spooled(self, part: int) -> bytes:
-        raise OSError(2, "no such part")
-
-
-class Place:
-    """A queue whose backlog is paged, and its disk."""
-
-    def __init__(self) -> None:
-        self.broker: Broker = new_broker(journal=Journal(has_disk=True))
-        Client(self.broker).call(QueueDeclare(queue="q", durable=True), QueueDeclareOk)
-        self.queue: Queue = self.broker.vhosts["/"].queues["q"]
-        self.disk = Disk()
-        self.library: Library = self.broker.journal.library
-        self.library.source = self.disk
-        self.backlog = PagedBacklog(self.queue, self.library, FifoBacklog())
-        self.queue.backlog = self.backlog
-        self.seq = 0
-
-    def entry(self, *, recorded: int = -KEPT, expires_ms: int = 0, size: int = 10) -> Entry:
-        self.seq += 1
-        header = encode_header(Properties(delivery_mode=2), size)
-        body = b"%d" % self.seq + bytes(size)
-        message = Message("", "q", header, body, delivery_suffix("", "q"))
-        return Entry(message, self.seq, expires_ms, recorded=recorded)
-
-    def push(self, count: int, **options: int) -> list[Entry]:
-        entries = [self.entry(**options) for _ in range(count)]
-        for one in entries:
-            self.broker.books.hold(one.message)
-            self.backlog.push(one)
-            if one.recorded:
-                self.library.entered(self.queue, one)
-        return entries
-
-    def settle(self, count: int) -> list[Entry]:
-        """So many are delivered, and acknowledged."""
-        taken = [one for _ in range(count) if (one := self.backlog.pop()) is not None]
-        for one in taken:
-            self.library.left(self.queue, one)
-        return taken
-
-    def put_back(self, entry: Entry) -> None:
-        entry.recorded = -KEPT
-        self.library.entered(self.queue, entry)
-        self.backlog.put_back(entry)
-
-    def undo(self, seq: int) -> None:
-        """It leaves by a batch that is abandoned: of that nobody tells the library."""
-        one = self.backlog.find(seq)
-        if one is not None and one.recorded and not isinstance(one, Away):
-            put_in_place(self.queue, set_adrift(self.queue, one))
-            # Who follows asks for places: from then on it is among those that may leave memory.
-            assert self.backlog.find(seq) is not None
-
-    def checkpoint(self) -> None:
-        found = self.library.collect(0, 0, "", [])
-        disk = self.disk
-        disk.pages.update({page.number: page.body for page in found.pages})
-        disk.leaves.update(
-            {
-                each.number: found_leaf(each.number, each.first, each.last, each.count, each.size, b"")
-                for each in found.pages
-                if each.count
-            }
-        )
-        for number, notes in found.dead:
-            each = disk.leaves[number]
-            disk.leaves[number] = found_leaf(number, each.first, each.last, 1, 0, notes)
-        for number in found.gone:
-            del disk.pages[number]
-            disk.leaves.pop(number, None)
-        self.library.written(1)
-
-    def found(self) -> dict[int, bytes]:
-        """What a broker would find that starts with this disk."""
-        found: dict[int, bytes] = {}
-        for number, each in self.disk.leaves.items():
-            for one in decode_page(each, each.alive, self.disk.pages[number], -KEPT, 0):
-                assert one.seq not in found, "it is in two pages"
-                found[one.seq] = one.message.body
-        return found
-
-    def shelve(self) -> int:
-        return self.backlog.shelve(2**40, 1)
 
 
 OFTEN = ["push", "pop", "put_back", "checkpoint", "shelve", "undone"]
