@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
+import shutil
 import signal
 import sys
 import tempfile
@@ -176,15 +178,24 @@ def show_cluster(cluster: LocalCluster, seen: dict[str, ClusterView], how_it_is:
             for each in cluster.brokers
         ],
     )
-    python = os.path.relpath(sys.executable) if sys.prefix != sys.base_prefix else "python3"
-    click.echo(TRY.format(python=python, first=cluster.brokers[0].amqp_url, last=cluster.brokers[-1].amqp_url))
+    click.echo(TRY.format(python=_python(), first=cluster.brokers[0].amqp_url, last=cluster.brokers[-1].amqp_url))
     click.echo(f"{_program()} status --watch --url {cluster.brokers[0].http_url}")
     click.echo("User and password are guest. Ctrl-C ends them all.\n")
     sys.stdout.flush()
 
 
+def _python() -> str:
+    return shlex.quote(os.path.relpath(sys.executable)) if sys.prefix != sys.base_prefix else "python3"
+
+
 def _program() -> str:
-    return "openclust" if os.path.basename(sys.argv[0]) == "openclust" else "python -m openclust"
+    """What to type in this folder for the program that runs: its name alone only where the shell would find it."""
+    path = sys.argv[0]
+    if os.path.basename(path) != "openclust":
+        return f"{_python()} -m openclust"
+    found = shutil.which("openclust")
+    is_found = found is not None and os.path.realpath(found) == os.path.realpath(path)
+    return "openclust" if is_found else shlex.quote(os.path.relpath(path))
 
 
 class Prefix:

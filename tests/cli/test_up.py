@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import os
 import re
 import signal
@@ -26,7 +27,7 @@ from openclust.cli.cluster_view import ClusterView
 from openclust.cli.local_cluster import FREE_PORTS, LocalBroker, LocalCluster, plan_cluster
 from openclust.cli.local_processes import LINE_BYTES_MAX, LocalProcesses
 from openclust.cli.main import openclust
-from openclust.cli.up import is_settled
+from openclust.cli.up import is_settled, show_cluster
 
 from ..clients.deadline import eventually
 from ..manage.fake_member import seen_by_root
@@ -239,6 +240,24 @@ def test_secondaries_are_in_the_cluster_when_the_table_is_shown(tmp_path: Path, 
         up.broker("s2").kill()
         eventually(lambda: "up | s2 was ended by SIGKILL; the others go on" in up.err)
         assert re.search(r"^up \|   .* start .*--name s2 --join .*$", up.err, re.MULTILINE), "how to start it again"
+
+
+@pytest.mark.parametrize("is_on_path", [True, False])
+def test_the_command_it_shows_can_be_pasted_where_it_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_on_path: bool
+) -> None:
+    program = tmp_path / ".venv" / "bin" / "openclust"
+    program.parent.mkdir(parents=True)
+    program.write_text("")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(program.parent if is_on_path else tmp_path))
+    monkeypatch.setattr(sys, "argv", [str(program), "up"])
+    cluster = cluster_in(tmp_path)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        show_cluster(cluster, {}, "has a root")
+    typed = "openclust" if is_on_path else ".venv/bin/openclust"
+    assert f"\n{typed} status --watch --url {cluster.brokers[0].http_url}\n" in out.getvalue()
 
 
 async def tried(out: str) -> bytes:
