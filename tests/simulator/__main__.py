@@ -38,6 +38,8 @@ def main() -> int:
         signal.signal(number, signal.default_int_handler)
     _collect_seldom()
     seeds = range(args.seed, args.seed + 1) if args.seed is not None else args.seeds
+    # What runs is what was loaded, whatever becomes of the files meanwhile.
+    code = digest()
     began = said = time.monotonic()
     done = steps = reigns = slowest_ms = failed = 0
     with ExitStack() as stack:
@@ -60,7 +62,7 @@ def main() -> int:
     took_s = time.monotonic() - began
     print(
         f"{done - failed} of {len(seeds)} seeds passed in {took_s:.1f} s ({done / took_s:.1f}/s): "
-        f"{steps} steps, {reigns} reigns, a root at most {slowest_ms} ms after all was well, of code {digest()}"
+        f"{steps} steps, {reigns} reigns, a root at most {slowest_ms} ms after all was well, of code {code}"
     )
     return 1 if failed or done < len(seeds) else 0
 
