@@ -1,12 +1,13 @@
-"""When a follower asks its root to be fed, and not too often."""
+"""What a follower says to its root: that it wants to be fed, which is not said too often, and what it holds."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from openclust.cluster.followers import PATIENCE_BEATS
-from openclust.cluster.messages import Enlist
+from openclust.cluster.messages import Enlist, Held
 from openclust.cluster.status import Position
+from openclust.cluster.view import is_pledged
 
 if TYPE_CHECKING:
     from openclust.cluster.log import Log
@@ -28,6 +29,7 @@ class Enlisting:
         self._asked_all_ms = _NEVER_MS
         # Where the log stood when the root was found to be ahead, and when that was.
         self._behind = Position(), 0
+        self._has_told_pledge = False
 
     def heard(self) -> None:
         self._asked_ms = self._broker.now_ms
@@ -40,12 +42,33 @@ class Enlisting:
         self._asked_ms = self._broker.now_ms
         log = self._log
         on_disk = min(self._cluster.storing.on_disk, log.last)
-        self._cluster.send(self._cluster.root, Enlist(position=log.last, on_disk=on_disk, ends=log.ends()))
+        enlist = Enlist(position=log.last, on_disk=on_disk, ends=log.ends(), is_pledged=self._look_at_vote())
+        self._cluster.send(self._cluster.root, enlist)
 
     def ask_for_all(self) -> None:
         """Get a snapshot: the log here cannot be made to go on."""
         self._asked_ms = self._broker.now_ms
-        self._cluster.send(self._cluster.root, Enlist(position=Position(), ends=self._log.ends()))
+        enlist = Enlist(position=Position(), ends=self._log.ends(), is_pledged=self._look_at_vote())
+        self._cluster.send(self._cluster.root, enlist)
+
+    def tell_held(self) -> None:
+        """How much of the root's log is here."""
+        last = self._log.last
+        on_disk = min(self._cluster.storing.on_disk, last)
+        held = Held(epoch=self._cluster.epoch, position=last, on_disk=on_disk, is_pledged=self._look_at_vote())
+        self._cluster.send(self._cluster.root, held)
+
+    @property
+    def has_come_free(self) -> bool:
+        """Whether the root was told of a pledge that is none any more: what is held here counts from now on."""
+        return self._has_told_pledge and not self._is_pledged()
+
+    def _look_at_vote(self) -> bool:
+        self._has_told_pledge = self._is_pledged()
+        return self._has_told_pledge
+
+    def _is_pledged(self) -> bool:
+        return self._cluster.is_primary and is_pledged(self._cluster.election)
 
     def differs(self) -> None:
         """What is here is not what the log says: get a snapshot, unless one was asked for just now."""

@@ -34,11 +34,13 @@ class _Follower(msgspec.Struct):
     """Up to where it says that it holds the log, and has it on disk.
 
     One that is late gets a snapshot, or has let a change wait in vain: nobody waits for it before it has caught up.
+    One that is pledged counts for nothing: a root that it has voted for would not look what it holds now.
     """
 
     held: Position
     on_disk: Position
     is_late: bool = False
+    is_pledged: bool = False
 
 
 def _not_on_disk(wait_ms: int) -> ChannelError:
@@ -61,8 +63,8 @@ class Followers:
         """How many changes are not known to stay."""
         return len(self._waiting)
 
-    def add(self, name: str, held: Position, on_disk: Position, *, is_late: bool) -> None:
-        self._followers[name] = _Follower(held, on_disk, is_late)
+    def add(self, name: str, held: Position, on_disk: Position, *, is_late: bool, is_pledged: bool) -> None:
+        self._followers[name] = _Follower(held, on_disk, is_late, is_pledged)
 
     def remove(self, name: str) -> None:
         self._followers.pop(name, None)
@@ -70,9 +72,10 @@ class Followers:
     def end_all(self) -> None:
         self._followers.clear()
 
-    def held(self, name: str, position: Position, on_disk: Position) -> None:
+    def held(self, name: str, position: Position, on_disk: Position, *, is_pledged: bool) -> None:
         follower = self._followers.get(name)
         if follower is not None:
+            follower.is_pledged = is_pledged
             follower.held = max(follower.held, position)
             follower.on_disk = max(follower.on_disk, on_disk)
             if follower.held == self._log.last:
@@ -94,7 +97,7 @@ class Followers:
         needed = 1 if cluster.commits_alone else (len(cluster.primaries) + 1) // 2
         held = [cluster.storing.on_disk if on_disk else self._log.last]
         for name, each in self._followers.items():
-            if name in cluster.primaries:
+            if name in cluster.primaries and not each.is_pledged:
                 held.append(each.on_disk if on_disk else each.held)
         return sorted(held, reverse=True)[needed - 1] if len(held) >= needed else Position()
 

@@ -54,11 +54,13 @@ class Enlist(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """A follower to its root: my log ends here, and so far it is on disk; feed me from there.
 
     `ends` are the last places of its newest epochs: from the newest one that both logs have, if that is not its end.
+    One that `is_pledged` may yet make another root by a vote of before: what it holds is not sure to reach that one.
     """
 
     position: Position
     on_disk: Position = Position()
     ends: list[Position] = []
+    is_pledged: bool = False
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -103,11 +105,12 @@ class Arrived(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A follower holds the log up to here, and has it on disk up to there."""
+    """A follower holds the log up to here, and has it on disk up to there. `is_pledged` as it enlists."""
 
     epoch: int
     position: Position
     on_disk: Position = Position()
+    is_pledged: bool = False
 
 
 class Founded(msgspec.Struct, frozen=True, kw_only=True, tag=True):

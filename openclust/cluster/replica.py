@@ -96,6 +96,8 @@ class Replica:
             self._uncommitted.committed(self.committed() if self._cluster.is_root else self.log.last)
         self._installing.tell_arrived(self._enlisting.heard)
         self._install_on()
+        if self._enlisting.has_come_free:
+            self.is_on_disk()
         self.definitions.size.measure_on()
         self._feeding.flush()
 
@@ -178,7 +180,7 @@ class Replica:
         if self._cluster.is_root:
             self._settle()
         elif self._cluster.root and not self._installing.is_under_way and not self._take_over.is_under_way:
-            self._tell_held(self._cluster.root, self._cluster.epoch)
+            self._enlisting.tell_held()
 
     def _settle(self) -> None:
         self._followers.settle()
@@ -199,16 +201,17 @@ class Replica:
             return
         common = self._feeding.begin(peer, self._cluster.epoch, message.position, message.ends)
         if common is None:
-            self._followers.add(peer, Position(), Position(), is_late=True)
+            self._followers.add(peer, Position(), Position(), is_late=True, is_pledged=message.is_pledged)
         else:
             # It holds all up to there: what it said of that may have been lost with its link.
-            self._followers.add(peer, common, min(common, message.on_disk), is_late=False)
+            on_disk = min(common, message.on_disk)
+            self._followers.add(peer, common, on_disk, is_late=False, is_pledged=message.is_pledged)
             self._settle()
         self._cluster.founding.tell(peer)
 
     def held(self, peer: str, message: Held) -> None:
         if self._cluster.is_root and message.epoch == self._cluster.epoch:
-            self._followers.held(peer, message.position, message.on_disk)
+            self._followers.held(peer, message.position, message.on_disk, is_pledged=message.is_pledged)
             self._feeding.held(peer, message.position)
             self._settle()
 
@@ -293,7 +296,7 @@ class Replica:
                 break
             self._take(entry)
             self.apply(entry)
-        self._advanced(peer, message.epoch, is_urgent=message.is_urgent)
+        self._advanced(is_urgent=message.is_urgent)
 
     def _expects(self, peer: str, epoch: int) -> bool:
         """Whether the log may be fed by this peer: the root of this epoch, or the voter that we asked."""
@@ -327,19 +330,15 @@ class Replica:
             self._broker.note("error", "a change of the root could not be made here", text=str(error))
             self._enlisting.differs()
 
-    def _advanced(self, peer: str, epoch: int, *, is_urgent: bool = True) -> None:
+    def _advanced(self, *, is_urgent: bool = True) -> None:
         self.tell_position()
         self._enlisting.satisfied()
         if self._take_over.is_under_way:
             self._take_over.advanced()
         else:
             if is_urgent or self._cluster.storing.on_disk == self.log.last:
-                self._tell_held(peer, epoch)
+                self._enlisting.tell_held()
             self._cluster.asking.log_is_at(self.log.last)
-
-    def _tell_held(self, peer: str, epoch: int) -> None:
-        on_disk = min(self._cluster.storing.on_disk, self.log.last)
-        self._cluster.send(peer, Held(epoch=epoch, position=self.log.last, on_disk=on_disk))
 
     # -- snapshots
 
@@ -374,7 +373,7 @@ class Replica:
         self._cluster.founding.uuid = last.uuid or self._cluster.founding.uuid
         self._begin_at(last.position, *last.commits)
         if self._is_fed_by(peer, last.epoch):
-            self._advanced(peer, last.epoch)
+            self._advanced()
         else:
             self.tell_position()
         self._go_on()

@@ -211,6 +211,15 @@ def _has_spent(election: Election, vote: Reign | None) -> bool:
     return voted is not None and voted.epoch >= vote.epoch and stands_in != vote.epoch and reign != vote
 
 
+def is_pledged(election: Election) -> bool:
+    """Whether this primary's vote may yet make another root than the one that it follows.
+
+    Who is elected by it knows what this log held when the vote was given, and fetches no more than that.
+    """
+    vote, reign = election.vote, election.reign
+    return vote is not None and reign is not None and vote.epoch > reign.epoch and not _has_spent(election, vote)
+
+
 def supporters(election: Election) -> list[str]:
     """Who supports this root, or candidate, and has heard from it within the lease; itself included."""
     since = election.now_ms - election.terms.lease_ms

@@ -8,7 +8,7 @@ from openclust.broker.changes import Change, DeclareExchange, DeclareQueue
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.log import Entry
 from openclust.cluster.messages import Append, Enlist, Fetch, Message, Snapshot
-from openclust.cluster.status import Position
+from openclust.cluster.status import Position, Reign
 from openclust.cluster.view import Role
 from openclust.wire.errors import ChannelError
 from openclust.wire.methods import QueueDeclare, QueueDeclareOk, QueueDelete, QueueDeleteOk
@@ -70,6 +70,12 @@ def begin_declare(client: Application, queue: str) -> None:
 
 def is_answered(client: Application) -> bool:
     return bool(client.replies.get(1))
+
+
+def declare_as_root(cluster: Joined, queue: str) -> None:
+    """As if another broker had asked p1 for it."""
+    cluster["p1"].replica.define(DeclareQueue(vhost="/", name=queue), lambda result: None, for_other=True)
+    cluster.settle()
 
 
 # -- when a change holds
@@ -151,6 +157,59 @@ def test_a_follower_whose_answer_was_lost_says_again_what_it_holds(
     cluster.tick(3 * HEARTBEAT_MS)
     assert cluster.root == "p1" and is_answered(client)
     assert cluster["p1"].replica.lag("p2") == 0
+
+
+def voted_and_came_back() -> Joined:
+    """p2 hears nothing of p1 and stands, p3 has voted for it; then p3 hears p1 again, and follows. p4 always did."""
+    cluster = Joined("p1", "p2", "p3", "p4")
+    cluster.hold("p1", "p2")
+    cluster.hold("p1", "p3")
+    cluster.tick(5 * HEARTBEAT_MS)
+    cluster.let_go("p1", "p3")
+    assert cluster.root == cluster["p3"].root == cluster["p4"].root == "p1" and cluster["p2"].root == ""
+    assert cluster["p3"].election.vote == Reign(cluster["p2"].election.stands_in, "p2")
+    return cluster
+
+
+def test_who_may_yet_make_another_root_by_a_vote_of_before_does_not_count() -> None:
+    cluster = voted_and_came_back()
+    replica = cluster["p1"].replica
+    cluster.hold("p1", "p4")
+    declare_as_root(cluster, "work")
+    assert has(cluster, "p3", "work") and replica.committed() < replica.position
+    cluster.redial("p3", "p1")
+    assert replica.committed() < replica.position, "it says so on a new link too"
+    cluster.let_go("p1", "p4")
+    assert replica.committed() == replica.position
+
+
+def test_who_is_elected_by_a_vote_of_before_lacks_nothing_that_was_committed() -> None:
+    """p2 does not hear in time what p3 holds since it voted; p4 lets its root go, and votes for p2."""
+    cluster = voted_and_came_back()
+    cluster.hold("p1", "p4")
+    cluster.tick()
+    cluster.hold("p3", "p2")
+    declare_as_root(cluster, "work")
+    is_committed = cluster["p1"].replica.committed() == cluster["p1"].replica.position
+    cluster.kill("p1")
+    cluster.tick(2 * HEARTBEAT_MS)
+    cluster.let_go("p3", "p2")
+    assert cluster.await_root() == "p2" and cluster["p2"].epoch == 2
+    assert not is_committed, "p2 knows nothing of it"
+    assert len(fingerprints(cluster)) == len(positions(cluster)) == 1
+
+
+def test_who_cannot_make_another_root_any_more_counts_at_once() -> None:
+    cluster = voted_and_came_back()
+    replica = cluster["p1"].replica
+    cluster.hold("p1", "p4")
+    declare_as_root(cluster, "work")
+    cluster.hold("p2", "p1")
+    assert replica.committed() < replica.position
+    cluster.let_go("p1", "p2")
+    assert cluster["p2"].root == "p1", "it hears the root, and stands no more"
+    assert cluster["p3"].election.vote == Reign(2, "p2")
+    assert replica.committed() == replica.position, "p3 holds it, and its vote is worth nothing now"
 
 
 def test_a_change_that_changes_nothing_makes_no_entry(cluster: Joined) -> None:

@@ -16,6 +16,7 @@ from openclust.broker.queue import Queue
 from openclust.broker.storage import Keep, Write
 from openclust.cluster.asking import Asking
 from openclust.cluster.contents import Passing
+from openclust.cluster.enlisting import Enlisting
 from openclust.cluster.forwarding import Forwarding
 from openclust.cluster.interest import Told
 from openclust.cluster.log import Log
@@ -131,11 +132,11 @@ def test_confirms_that_come_before_the_disk_has_it_are_noticed(monkeypatch: pyte
 
 
 def test_followers_that_say_of_what_they_hold_that_it_is_on_disk_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def tell_held(replica: Replica, peer: str, epoch: int) -> None:
-        last = replica.log.last
-        replica._cluster.send(peer, Held(epoch=epoch, position=last, on_disk=last))
+    def tell_held(enlisting: Enlisting) -> None:
+        cluster, last = enlisting._cluster, enlisting._log.last
+        cluster.send(cluster.root, Held(epoch=cluster.epoch, position=last, on_disk=last))
 
-    monkeypatch.setattr(Replica, "_tell_held", tell_held)
+    monkeypatch.setattr(Enlisting, "tell_held", tell_held)
     failure = first_failure(primaries=3)
     assert "is lost" in failure or "though that it was acknowledged was committed" in failure, failure[:300]
 
