@@ -39,6 +39,7 @@ from openclust.wire.methods import (
 from openclust.wire.sasl import PEER
 from tests.simulator.broker import Broker, Waiting
 from tests.simulator.chance import Chance
+from tests.simulator.committed import Committed
 from tests.simulator.disk import Disk
 from tests.simulator.heard import frames, shown
 from tests.simulator.host import Ear, Host, WatchingControl
@@ -107,6 +108,7 @@ class Nodes(World):
         self.on_start: Callable[[Host], None] = lambda host: None
         self.is_open = chance.random() < 0.5
         self.states = States()
+        self.committed = Committed()
         self.has_forgotten = False
         """Whether one that has everything in memory has crashed."""
 
@@ -543,6 +545,8 @@ class Nodes(World):
                 serving = [each.name for each in (host, *others) if each.serves(self.now_us)]
                 if len(serving) > 1:
                     raise Violation(f"{' and '.join(serving)} are root at the same time")
+            if not self.has_forgotten:
+                self.committed.look_at(host)
         position = membership.replica.position
         if position != host.checked and not membership.replica.is_installing:
             host.checked = position
