@@ -40,7 +40,9 @@ class _Letter(msgspec.Struct):
 
 
 class Handover:
-    """Call `begin` when there is a link to a root, `stop` when there is none, `take_in` when this broker is root."""
+    """Call `begin` when there is a link to a root, `log_is_joined` when the log here is a part of that root's, `stop`
+    when there is none, `take_in` when this broker is root.
+    """
 
     def __init__(self, membership: Membership) -> None:
         self._cluster = membership
@@ -55,6 +57,7 @@ class Handover:
         self._underway_bytes = 0
         self._count = 0
         self._run = 0
+        self._waits_for_log = False
 
     @property
     def waiting(self) -> int:
@@ -120,8 +123,12 @@ class Handover:
     # -- on its way
 
     def begin(self) -> None:
-        """Begin with what is here; what was underway to another root is here again."""
+        """Begin with what is here; what was underway to another root is here again.
+
+        With strays not before the log is joined to the root's: what it loses by that came before what is in no log.
+        """
         self.stop()
+        self._waits_for_log = not self._cluster.is_in_touch
         for _, vhost in sorted(self._cluster.broker.vhosts.items()):
             self._queues += [queue for queue in vhost.queues.values() if self._has_some(queue)]
         for queue in [each for each in self._strays if not each.is_alive]:
@@ -129,15 +136,26 @@ class Handover:
             for entry in self._strays.pop(queue):
                 self._drop(queue, entry)
         if self._queues:
-            waiting = self.waiting + sum(len(queue) for queue in self._queues if queue.records != SHARED)
+            strays = 0 if self._waits_for_log else self.waiting
+            waiting = strays + sum(len(queue) for queue in self._queues if queue.records != SHARED)
             self._cluster.broker.note("info", f"{waiting} messages go to the root {self._cluster.root}")
             self._open_lane()
 
+    def log_is_joined(self) -> None:
+        """The log here goes on as the root's does."""
+        if self._waits_for_log and self._cluster.is_in_touch:
+            self._waits_for_log = False
+            if not self._queues:
+                self.begin()
+
     def _has_some(self, queue: Queue) -> bool:
-        return queue.owner is None and (queue in self._strays or (queue.records != SHARED and bool(queue.backlog)))
+        if queue in self._strays:
+            return not self._waits_for_log
+        return queue.owner is None and queue.records != SHARED and bool(queue.backlog)
 
     def stop(self) -> None:
         """What is not known to be there stays here, in its old place."""
+        self._waits_for_log = False
         if self._underway:
             queue = self._queues[0]
             for letter in reversed(self._underway.values()):
@@ -185,7 +203,7 @@ class Handover:
             self._queues.popleft()
             if queue not in self._strays:
                 self._since.pop(queue, None)
-            if not self._queues and self._strays:
+            if not self._queues and not self._waits_for_log:
                 # They have come meanwhile.
                 self._queues += [each for each in self._strays if each.is_alive]
             if self._queues:

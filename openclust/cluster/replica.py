@@ -339,6 +339,7 @@ class Replica:
             if is_urgent or self._cluster.storing.on_disk == self.log.last:
                 self._enlisting.tell_held()
             self._cluster.asking.log_is_at(self.log.last)
+            self._cluster.handover.log_is_joined()
 
     # -- snapshots
 

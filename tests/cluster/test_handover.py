@@ -142,6 +142,30 @@ def join_again(cluster: Joined) -> None:
     cluster.tick(200)
 
 
+def test_what_its_log_loses_goes_before_what_came_later_and_was_in_no_log(cluster: Joined) -> None:
+    """The first message makes a batch, which is under way; the others wait for that, and are in none."""
+    cluster.client("p1").queue("q", durable=True)
+    cut_off_with(cluster, b"1", b"2", b"3")
+    assert cluster["p1"].replica.log.last.epoch == 1 and len(queue_at(cluster, "p1")) == 1
+    join_again(cluster)
+    assert [body for body, _ in drain(cluster.client("p3"))] == [b"1", b"2", b"3"]
+
+
+def test_what_is_never_in_a_log_does_not_wait_for_it(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = cluster.client("p1")
+    client.queue("q", durable=True)
+    client.queue("none")
+    client.publish("none", b"1")
+    cut_off_with(cluster, b"1", b"2", b"3")
+    monkeypatch.setattr(cluster["p1"].replica, "append", lambda peer, message: None)
+    join_again(cluster)
+    assert drain(cluster.client("p3"), "none") == [(b"1", False)]
+    assert cluster["p1"].handover.waiting == 2 and drain(cluster.client("p3")) == []
+    monkeypatch.undo()
+    cluster.redial("p1", cluster.root)
+    assert [body for body, _ in drain(cluster.client("p3"))] == [b"1", b"2", b"3"]
+
+
 def test_what_a_former_root_held_does_not_replace_a_newer_last_value(cluster: Joined) -> None:
     cluster.client("p1").queue("q", durable=True, x_last_value_key="key")
     root = cut_off_with(cluster, b"old")

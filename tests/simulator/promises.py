@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
@@ -175,14 +176,16 @@ class Promises:
 
 def _look_at_order(queue: str, heard: list[Heard]) -> None:
     """Of what was published once. One root keeps the order of all that it took in itself; and whatever roots there
-    were, what was confirmed, and came once, came in order: another copy may have been for another consumer.
+    were, the first copies of what was confirmed came in order. Those that are known as the first: of a letter with
+    copies for other consumers too, or some that were marked, nobody can say which was before which.
     """
     last: dict[tuple[int, int], Letter] = {}
+    copies = Counter(each.letter for each in heard)
     for each in heard:
         letter = each.letter
         if letter.is_once:
             _compare(last, each.epoch, letter)
-        if letter.tries == 1 and letter.is_confirmed and letter.copies[queue] == 1:
+        if letter.tries == 1 and letter.is_confirmed and copies.pop(letter, 0) == letter.copies[queue]:
             _compare(last, ANY_EPOCH, letter)
 
 
