@@ -29,8 +29,10 @@ def test_a_message_whose_ack_was_committed_may_not_come_again() -> None:
         promises.delivered(QUEUE, letter_id, 3, 4)
 
 
-def heard(*epochs: int, tries: int = 1, is_confirmed: bool = True, copies: int = 1) -> Promises:
-    """A publisher's two messages, the later one of which came first, in these epochs."""
+def heard(*epochs: int, tries: int = 1, is_confirmed: bool = True, copies: int = 1, here: int = 1) -> Promises:
+    """A publisher's two messages, the later one of which came first, in these epochs; so many copies of each, and so
+    many of these to one consumer, not marked.
+    """
     promises = Promises(lambda: True)
     session, hearing = promises.session(), promises.hearing(QUEUE)
     letters = [promises.new(to_queue(QUEUE), "key", 0, 1) for _ in epochs]
@@ -41,7 +43,7 @@ def heard(*epochs: int, tries: int = 1, is_confirmed: bool = True, copies: int =
             promises.confirmed(letter, epoch, 2)
         for _ in range(copies):
             promises.delivered(QUEUE, letter.id, epoch, 3)
-        hearing.append(Heard(letter, epoch))
+        hearing += [Heard(letter, epoch)] * here
     return promises
 
 
@@ -56,8 +58,13 @@ def test_what_was_published_again_or_never_confirmed_has_no_place_in_the_order()
     heard(1, 2, is_confirmed=False).look()
 
 
-def test_of_what_came_twice_it_cannot_be_known_which_copy_was_the_first() -> None:
-    heard(1, 2, copies=2).look()
+def test_of_what_came_twice_to_one_consumer_the_first_copies_are_in_order() -> None:
+    with pytest.raises(Violation, match="message m1 came after m2, though it was published before"):
+        heard(1, 2, copies=2, here=2).look()
+
+
+def test_of_what_came_to_two_consumers_it_cannot_be_known_which_copy_was_the_first() -> None:
+    heard(1, 2, copies=2, here=1).look()
 
 
 def test_it_may_where_the_broker_is_gone_that_alone_knew_and_kept_nothing() -> None:
