@@ -26,6 +26,7 @@ from openclust.shell.config_cluster import (
     tls_advertised,
 )
 from openclust.shell.identity import Identity
+from openclust.shell.last_primaries import look_at_primaries
 from openclust.shell.peer_tls import dialling
 from openclust.shell.rates import Rates
 from openclust.shell.rebalancing import Rebalancing
@@ -116,6 +117,7 @@ class Member:
         if self._cluster.join:
             self._joining = [self._new_link(address, self._unheard_outbox()) for address in self._cluster.join]
         else:
+            look_at_primaries(self._cluster.data_dir, membership.primaries)
             membership.want_primaries({name: each.peer for name, each in self._cluster.primaries.items()})
             membership.tell(Ready(self._server.now_ms()))
         self._rebalancing.start()

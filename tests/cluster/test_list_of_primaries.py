@@ -52,6 +52,7 @@ def test_primaries_come_and_go_and_what_was_confirmed_stays(tmp_path: Path) -> N
         for each in old:
             each.start()
         eventually(cluster.roots, START_WAIT_S)
+        assert "the primaries were p1, p2, p3, and are p1, p2, p3, p4, p5 now" in old[0].log.read_text()
         for each in new:
             each.start()
         cluster.wait_until_settled()
