@@ -185,9 +185,11 @@ class Chaos:
                 world.network.cut(pair)
 
     def _dial_later(self, pair: Pair) -> None:
-        """Who writes to a closed connection learns it, some time."""
+        """Who writes to a closed connection learns it, some time. One that is still being dialled was not closed."""
         world = self._world
         link = world.network.links[pair]
+        if not link.is_connected:
+            return
         number = link.connection
 
         def learn() -> None:
