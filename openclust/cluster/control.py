@@ -36,7 +36,7 @@ from openclust.cluster.messages import (
     decode,
 )
 from openclust.cluster.outbox import CONTROL_CHANNEL, HANDOVER_LANE
-from openclust.cluster.relay import RelayLane
+from openclust.cluster.relay_lane import RelayLane
 from openclust.cluster.status import Status
 from openclust.wire.errors import ACCESS_REFUSED, ChannelError
 
@@ -75,6 +75,13 @@ class Control:
         else:
             kind = HandoverLane if lane.queue else RelayLane
             connection.channels[lane.number] = kind(connection, self._cluster, peer, lane)
+
+    def end_reign(self) -> None:
+        """As root no more: what others have under way to this one, and want to be told of, is for the next."""
+        for connection in self._cluster.admission.connections.values():
+            for channel in connection.channels.values():
+                if isinstance(channel, RelayLane):
+                    channel.end_reign()
 
     def _dispatch(self, peer: str, message: Message) -> None:
         if isinstance(message, Status):

@@ -142,7 +142,8 @@ class Forwarding:
         """A lane whose messages are counted, from 1 in each run: another root begins to count anew."""
         lane = self._cluster.relay.lanes.number(reach, vhost)
         if lane not in self._sent:
-            outbox.open_lane(Lane(number=lane, vhost=said(vhost), flags=int(reach), run=self._run))
+            epoch = self._cluster.epoch
+            outbox.open_lane(Lane(number=lane, vhost=said(vhost), flags=int(reach), run=self._run, epoch=epoch))
             self._sent[lane] = {}
             self._last[lane] = 0
         return lane

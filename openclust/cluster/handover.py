@@ -20,7 +20,8 @@ from openclust.broker.message import Message, delivery_suffix
 from openclust.broker.publishing import decode_publish
 from openclust.cluster.messages import Lane, heard, said
 from openclust.cluster.outbox import HANDOVER_LANE
-from openclust.cluster.relay import Reach, RelayLane, frames
+from openclust.cluster.relay import Reach, frames
+from openclust.cluster.relay_lane import RelayLane
 
 if TYPE_CHECKING:
     from openclust.broker.backlog import Entry
@@ -180,8 +181,17 @@ class Handover:
         if outbox is not None:
             vhost, name = said(queue.vhost.name), said(queue.name)
             self._said = self._since.get(queue, 0)
-            lane = Lane(number=HANDOVER_LANE, vhost=vhost, flags=_FLAGS, queue=name, run=self._run, since=self._said)
-            outbox.open_lane(lane)
+            outbox.open_lane(
+                Lane(
+                    number=HANDOVER_LANE,
+                    vhost=vhost,
+                    flags=_FLAGS,
+                    queue=name,
+                    run=self._run,
+                    epoch=self._cluster.epoch,
+                    since=self._said,
+                )
+            )
             self._go_on()
 
     def _go_on(self) -> None:
@@ -268,12 +278,15 @@ class HandoverLane(RelayLane):
     __slots__ = ()
 
     def publish(self, arguments: bytes, header: bytes, body: bytes) -> None:
+        if not self._confirms:
+            # It is not the root that this was for, and comes again.
+            return
         self.count += 1
         vhost = self.broker.vhosts.get(heard(self.lane.vhost))
         queue = vhost.queues.get(heard(self.lane.queue)) if vhost is not None else None
         journal = self.broker.journal
         journal.places = 0
-        if queue is not None and queue.owner is None and self._cluster.is_root:
+        if queue is not None and queue.owner is None:
             method = decode_publish(arguments)
             exchange, key = method.exchange, method.routing_key
             message = Message(exchange, key, header, body, delivery_suffix(exchange, key))

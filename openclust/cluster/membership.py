@@ -355,6 +355,7 @@ class Membership(Port):
 
     def _end_reign(self) -> None:
         self.reign, self.is_root = None, False
+        self.control_room.end_reign()
         lost = self.storing.abandon()
         self.broker.topology_changed()
         self.proxies.end()

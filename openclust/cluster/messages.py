@@ -240,8 +240,9 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """From now on, publishes on channel `number` of this link are of this kind.
 
     `flags` say what they may reach (`lanes.Reach`). With a `source` they are the deliveries to that consumer. `run`
-    tells what is confirmed on a lane from what was on one of its number before. With a `queue` they are for that queue;
-    values in it that have places from `since` on (if not 0) are later than these.
+    tells what is confirmed on a lane from what was on one of its number before: it is for the root of that `epoch`, and
+    nobody else takes it for shared queues. With a `queue` they are for that queue; values in it that have places from
+    `since` on (if not 0) are later than these.
     """
 
     number: int
@@ -249,6 +250,7 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     flags: int = 0
     source: int = 0
     run: int = 0
+    epoch: int = 0
     queue: bytes = b""
     since: int = 0
 

@@ -20,7 +20,8 @@ from openclust.cluster.messages import (
     heard,
     said,
 )
-from openclust.cluster.relay import Reach, RelayLane
+from openclust.cluster.relay import Reach
+from openclust.cluster.relay_lane import RelayLane
 from openclust.cluster.roster import BrokerInfo, Roster
 from openclust.cluster.status import Seniority, Status
 from openclust.wire.errors import ChannelError

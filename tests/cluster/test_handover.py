@@ -6,8 +6,13 @@ import msgspec
 import pytest
 
 from openclust.broker.backlog import Entry
+from openclust.broker.message import Message, delivery_suffix
 from openclust.broker.queue import Queue
+from openclust.cluster.messages import Lane
+from openclust.cluster.outbox import HANDOVER_LANE
+from openclust.cluster.relay import Reach, frames
 from openclust.wire.methods import QueueDelete, QueueDeleteOk
+from openclust.wire.properties import Properties, encode_header
 from tests.cluster.joined import Application, Joined
 
 
@@ -149,6 +154,23 @@ def test_what_its_log_loses_goes_before_what_came_later_and_was_in_no_log(cluste
     assert cluster["p1"].replica.log.last.epoch == 1 and len(queue_at(cluster, "p1")) == 1
     join_again(cluster)
     assert [body for body, _ in drain(cluster.client("p3"))] == [b"1", b"2", b"3"]
+
+
+def test_who_is_root_no_more_takes_nothing_and_says_so_of_nothing(cluster: Joined) -> None:
+    fill(cluster)
+    outbox = cluster["p2"].outbox("p1")
+    message = Message("", "q", encode_header(Properties(), 1), b"x", delivery_suffix("", "q"))
+    flags = int(Reach.SHARED | Reach.CONFIRM)
+    outbox.open_lane(Lane(number=HANDOVER_LANE, vhost=b"/", flags=flags, queue=b"q", run=1, epoch=1))
+    cluster.settle()
+    for is_over in (False, True):
+        if is_over:
+            cluster["p1"].control_room.end_reign()
+        cluster.hold("p1", "p2")
+        outbox.relay(frames(HANDOVER_LANE, outbox.frame_max, message))
+        cluster.settle()
+        assert len(queue_at(cluster, "p1")) == 1
+        assert bool(cluster.held.pop(("p1", "p2"))) is not is_over, "as root it says what it has"
 
 
 def test_what_is_never_in_a_log_does_not_wait_for_it(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:

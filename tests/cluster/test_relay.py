@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from openclust.broker.changes import Bind, DeclareExchange
-from openclust.cluster import relay
+from openclust.cluster import relay_lane
 from openclust.cluster.messages import Lane
-from openclust.cluster.relay import Lanes, Reach, RelayLane
+from openclust.cluster.relay import Lanes, Reach
+from openclust.cluster.relay_lane import RelayLane
 from openclust.wire.codec import method_frame
 from openclust.wire.methods import BasicConsume, BasicConsumeOk, BasicPublish, QueueUnbind, QueueUnbindOk
 from openclust.wire.properties import Properties, encode_header
@@ -38,9 +39,9 @@ def fresh_copies(cluster: Joined, before: Counter[str]) -> dict[str, int]:
     return dict(copies(cluster) - before)
 
 
-def lane_of(cluster: Joined, of: str, to: str, reach: Reach, number: int = 500) -> RelayLane:
-    """A lane from one broker to another, of our own making."""
-    cluster[of].send(to, Lane(number=number, vhost=b"/", flags=int(reach)))
+def lane_of(cluster: Joined, of: str, to: str, reach: Reach, number: int = 500, earlier: int = 0) -> RelayLane:
+    """A lane from one broker to another, of our own making, for this reign or an earlier one."""
+    cluster[of].send(to, Lane(number=number, vhost=b"/", flags=int(reach), epoch=cluster[of].epoch - earlier))
     cluster.settle()
     lane = cluster.members[to].wires[of].connection.channels[number]
     assert isinstance(lane, RelayLane)
@@ -175,6 +176,26 @@ def test_shared_messages_that_reach_a_broker_that_is_no_root_are_counted_and_go_
     assert client.count("work") == 0
 
 
+def test_what_is_to_be_settled_is_for_one_reign_and_for_no_later_one_of_the_same_root(wide: Joined) -> None:
+    client = wide.client("p1")
+    client.queue("work")
+    lane = lane_of(wide, "s1", "p1", Reach.SHARED | Reach.CONFIRM)
+    push(wide, lane, "", "work", b"1")
+    assert client.count("work") == 1
+    wide["p1"].control_room.end_reign()
+    wide.hold("p1", "s1")
+    push(wide, lane, "", "work", b"2")
+    assert client.count("work") == 1 and wide["p1"].misdirected == 1
+    assert wide.held["p1", "s1"] == b"", "nobody is told what became of it"
+
+
+def test_who_opens_a_lane_for_another_root_or_for_an_earlier_reign_reaches_no_shared_queue(wide: Joined) -> None:
+    reach = Reach.PRIVATE | Reach.SHARED | Reach.CONFIRM
+    assert lane_of(wide, "s1", "p1", reach).reach == reach
+    assert lane_of(wide, "s1", "p2", reach).reach == Reach.PRIVATE | Reach.CONFIRM
+    assert lane_of(wide, "s1", "p1", reach, earlier=1).reach == Reach.PRIVATE | Reach.CONFIRM
+
+
 def test_a_lane_to_an_exchange_or_a_virtual_host_that_is_not_here_leads_nowhere(wide: Joined) -> None:
     push(wide, lane_of(wide, "p2", "p1", Reach.PRIVATE), "no such exchange", "", b"x")
     wide["p2"].send("p1", Lane(number=501, vhost=b"no such vhost", flags=int(Reach.PRIVATE)))
@@ -197,7 +218,7 @@ def test_damaged_properties_of_a_relayed_message_harm_nobody(wide: Joined) -> No
 
 
 def test_a_lane_remembers_routes_up_to_a_bound(wide: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay, "ROUTES_MAX", 3)
+    monkeypatch.setattr(relay_lane, "ROUTES_MAX", 3)
     inbox = wide.client("p1")
     subscribe(inbox, "amq.topic", "#")
     lane = lane_of(wide, "p2", "p1", Reach.PRIVATE)

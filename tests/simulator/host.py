@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from openclust.broker.connection import Connection
 from openclust.cluster.control import Control
 from openclust.cluster.messages import Lane
-from openclust.cluster.relay import Reach, RelayLane
+from openclust.cluster.relay import Reach
+from openclust.cluster.relay_lane import RelayLane
 from openclust.cluster.status import Position
 from openclust.cluster.view import serves
 from openclust.node import Node
