@@ -127,6 +127,8 @@ def probe_shared(world: Nodes) -> None:
     _wait(world, lambda: not set(sent) - got.keys() - again.keys(), "what the root had, and more", DELIVERED_US)
     once = list(sent)
     _demand_once(once, got, again, may_come_again=False)
+    # A root that goes before its log tells what it has delivered can tell nobody: the next one delivers it as new.
+    _wait(world, lambda: _is_told(world), "a log that tells of all acks", DELIVERED_US)
     world.step_down(world.root())
     sent += _send(world, senders)
     settle(world)
@@ -135,6 +137,17 @@ def probe_shared(world: Nodes) -> None:
     _demand_once(once, got, again, may_come_again=True)
     for application in (*senders, *receivers):
         application.close()
+
+
+def _is_told(world: Nodes) -> bool:
+    """Whether the queue is empty, and was so in time for the log that all have."""
+    root = world.root()
+    if not root:
+        return False
+    node = world.brokers[root].running
+    queue, replica = node.broker.vhosts["/"].queues[QUEUE], node.membership.replica
+    is_told = node.broker.journal.is_empty and replica.committed(on_disk=True) == replica.position
+    return is_told and not queue.backlog and not queue.out
 
 
 def probe_feed(world: Nodes) -> None:
