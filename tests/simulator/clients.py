@@ -28,7 +28,7 @@ from openclust.wire.properties import Properties, decode_properties
 from openclust.wire.table import Table
 from tests.simulator.application import Application
 from tests.simulator.invariants import Violation
-from tests.simulator.promises import Heard, Letter, Promises, Unit, in_order
+from tests.simulator.promises import Giver, Heard, Letter, Promises, Unit, in_order
 from tests.simulator.targets import ARGUMENTS, DEDUP, KEY, TARGETS, Target, declare, to_queue
 
 if TYPE_CHECKING:
@@ -82,6 +82,12 @@ class Session(Application):
         """Of the root that its broker has now; 0 where it has none."""
         reign = self.host.running.membership.reign if self.host.node is not None else None
         return reign.epoch if reign is not None else 0
+
+    @property
+    def giver(self) -> Giver:
+        """Who gives what comes out of a shared queue now."""
+        membership = self.host.running.membership
+        return self.epoch, self.host.heard.get(membership.root, 0)
 
     @property
     def reign(self) -> int:
@@ -178,7 +184,7 @@ class _Consuming(Session):
         letter = self.hear_letter(self.queue)
         self.unacked[method.delivery_tag] = letter
         if self._heard is not None and not method.redelivered:
-            self._heard.append(Heard(letter, self.epoch))
+            self._heard.append(Heard(letter, self.giver))
 
     def refused(self, close: ChannelClose) -> None:
         self._new_channel()

@@ -25,18 +25,20 @@ if TYPE_CHECKING:
 
 
 class Ear:
-    """The receiving end of a peer's link: its place is taken by a newer one's, or it ends."""
+    """The receiving end of the link of a peer, in one of its lives: a newer one's takes its place, or it ends."""
 
-    __slots__ = ("connection", "number", "pair")
+    __slots__ = ("connection", "life", "number", "pair")
 
-    def __init__(self, pair: Pair, number: int, connection: Connection) -> None:
+    def __init__(self, pair: Pair, number: int, life: int, connection: Connection) -> None:
         self.pair = pair
         self.number = number
+        self.life = life
         self.connection = connection
 
 
 class Host(Broker):
-    """`up` are the peers to which it was told that it has a link; `wanted` those that it dials.
+    """`up` are the peers to which it was told that it has a link; `wanted` those that it dials; `heard` says in which
+    of their lives peers said what it heard last.
 
     Without `has_disk` only its vote outlives it, and of a secondary, the name of a cluster that has disks.
     """
@@ -54,6 +56,7 @@ class Host(Broker):
         self.node: Node | None = None
         self.writing: Writing | None = None
         self.ears: dict[tuple[Pair, int], Ear] = {}
+        self.heard: dict[str, int] = {}
         self.up: set[str] = set()
         self.wanted: set[str] = set()
         self.applications: dict[Application, None] = {}

@@ -405,7 +405,7 @@ class Nodes(World):
         dialling = self.brokers[pair[0]].running.membership
         core = host.running.broker
         connection = Connection(core, _PEER)
-        connection.transport = host.ears[pair, number] = Ear(pair, number, connection)
+        connection.transport = host.ears[pair, number] = Ear(pair, number, self.brokers[pair[0]].life, connection)
 
         def shake(now_ms: int) -> None:
             host.running.receive(connection, PROTOCOL_HEADER, now_ms)
@@ -439,6 +439,7 @@ class Nodes(World):
             ear = host.ears.get((pair, number))
             if ear is not None:
                 self.note(pair[1], (pair[0], sent))
+                host.heard[pair[0]] = ear.life
                 host.running.receive(ear.connection, sent, now_ms)
 
         self.give(host, host.life, hear)

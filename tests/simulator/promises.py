@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import TypeAlias
 
 import msgspec
 
@@ -11,7 +12,11 @@ from tests.simulator.invariants import Violation
 from tests.simulator.targets import DEAD, IN_ORDER, LAST_VALUE, Target
 
 NEVER_US = 2**62
-ANY_EPOCH = -1
+Giver: TypeAlias = tuple[int, int]
+"""A root: its epoch, as the consumer's broker knows it, and in which life it is heard. One that starts anew may be root
+before all have heard that its reign is another.
+"""
+ANYBODY: Giver = (-1, 0)
 
 
 class Letter(msgspec.Struct, eq=False):
@@ -52,7 +57,7 @@ class Heard(msgspec.Struct, frozen=True):
     """A delivery that is not marked as redelivered, as its consumer heard it."""
 
     letter: Letter
-    epoch: int
+    giver: Giver
 
 
 class Unit(msgspec.Struct, eq=False):
@@ -179,22 +184,22 @@ def _look_at_order(queue: str, heard: list[Heard]) -> None:
     were, the first copies of what was confirmed came in order. Those that are known as the first: of a letter with
     copies for other consumers too, or some that were marked, nobody can say which was before which.
     """
-    last: dict[tuple[int, int], Letter] = {}
+    last: dict[tuple[Giver, int], Letter] = {}
     copies = Counter(each.letter for each in heard)
     for each in heard:
         letter = each.letter
         if letter.is_once:
-            _compare(last, each.epoch, letter)
+            _compare(last, each.giver, letter)
         if letter.tries == 1 and letter.is_confirmed and copies.pop(letter, 0) == letter.copies[queue]:
-            _compare(last, ANY_EPOCH, letter)
+            _compare(last, ANYBODY, letter)
 
 
-def _compare(last: dict[tuple[int, int], Letter], epoch: int, letter: Letter) -> None:
-    before = last.get((epoch, letter.session))
+def _compare(last: dict[tuple[Giver, int], Letter], giver: Giver, letter: Letter) -> None:
+    before = last.get((giver, letter.session))
     if before is not None and before.number > letter.number:
         text = f"message {letter.id} came after {before.id}, though it was published before"
         raise Violation(f"{text}, and not as redelivered")
-    last[epoch, letter.session] = letter
+    last[giver, letter.session] = letter
 
 
 def _came_us(letter: Letter, queue: str) -> int:

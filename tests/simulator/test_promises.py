@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulator.invariants import Violation
-from tests.simulator.promises import Heard, Promises
+from tests.simulator.promises import Giver, Heard, Promises
 from tests.simulator.targets import to_queue
 
 QUEUE = "d.two"
@@ -43,7 +43,7 @@ def heard(*epochs: int, tries: int = 1, is_confirmed: bool = True, copies: int =
             promises.confirmed(letter, epoch, 2)
         for _ in range(copies):
             promises.delivered(QUEUE, letter.id, epoch, 3)
-        hearing += [Heard(letter, epoch)] * here
+        hearing += [Heard(letter, (epoch, 1))] * here
     return promises
 
 
@@ -65,6 +65,32 @@ def test_of_what_came_twice_to_one_consumer_the_first_copies_are_in_order() -> N
 
 def test_of_what_came_to_two_consumers_it_cannot_be_known_which_copy_was_the_first() -> None:
     heard(1, 2, copies=2, here=1).look()
+
+
+def heard_twice(again: Giver) -> Promises:
+    """Two messages that their root took in once came to one consumer, and again from another giver; the first of them
+    came a third time, marked as redelivered.
+    """
+    promises = Promises(lambda: True)
+    session, hearing = promises.session(), promises.hearing(QUEUE)
+    letters = [promises.new(to_queue(QUEUE), "key", 0, 1) for _ in range(2)]
+    for letter, copies in zip(letters, (3, 2), strict=True):
+        promises.published(letter, session, 1)
+        promises.confirmed(letter, 1, 2)
+        for _ in range(copies):
+            promises.delivered(QUEUE, letter.id, 1, 3)
+    hearing += [Heard(letter, (1, 1)) for letter in letters]
+    hearing += [Heard(letter, again) for letter in letters]
+    return promises
+
+
+def test_a_root_gives_nothing_again_without_a_mark() -> None:
+    with pytest.raises(Violation, match="message m1 came after m2, though it was published before"):
+        heard_twice((1, 1)).look()
+
+
+def test_a_root_that_started_anew_may_have_forgotten_what_it_gave() -> None:
+    heard_twice((1, 2)).look()
 
 
 def test_it_may_where_the_broker_is_gone_that_alone_knew_and_kept_nothing() -> None:
