@@ -1,4 +1,8 @@
-"""Which code a sweep ran: seeds of the same code add up, on whatever day and machine they were run."""
+"""Which code a sweep ran: seeds of the same brokers add up, on whatever day and machine they were run.
+
+The simulator has a digest of its own: where it has become better at telling right from wrong, the brokers that passed
+are the same.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +17,18 @@ APART = {"__main__.py", "code.py"}
 """They decide which seeds are run, not what a seed does."""
 
 
-def digest() -> str:
-    """Of all modules of ours that are loaded: a run needs no others."""
+BROKERS, SIMULATOR = "openclust", "tests"
+
+
+def digest(folder: str) -> str:
+    """Of all modules of that folder that are loaded: a run needs no others."""
     files = {
         Path(module.__file__)
         for module in list(sys.modules.values())
         if getattr(module, "__file__", None) and module.__file__.endswith(".py")
     }
     files = {file for file in files if file.name not in APART}
-    ours = sorted(file.relative_to(ROOT) for file in files if file.is_relative_to(ROOT / "openclust"))
-    ours += sorted(file.relative_to(ROOT) for file in files if file.is_relative_to(ROOT / "tests"))
+    ours = sorted(file.relative_to(ROOT) for file in files if file.is_relative_to(ROOT / folder))
     return digest_of((file.as_posix(), (ROOT / file).read_text(encoding="utf-8")) for file in ours)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -23,6 +24,7 @@ def test_another_statement_name_or_indentation_is_other_code() -> None:
 def test_a_sweep_says_which_code_it_ran() -> None:
     command = [sys.executable, "-m", "tests.simulator", "--elections", "--seeds", "0:2", "--steps", "20"]
     lines = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(2)]
-    said = [line.rpartition("of code ")[2].strip() for line in lines]
-    assert said[0] == said[1]
-    assert len(said[0]) == 12 and int(said[0], 16)
+    said = [re.search(r"of brokers ([0-9a-f]{12}), simulator ([0-9a-f]{12})$", line.strip()) for line in lines]
+    assert said[0] is not None and said[1] is not None, lines
+    assert said[0].groups() == said[1].groups()
+    assert said[0][1] != said[0][2]
