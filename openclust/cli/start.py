@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import gc
+import importlib
 import os
 import re
 import socket
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -89,13 +91,26 @@ def start(
             click.echo(line)
         return 0
 
-    from openclust.shell.server import serve
-
+    serve, services = _loaded(config, welcome)
     try:
-        exit_code: int = serve(config, _services(config, welcome))
+        exit_code: int = serve(config, services)
         return exit_code
     except OSError as error:
         raise ConfigError(listen_problem(error, config)) from None
+
+
+def _loaded(config: Config, welcome: bool) -> tuple[Callable[[Config, Sequence[Service]], int], list[Service]]:
+    """What runs the broker, and beside it: most of the work of a start, and no reason for other brokers to wait."""
+    from openclust.shell.giving_way import giving_way
+
+    gc.disable()  # nothing is garbage yet; `serve` looks once, when all is there
+    with giving_way():
+        from openclust.shell.server import serve
+
+        if config.cluster.primaries or config.cluster.join:
+            # The first link needs it at once, and would keep the event loop from all else meanwhile.
+            importlib.import_module("openclust.shell.links")
+        return serve, _services(config, welcome)
 
 
 def _services(config: Config, welcome: bool) -> list[Service]:

@@ -212,7 +212,7 @@ class Member:
         return Outbox("", [], 0)
 
     def _new_link(self, address: str, outbox: Outbox) -> Link:
-        # Not at the top: a broker of one needs no client library in its memory.
+        # Not at the top: a broker of one needs no client library in its memory. Others have loaded it when they start.
         from openclust.shell.links import Link
 
         return Link(address, outbox, self._introduction, tls=self._tls, on_up=self._link_up, on_down=self._link_down)
