@@ -33,6 +33,8 @@ def giving_way() -> Iterator[None]:
             run_on()
 
     before = signal.signal(signal.SIGALRM, pause)
+    # Python tries again what a signal has interrupted; a library in C that loads its files may not.
+    signal.siginterrupt(signal.SIGALRM, False)
     run_on()
     try:
         yield
