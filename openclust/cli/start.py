@@ -104,13 +104,16 @@ def _loaded(config: Config, welcome: bool) -> tuple[Callable[[Config, Sequence[S
     from openclust.shell.giving_way import giving_way
 
     gc.disable()  # nothing is garbage yet; `serve` looks once, when all is there
-    with giving_way():
-        from openclust.shell.server import serve
+    try:
+        with giving_way():
+            from openclust.shell.server import serve
 
-        if config.cluster.primaries or config.cluster.join:
-            # The first link needs it at once, and would keep the event loop from all else meanwhile.
-            importlib.import_module("openclust.shell.links")
-        return serve, _services(config, welcome)
+            if config.cluster.primaries or config.cluster.join:
+                # The first link needs it at once, and would keep the event loop from all else meanwhile.
+                importlib.import_module("openclust.shell.links")
+            return serve, _services(config, welcome)
+    finally:
+        gc.enable()
 
 
 def _services(config: Config, welcome: bool) -> list[Service]:

@@ -382,7 +382,6 @@ async def _serve(config: Config, services: Sequence[Service]) -> int:
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 50)
-    gc.enable()
     started: list[Service] = []
     try:
         await server.start()

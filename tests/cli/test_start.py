@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import socket
 import sys
@@ -49,6 +50,11 @@ def run_broker_as(monkeypatch: pytest.MonkeyPatch, serve: Callable[[Config], int
 
 def start(*arguments: str) -> Result:
     return CliRunner().invoke(openclust, ["start", *arguments], prog_name="openclust")
+
+
+def test_the_collector_goes_on_when_all_is_loaded(served: list[Config]) -> None:
+    assert start("--cluster-key", "k").exit_code == 0
+    assert gc.isenabled()
 
 
 def test_a_cluster_key_is_enough(served: list[Config]) -> None:
