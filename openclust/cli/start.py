@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import importlib
 import os
 import re
@@ -101,19 +100,16 @@ def start(
 
 def _loaded(config: Config, welcome: bool) -> tuple[Callable[[Config, Sequence[Service]], int], list[Service]]:
     """What runs the broker, and beside it: most of the work of a start, and no reason for other brokers to wait."""
+    from openclust.shell.collector import no_collector
     from openclust.shell.giving_way import giving_way
 
-    gc.disable()  # nothing is garbage yet; `serve` looks once, when all is there
-    try:
-        with giving_way():
-            from openclust.shell.server import serve
+    with no_collector(), giving_way():
+        from openclust.shell.server import serve
 
-            if config.cluster.primaries or config.cluster.join:
-                # The first link needs it at once, and would keep the event loop from all else meanwhile.
-                importlib.import_module("openclust.shell.links")
-            return serve, _services(config, welcome)
-    finally:
-        gc.enable()
+        if config.cluster.primaries or config.cluster.join:
+            # The first link needs it at once, and would keep the event loop from all else meanwhile.
+            importlib.import_module("openclust.shell.links")
+        return serve, _services(config, welcome)
 
 
 def _services(config: Config, welcome: bool) -> list[Service]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import sqlite3
 from collections.abc import Callable
 from typing import TypeAlias
 
 from openclust.broker.storage import Contents, Keep, Kept, PageInfo
+from openclust.shell.collector import no_collector
 from openclust.shell.store.checksum import checksum
 from openclust.shell.store.tables import checkpoint_facts, page_facts
 
@@ -24,13 +24,8 @@ FROM pages LEFT JOIN dead USING (number) LEFT JOIN bodies USING (number) ORDER B
 
 def read_contents(connection: sqlite3.Connection, damaged: Damaged) -> Contents:
     """All but the bodies of pages, which are checked when they are read."""
-    was_enabled = gc.isenabled()
-    gc.disable()  # a million objects that all stay: looking through them again and again takes longer than reading them
-    try:
+    with no_collector():
         return _read_contents(connection, damaged)
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _read_contents(connection: sqlite3.Connection, damaged: Damaged) -> Contents:
