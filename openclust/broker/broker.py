@@ -275,6 +275,13 @@ class Broker:
         self.users[user].permissions[self.vhost(vhost).name] = permission
         self._permissions_changed()
 
+    def delete_permission(self, user: str, vhost: str) -> None:
+        if user not in self.users:
+            raise ChannelError(NOT_FOUND, f"no user '{user}'")
+        if self.users[user].permissions.pop(vhost, None) is None:
+            raise ChannelError(NOT_FOUND, f"user '{user}' has no permissions in vhost '{vhost}'")
+        self._permissions_changed()
+
     def replace_users(self, users: Iterable[User]) -> None:
         """These are all users, from now on. The virtual hosts that their permissions name come to be with them."""
         self.users = {user.name: user for user in users}

@@ -97,6 +97,10 @@ class PutPermission(_Change, frozen=True, kw_only=True):
     permission: Permission
 
 
+class DeletePermission(_Change, frozen=True, kw_only=True):
+    user: str
+
+
 Change: TypeAlias = (
     PutVhost
     | DeleteVhost
@@ -111,6 +115,7 @@ Change: TypeAlias = (
     | PutUser
     | DeleteUser
     | PutPermission
+    | DeletePermission
 )
 
 
@@ -175,6 +180,8 @@ def perform(broker: Broker, change: Change) -> Any:
             return broker.delete_user(change.name)
         case PutPermission():
             return broker.put_permission(change.user, change.vhost, change.permission)
+        case DeletePermission():
+            return broker.delete_permission(change.user, change.vhost)
         case PutPolicy():
             return broker.put_policy(change.policy, operator=change.operator)
         case DeletePolicy():

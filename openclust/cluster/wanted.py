@@ -14,6 +14,7 @@ from openclust.broker.changes import (
     DeclareExchange,
     DeclareQueue,
     DeleteExchange,
+    DeletePermission,
     DeletePolicy,
     DeleteQueue,
     DeleteUser,
@@ -87,7 +88,9 @@ class Wanted:
             case DeleteUser():
                 self.users.pop(change.name, None)
             case PutPermission():
-                self._permit(change)
+                self._permit(change.user, change.vhost, change.permission)
+            case DeletePermission():
+                self._permit(change.user, change.vhost, None)
 
     def _bind(self, change: Bind | Unbind) -> None:
         try:
@@ -112,11 +115,11 @@ class Wanted:
             if name in change.user.permissions:
                 self.users[user] = _permitted(change, name, None)
 
-    def _permit(self, change: PutPermission) -> None:
-        user = self.users.get(change.user)
-        # There was one when the root gave the permission: where users were listed only later, it had gone by then.
+    def _permit(self, name: str, vhost: str, permission: Permission | None) -> None:
+        user = self.users.get(name)
+        # There was one when the root made the change: where users were listed only later, it had gone by then.
         if user is not None:
-            self.users[change.user] = _permitted(user, change.vhost, change.permission)
+            self.users[name] = _permitted(user, vhost, permission)
 
     def steps(self) -> Iterator[None]:
         """When all is added: bindings go that went with what they led from or to. Each step is a short one."""

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from openclust.broker.access import Permission, User, UserType
 from openclust.broker.changes import (
+    DeletePermission,
     DeletePolicy,
     DeleteUser,
     DeleteVhost,
@@ -119,6 +120,14 @@ async def put_permission(call: Call) -> web.Response:
     is_new = vhost not in user.permissions
     await _permit(call, vhost, name, permission)
     return _put(is_new)
+
+
+async def delete_permission(call: Call) -> web.Response:
+    """Take all permissions of a user on a virtual host away: it cannot open this one any more."""
+    vhost, name = call.vhost().name, call.part("user")
+    await call.define(DeletePermission(vhost=vhost, user=name))
+    await _save_users(call, [name])
+    return _done()
 
 
 async def _permit(call: Call, vhost: str, user: str, permission: Permission) -> None:

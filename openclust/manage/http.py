@@ -35,6 +35,7 @@ Handler = Callable[[Call], Awaitable[web.Response]]
 
 _NAMED = "/api/users/{name}"
 _VHOST = "/api/vhosts/{name}"
+_PERMISSION = "/api/permissions/{vhost}/{user}"
 _POLICY = "/api/policies/{vhost}/{name}"
 _OPERATOR_POLICY = "/api/operator-policies/{vhost}/{name}"
 
@@ -63,7 +64,8 @@ ROUTES: tuple[tuple[str, str, Handler, frozenset[str]], ...] = (
     ("POST", "/api/definitions", changing.import_definitions, ADMINISTRATOR),
     ("PUT", _NAMED, changing.put_user, ADMINISTRATOR),
     ("DELETE", _NAMED, changing.delete_user, ADMINISTRATOR),
-    ("PUT", "/api/permissions/{vhost}/{user}", changing.put_permission, ADMINISTRATOR),
+    ("PUT", _PERMISSION, changing.put_permission, ADMINISTRATOR),
+    ("DELETE", _PERMISSION, changing.delete_permission, ADMINISTRATOR),
     ("PUT", _VHOST, changing.put_vhost, ADMINISTRATOR),
     ("DELETE", _VHOST, changing.delete_vhost, ADMINISTRATOR),
     ("PUT", _POLICY, changing.put_policy, POLICYMAKER),
@@ -88,9 +90,13 @@ class HttpApi:
     async def start(self, server: Server) -> None:
         self._server = server
         app = web.Application(middlewares=[self._answer_errors])
-        app.router.add_get("/api/health", _health)
-        for method, path, handler, tags in ROUTES:
-            app.router.add_route(method, path, self._guarded(handler, tags))
+        for method, path, served in (
+            ("GET", "/api/health", _health),
+            *((method, path, self._guarded(handler, tags)) for method, path, handler, tags in ROUTES),
+        ):
+            app.router.add_route(method, path, served)
+            # As in RabbitMQ: "/api/queues/" is what scripts that join paths ask for.
+            app.router.add_route(method, f"{path}/", served)
         runner = web.AppRunner(
             app,
             access_log=None,

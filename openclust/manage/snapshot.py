@@ -24,10 +24,12 @@ Shown = dict[str, Any]
 
 
 def overview(broker: Broker, *, node: str, vhosts: list[VirtualHost]) -> Shown:
-    """The broker in numbers; objects and messages are those of `vhosts`."""
+    """The broker in numbers; objects and messages are those of `vhosts`.
+
+    Messages and consumers are there only if all queues are active on this broker: a sum of some would be taken for all.
+    """
     queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
-    ready = sum(len(queue) for queue in queues)
-    unacked = sum(queue.unacked for queue in queues)
+    counts_all = not any(broker.cluster.is_elsewhere(queue) for queue in queues)
     exchanges = [exchange for vhost in vhosts for exchange in vhost.exchanges.values()]
     connections = [connection for connection in open_connections(broker) if connection.vhost in vhosts]
     books = broker.books
@@ -39,16 +41,12 @@ def overview(broker: Broker, *, node: str, vhosts: list[VirtualHost]) -> Shown:
         "object_totals": {
             "connections": len(connections),
             "channels": sum(len(connection.channels) for connection in connections),
-            "consumers": sum(len(queue.turns) for queue in queues),
+            **({"consumers": sum(len(queue.turns) for queue in queues)} if counts_all else {}),
             "exchanges": len(exchanges),
             "queues": len(queues),
             "bindings": sum(len(exchange.bindings) for exchange in exchanges),
         },
-        "queue_totals": {
-            "messages": ready + unacked,
-            "messages_ready": ready,
-            "messages_unacknowledged": unacked,
-        },
+        "queue_totals": _queue_totals(queues) if counts_all else {},
         "memory": {
             "messages_bytes": books.held_bytes,
             "outbox_bytes": books.outbox_bytes,
@@ -65,11 +63,18 @@ def overview(broker: Broker, *, node: str, vhosts: list[VirtualHost]) -> Shown:
     }
 
 
+def _queue_totals(queues: list[Queue]) -> Shown:
+    ready = sum(len(queue) for queue in queues)
+    unacked = sum(queue.unacked for queue in queues)
+    return {"messages": ready + unacked, "messages_ready": ready, "messages_unacknowledged": unacked}
+
+
 def queue(queue: Queue) -> Shown:
+    """A queue as this broker knows it: only the broker on which it is active can count it, others leave that out."""
     vhost = queue.vhost
     kind: Kind = "quorum_queue" if queue.args.queue_type == "quorum" else "classic_queue"
     policy, operator_policy = vhost.broker.policies.matching(vhost.name, kind, queue.name)
-    ready = len(queue)
+    home = vhost.broker.cluster.home(queue)
     return {
         "name": text(queue.name),
         "vhost": text(vhost.name),
@@ -78,19 +83,26 @@ def queue(queue: Queue) -> Shown:
         "auto_delete": queue.auto_delete,
         "exclusive": queue.owner is not None,
         "arguments": value(queue.arguments),
-        "state": "running",
-        "node": vhost.broker.cluster.home(queue) or None,
-        "consumers": len(queue.turns),
+        "state": "running" if home else "down",
+        "node": home or None,
         **_reliability(queue),
+        **({} if vhost.broker.cluster.is_elsewhere(queue) else _counts(queue)),
+        "policy": policy.name if policy is not None else None,
+        "operator_policy": operator_policy.name if operator_policy is not None else None,
+        "effective_policy_definition": value(vhost.broker.policies.effective(vhost.name, kind, queue.name)),
+    }
+
+
+def _counts(queue: Queue) -> Shown:
+    ready = len(queue)
+    return {
+        "consumers": len(queue.turns),
         "messages": ready + queue.unacked,
         "messages_ready": ready,
         "messages_unacknowledged": queue.unacked,
         "message_bytes_ready": queue.ready_bytes,
         # Those that are on disk alone.
         "messages_paged_out": queue.backlog.shelf.away if isinstance(queue.backlog, PagedBacklog) else 0,
-        "policy": policy.name if policy is not None else None,
-        "operator_policy": operator_policy.name if operator_policy is not None else None,
-        "effective_policy_definition": value(vhost.broker.policies.effective(vhost.name, kind, queue.name)),
     }
 
 

@@ -71,11 +71,22 @@ def test_changed_permissions_count_at_once(broker: Broker, alice: Client) -> Non
     assert alice.channel_error().code == 403
 
 
+def test_whose_permissions_are_taken_away_may_do_nothing_at_once(broker: Broker, alice: Client) -> None:
+    alice.queue("q")
+    broker.delete_permission("guest", "/")
+    alice.publish("q")
+    assert alice.channel_error().code == 403
+    with pytest.raises(ChannelError, match="user 'guest' has no permissions in vhost '/'"):
+        broker.delete_permission("guest", "/")
+
+
 def test_a_missing_user_or_virtual_host_is_named(broker: Broker) -> None:
     with pytest.raises(ChannelError, match="no user 'nobody'"):
         broker.delete_user("nobody")
     with pytest.raises(ChannelError, match="no user 'nobody'"):
         broker.put_permission("nobody", "/", EVERYTHING)
+    with pytest.raises(ChannelError, match="no user 'nobody'"):
+        broker.delete_permission("nobody", "/")
     with pytest.raises(ChannelError, match="no vhost 'nowhere'"):
         broker.put_permission("guest", "nowhere", EVERYTHING)
 

@@ -19,6 +19,7 @@ from openclust.broker.changes import (
     DeclareExchange,
     DeclareQueue,
     DeleteExchange,
+    DeletePermission,
     DeletePolicy,
     DeleteQueue,
     DeleteUser,
@@ -100,6 +101,7 @@ changes: st.SearchStrategy[Change] = st.one_of(
         _made(DeleteQueue, vhost=_vhosts, name=_queues),
         _made(DeletePolicy, vhost=_vhosts, name=_policies, operator=_flags),
         _made(DeleteUser, name=_users),
+        _made(DeletePermission, vhost=_vhosts, user=_users),
     ),
 )  # fmt: skip
 histories = st.lists(changes, max_size=40)

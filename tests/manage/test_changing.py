@@ -12,6 +12,7 @@ import pytest
 from openclust.broker.access import Permission
 from openclust.broker.cluster_port import Standalone
 from openclust.manage import call, changing
+from openclust.manage.http import ROUTES
 from openclust.shell.passwords import matches
 from openclust.shell.users_file import guest, load_users, save_users
 
@@ -103,6 +104,27 @@ def test_a_deleted_user_cannot_log_in(api: RunningApi) -> None:
 def test_what_is_not_there_is_404(api: RunningApi, path: str) -> None:
     answer = api.call("PUT", path, {"configure": "", "write": "", "read": "", "pattern": "", "definition": {}})
     assert (answer.status, answer.json["error"]) == (404, "not_found")
+
+
+def test_rights_that_were_given_can_be_taken(api: RunningApi) -> None:
+    api.call("PUT", "/api/users/anna", {"password": "a", "tags": "management"})
+    api.call("PUT", "/api/permissions/%2F/anna", {"configure": "a", "write": "b", "read": "c"})
+    assert api.call("DELETE", "/api/permissions/%2F/anna").status == 204
+    assert [row["user"] for row in api.get("/api/permissions")] == ["guest"]
+    assert api.get("/api/vhosts", "anna:a") == []
+
+
+@pytest.mark.parametrize("path", ["%2F/anna", "%2F/nobody", "none/guest"])
+def test_rights_that_nobody_has_cannot_be_taken(api: RunningApi, path: str) -> None:
+    """RabbitMQ says so too."""
+    api.call("PUT", "/api/users/anna", {"tags": ""})
+    answer = api.call("DELETE", f"/api/permissions/{path}")
+    assert (answer.status, answer.json["error"]) == (404, "not_found")
+
+
+def test_whatever_can_be_put_can_be_deleted() -> None:
+    paths = {method: {path for each, path, _, _ in ROUTES if each == method} for method in ("PUT", "DELETE")}
+    assert paths["PUT"] == paths["DELETE"]
 
 
 # -- virtual hosts and policies
@@ -214,6 +236,8 @@ def test_users_that_change_are_saved(saving: RunningApi, users_file: str) -> Non
     saved = load_users(users_file)["anna"]
     assert (saved.tags, saved.permissions) == (("monitoring",), {"/": Permission("a", "b", "c")})
     assert matches(saved.password_hash, b"secret")
+    saving.call("DELETE", "/api/permissions/%2F/anna")
+    assert load_users(users_file)["anna"].permissions == {}
     saving.call("DELETE", "/api/users/anna")
     assert sorted(load_users(users_file)) == ["guest"]
 

@@ -79,6 +79,7 @@ def test_monitoring_may_change_nothing(api: RunningApi) -> None:
         ("PUT", "/api/users/x"),
         ("DELETE", "/api/users/guest"),
         ("PUT", "/api/permissions/%2F/guest"),
+        ("DELETE", "/api/permissions/%2F/guest"),
         ("PUT", "/api/vhosts/x"),
         ("DELETE", "/api/vhosts/%2F"),
         ("PUT", "/api/policies/%2F/x"),
@@ -93,6 +94,12 @@ def test_every_route_is_guarded(api: RunningApi) -> None:
     for method, path, _, _ in http_module.ROUTES:
         path = path.format(vhost="%2F", name="x", user="x")
         assert api.call(method, path, {}, login=None).status == 401, (method, path)
+        assert api.call(method, f"{path}/", {}, login=None).status == 401, (method, f"{path}/")
+
+
+@pytest.mark.parametrize("path", ["/api/health/", "/api/queues/", "/api/queues/%2F/", "/api/overview/"])
+def test_a_slash_at_the_end_means_the_same(api: RunningApi, path: str) -> None:
+    assert api.get(path) == api.get(path.removesuffix("/"))
 
 
 def test_management_sees_its_own_virtual_hosts_only(api: RunningApi) -> None:

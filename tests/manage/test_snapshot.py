@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from openclust.broker.changes import DeclareQueue, perform
 from openclust.broker.journal import Journal
 from openclust.manage import snapshot
+from openclust.wire.methods import QueueDeclare, QueueDeclareOk
+from tests.cluster.joined import Joined
 from tests.cluster.test_checkpoints import Life, publish
 from tests.simulator.store import ModelStore
 from tests.support.client import new_broker
@@ -40,6 +44,72 @@ def test_a_queue_is_shown_with_its_level(
     perform(broker, DeclareQueue(vhost="/", name="q", durable=durable, arguments=arguments))
     row = snapshot.queue(broker.vhosts["/"].queues["q"])
     assert (row["replicate"], row["level"]) == (shown, level)
+
+
+COUNTS = {
+    "consumers",
+    "messages",
+    "messages_ready",
+    "messages_unacknowledged",
+    "message_bytes_ready",
+    "messages_paged_out",
+}
+
+
+@pytest.fixture
+def cluster() -> Joined:
+    """Three primaries with two messages in a queue, of which one has been delivered; p1 is root."""
+    joined = Joined("p1", "p2", "p3")
+    client = joined.client("p2")
+    client.queue("work")
+    client.publish("work", b"1")
+    client.publish("work", b"2")
+    client.get("work", no_ack=False)
+    return joined
+
+
+def work_at(cluster: Joined, name: str) -> dict[str, Any]:
+    return snapshot.queue(cluster.broker(name).vhosts["/"].queues["work"])
+
+
+def overview_at(cluster: Joined, name: str) -> dict[str, Any]:
+    broker = cluster.broker(name)
+    return snapshot.overview(broker, node=name, vhosts=list(broker.vhosts.values()))
+
+
+def test_the_root_counts_a_shared_queue(cluster: Joined) -> None:
+    row = work_at(cluster, "p1")
+    assert row.keys() >= COUNTS
+    assert (row["messages"], row["messages_ready"], row["messages_unacknowledged"]) == (2, 1, 1)
+    assert overview_at(cluster, "p1")["queue_totals"] == {
+        "messages": 2,
+        "messages_ready": 1,
+        "messages_unacknowledged": 1,
+    }
+
+
+def test_a_broker_where_a_queue_is_not_active_names_its_home_and_gives_no_counts(cluster: Joined) -> None:
+    row = work_at(cluster, "p2")
+    assert row.keys() & COUNTS == set()
+    assert (row["node"], row["state"]) == ("p1", "running")
+    shown = overview_at(cluster, "p2")
+    assert shown["queue_totals"] == {}
+    assert "consumers" not in shown["object_totals"] and shown["object_totals"]["queues"] == 1
+
+
+def test_a_private_queue_is_counted_where_it_is(cluster: Joined) -> None:
+    client = cluster.client("p3")
+    client.call(QueueDeclare(queue="mine", exclusive=True), QueueDeclareOk)
+    client.publish("mine", b"x")
+    row = snapshot.queue(cluster.broker("p3").vhosts["/"].queues["mine"])
+    assert (row["node"], row["messages_ready"]) == ("p3", 1)
+
+
+def test_a_shared_queue_is_down_while_there_is_no_root(cluster: Joined) -> None:
+    cluster.kill("p1")
+    cluster.kill("p3")
+    row = work_at(cluster, "p2")
+    assert (row["node"], row["state"], row.keys() & COUNTS) == (None, "down", set())
 
 
 def test_messages_that_are_on_disk_alone_are_counted() -> None:

@@ -10,6 +10,7 @@ from openclust.broker.changes import (
     Bind,
     Change,
     DeclareQueue,
+    DeletePermission,
     DeletePolicy,
     DeleteUser,
     DeleteVhost,
@@ -324,6 +325,7 @@ class Operator(Application):
                 PutUser(user=user),
                 DeleteUser(name=user.name),
                 PutPermission(vhost=name, user=user.name, permission=Permission(write=".*")),
+                DeletePermission(vhost=name, user=user.name),
                 DeclareQueue(vhost=name, name="q"),
                 Bind(vhost=name, source="amq.topic", destination="q", routing_key=chance.choice(PATTERNS)),
             )

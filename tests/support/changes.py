@@ -14,6 +14,7 @@ from openclust.broker.changes import (
     DeclareExchange,
     DeclareQueue,
     DeleteExchange,
+    DeletePermission,
     DeletePolicy,
     DeleteQueue,
     DeleteUser,
@@ -77,4 +78,5 @@ any_change: st.SearchStrategy[Change] = st.one_of(
     _made(PutUser, user=_users),
     _made(DeleteUser, name=_names),
     _made(PutPermission, vhost=_names, user=_names, permission=_permissions),
+    _made(DeletePermission, vhost=_names, user=_names),
 )
