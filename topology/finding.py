@@ -68,7 +68,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     ignored: tuple[Finding, ...] = ()
     is_bad_input: bool = False
     brokers: int = 0
-    rules: int = 0
+    asked: tuple[str, ...] = ()
+    """The ids of the rules that were asked, also in vain."""
+
+    @property
+    def rules(self) -> int:
+        return len(self.asked)
 
     @property
     def counts(self) -> Counter[Severity]:

@@ -68,7 +68,11 @@ def lint(model: Model, *, select: Sequence[str] = (), ignore: Sequence[str] = ()
 
     With `select` no others are asked; `ignore` is stronger than `select`.
     """
-    rules = [each for each in all_rules() if each.check is not None and is_wanted(each.code, select, ignore)]
+    rules = [
+        each
+        for each in all_rules()
+        if each.check is not None and each.can_be_asked(model) and is_wanted(each.code, select, ignore)
+    ]
     findings = [_finding(model, rule, found) for rule in rules if rule.check for found in rule.check(model)]
     left, ignored = _without_ignored(model, findings)
     return Report(
@@ -76,7 +80,7 @@ def lint(model: Model, *, select: Sequence[str] = (), ignore: Sequence[str] = ()
         findings=in_order(left),
         ignored=in_order(ignored),
         brokers=len(model.brokers),
-        rules=len(rules),
+        asked=tuple(each.code for each in rules),
     )
 
 

@@ -13,14 +13,13 @@ from topology.survive import Survival
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said of one file. `rules` are the ids of those that were asked, also in vain."""
+    """What is said of one file."""
 
     report: Report
-    rules: tuple[str, ...] = ()
     survival: Survival | None = None
 
 
-def result_of(report: Report, *, rules: tuple[str, ...] = (), survival: Survival | None = None) -> Result:
+def result_of(report: Report, *, survival: Survival | None = None) -> Result:
     """A result that every format can encode: names of files may hold bytes that are no UTF-8."""
     replace = msgspec.structs.replace
     file = encodable(report.file)
@@ -28,7 +27,7 @@ def result_of(report: Report, *, rules: tuple[str, ...] = (), survival: Survival
         tuple(replace(each, file=encodable(each.file), message=encodable(each.message)) for each in found)
         for found in (report.findings, report.ignored)
     )
-    return Result(report=replace(report, file=file, findings=findings, ignored=ignored), rules=rules, survival=survival)
+    return Result(report=replace(report, file=file, findings=findings, ignored=ignored), survival=survival)
 
 
 def encodable(text: str) -> str:
@@ -36,11 +35,15 @@ def encodable(text: str) -> str:
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run of the command has to say. `began` is a time in UTC, as `2026-01-31T09:30:00`."""
+    """What one run of the command has to say. `began` is a time in UTC, as `2026-01-31T09:30:00`.
+
+    `docs_url` is where the page of all rules can be read; empty: where it is installed.
+    """
 
     results: tuple[Result, ...]
     fail_level: Severity = Severity.ERROR
     began: str = "1970-01-01T00:00:00"
+    docs_url: str = ""
 
     @property
     def exit_code(self) -> int:

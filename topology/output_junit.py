@@ -1,4 +1,4 @@
-"""JUnit's XML, which every CI shows: a suite a file, a test case for each finding and for each rule that found nothing.
+"""JUnit's XML, which every CI shows: a suite a file, a case for each finding, and for each rule that found nothing.
 
 A finding at or above the level that fails is a failure; one below is a case that passes and tells of it; an ignored one
 is skipped; a file that cannot be used is an error.
@@ -29,7 +29,7 @@ def _suite(root: ET.Element, number: int, result: Result, run: Run) -> None:
     report = result.report
     is_failure = {id(each): each.severity >= run.fail_level for each in report.findings}
     found = {each.code for each in (*report.findings, *report.ignored)}
-    clean = [] if report.is_bad_input else [code for code in result.rules if code not in found]
+    clean = [code for code in report.asked if code not in found]
     failures = sum(is_failure.values())
     suite = ET.SubElement(
         root,

@@ -5,32 +5,32 @@ One run, all rules in it, one result a finding. What the file has ignored is the
 
 from __future__ import annotations
 
-import hashlib
-from pathlib import PurePath
+from collections.abc import Iterator
+from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
 from openclust import __version__
-from topology.finding import Finding, Severity
+from topology.finding import Finding, Report, Severity
+from topology.fingerprint import fingerprints
 from topology.output import Run
 from topology.rule import Rule, all_rules
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+FINGERPRINT = "openclust/v2"
+PAGE = Path(__file__).parent / "rules" / "README.md"
+"""The page of all rules that is installed beside them: a link to it works where the command ran."""
+
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 
 
 def document(run: Run) -> str:
     rules = all_rules()
     index = {each.code: i for i, each in enumerate(rules)}
-    results = [
-        _result(finding, index, is_ignored=is_ignored)
-        for each in run.results
-        for is_ignored, findings in ((False, each.report.findings), (True, each.report.ignored))
-        for finding in findings
-    ]
-    driver = {"name": "openclust-lint", "version": __version__, "rules": [_rule(each) for each in rules]}
+    results = [told for each in run.results for told in _results(each.report, index)]
+    driver = {"name": "openclust-lint", "version": __version__, "rules": [_rule(each, run.docs_url) for each in rules]}
     told: dict[str, Any] = {
         "tool": {"driver": driver},
         "invocations": [
@@ -50,18 +50,25 @@ def document(run: Run) -> str:
     return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode() + "\n"
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
+def _rule(rule: Rule, docs_url: str) -> dict[str, Any]:
     return {
         "id": rule.code,
         "shortDescription": {"text": rule.title},
         "fullDescription": {"text": rule.why},
+        "helpUri": f"{docs_url or PAGE.as_uri()}#{rule.code.lower()}",
         "help": {"text": rule.fix, "markdown": f"{rule.why}\n\n**What to do:** {rule.fix}"},
         "defaultConfiguration": {"level": LEVELS[rule.severity]},
         "properties": {"tags": [rule.group]},
     }
 
 
-def _result(finding: Finding, index: dict[str, int], *, is_ignored: bool) -> dict[str, Any]:
+def _results(report: Report, index: dict[str, int]) -> Iterator[dict[str, Any]]:
+    everything = (*report.findings, *report.ignored)
+    for place, (finding, print_) in enumerate(zip(everything, fingerprints(everything), strict=True)):
+        yield _result(finding, print_, index, is_ignored=place >= len(report.findings))
+
+
+def _result(finding: Finding, print_: str, index: dict[str, int], *, is_ignored: bool) -> dict[str, Any]:
     physical: dict[str, Any] = {"artifactLocation": {"uri": uri_of(finding.file)}}
     if finding.line:
         physical["region"] = {"startLine": finding.line}
@@ -79,7 +86,7 @@ def _result(finding: Finding, index: dict[str, int], *, is_ignored: bool) -> dic
         "level": LEVELS[finding.severity],
         "message": {"text": finding.message},
         "locations": [location],
-        "partialFingerprints": {"openclust/v1": _fingerprint(finding)},
+        "partialFingerprints": {FINGERPRINT: print_},
     }
     if is_ignored:
         told["suppressions"] = [{"kind": "inSource", "justification": finding.reason}]
@@ -90,17 +97,3 @@ def uri_of(file: str) -> str:
     """A path as a URI reference, relative to where the command ran unless it is absolute."""
     path = PurePath(file)
     return path.as_uri() if path.is_absolute() else quote(path.as_posix(), safe="/:@" if "://" in file else "/@")
-
-
-def _fingerprint(finding: Finding) -> str:
-    """The same as long as the finding is: it does not hang on lines, which move."""
-    parts = (
-        finding.code,
-        finding.file,
-        *finding.brokers,
-        *finding.nodes,
-        *(name for pair in finding.links for name in pair),
-    )
-    if len(parts) == 2:
-        parts = (*parts, finding.message)
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]

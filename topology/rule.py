@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from topology.model import Model
 
 Check = Callable[["Model"], Iterable[Found]]
+Needs = Literal["file", "running cluster", "other files"]
+"""What a rule must have to be asked at all: the model of a file alone, or also something beside it."""
 
 GROUPS = {
     "OC1": "the file",
@@ -37,22 +39,31 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     why: str
     fix: str
+    needs: Needs = "file"
     check: Check | None = None
 
     @property
     def group(self) -> str:
         return GROUPS[self.code[:3]]
 
+    def can_be_asked(self, model: Model) -> bool:
+        """Whether there is what it needs. A rule that cannot be asked has neither passed nor failed."""
+        if self.needs == "running cluster":
+            return model.live is not None
+        return self.needs == "file" or bool(model.others)
+
 
 RULES: dict[str, Rule] = {}
 """All rules by their id. It is full when `topology.rules` has been imported."""
 
 
-def rule(code: str, severity: Severity, *, title: str, why: str, fix: str) -> Callable[[Check], Check]:
+def rule(
+    code: str, severity: Severity, *, title: str, why: str, fix: str, needs: Needs = "file"
+) -> Callable[[Check], Check]:
     """Registers a function as a rule."""
 
     def register(check: Check) -> Check:
-        add(Rule(code=code, severity=severity, title=title, why=why, fix=fix, check=check))
+        add(Rule(code=code, severity=severity, title=title, why=why, fix=fix, needs=needs, check=check))
         return check
 
     return register

@@ -1,4 +1,4 @@
-"""The table of rules in docs/topology.md: `python -m topology.rule_table` writes it anew."""
+"""The table of rules in docs/topology.md, and the page of all rules: `python -m topology.rule_table` writes both."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 from topology.rule import GROUPS, all_rules
 
-PAGE = Path(__file__).parents[1] / "docs" / "topology.md"
+TABLE_PAGE = Path(__file__).parents[1] / "docs" / "topology.md"
+WHOLE_PAGE = Path(__file__).parent / "rules" / "README.md"
 BEGIN, END = "<!-- rules: written by python -m topology.rule_table -->", "<!-- end of rules -->"
 
 
@@ -26,6 +27,18 @@ def table() -> str:
     return "\n".join(lines)
 
 
+def whole() -> str:
+    """Every rule with the reason behind it, each under a heading that is its id: what reports link to."""
+    lines = ["# The rules of `openclust lint`", "", "Written by `python -m topology.rule_table`."]
+    for beginning, group in GROUPS.items():
+        lines += ["", f"## {beginning}: {group}"]
+        for each in all_rules():
+            if each.code.startswith(beginning):
+                lines += ["", f'<a id="{each.code.lower()}"></a>', "", f"### {each.code}: {each.title}", ""]
+                lines += [f"Severity: {each.severity.word}. {each.why}", "", f"**What to do:** {each.fix}"]
+    return "\n".join(lines) + "\n"
+
+
 def replaced(page: str) -> str:
     """The page with the table as it is now."""
     pattern = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
@@ -37,7 +50,8 @@ def _cell(text: str) -> str:
 
 
 def main() -> int:
-    PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    TABLE_PAGE.write_text(replaced(TABLE_PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    WHOLE_PAGE.write_text(whole(), encoding="utf-8")
     return 0
 
 

@@ -48,6 +48,7 @@ def lint(
     fail_level: str,
     format_: str,
     output: tuple[str, ...],
+    docs_url: str,
     survive: int | None,
     survive_kinds: tuple[str, ...],
     survive_max: int,
@@ -70,7 +71,7 @@ def lint(
     chosen = _codes("--select", select), _codes("--ignore", ignore)
     checked = _check(files, *chosen, live)
     survivals = survivals_of(checked, survive, kinds_of(survive_kinds), survive_max, seed)
-    run = run_of(checked, chosen, survivals, fail_level, began)
+    run = run_of(checked, survivals, fail_level, began, docs_url)
     write(run, outputs)
     return run.exit_code
 

@@ -24,6 +24,12 @@ Checked = Sequence[tuple["Report", "Model | None"]]
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     command = click.option(
+        "--docs-url",
+        default="",
+        metavar="URL",
+        help="Where your readers find the page of all rules, for links in SARIF; by default the installed one.",
+    )(command)
+    command = click.option(
         "-o",
         "--output",
         multiple=True,
@@ -105,24 +111,12 @@ def survivals_of(
     ]
 
 
-def run_of(
-    checked: Checked,
-    chosen: tuple[list[str], list[str]],
-    survivals: Sequence[Survival | None],
-    fail_level: str,
-    began: str,
-) -> Run:
+def run_of(checked: Checked, survivals: Sequence[Survival | None], fail_level: str, began: str, docs_url: str) -> Run:
     from topology.finding import Severity
-    from topology.lint import is_wanted
     from topology.output import Run, result_of
-    from topology.rule import all_rules
 
-    rules = tuple(each.code for each in all_rules() if each.check is not None and is_wanted(each.code, *chosen))
-    results = [
-        result_of(report, rules=rules, survival=survival)
-        for (report, _), survival in zip(checked, survivals, strict=True)
-    ]
-    return Run(results=tuple(results), fail_level=Severity[fail_level.upper()], began=began)
+    results = [result_of(report, survival=survival) for (report, _), survival in zip(checked, survivals, strict=True)]
+    return Run(results=tuple(results), fail_level=Severity[fail_level.upper()], began=began, docs_url=docs_url)
 
 
 def write(run: Run, outputs: Sequence[tuple[str, str]]) -> None:

@@ -15,7 +15,7 @@ from ..manage.fake_member import put_member
 from ..manage.running_api import running_api
 
 EXAMPLE = Path(__file__).parents[2] / "conf" / "cluster.toml"
-RULES_ASKED = sum(1 for each in all_rules() if each.check is not None)
+RULES_ASKED = sum(1 for each in all_rules() if each.check is not None and each.needs == "file")
 EVEN = SOUND + FOURTH  # a warning
 WITHOUT_SECRET = EVEN.replace("secret_file", "#")  # and an error
 

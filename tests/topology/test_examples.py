@@ -13,7 +13,7 @@ from topology.finding import Severity
 from topology.lint import check
 from topology.new import Plan, text_of
 from topology.rule import RULES, all_rules
-from topology.rule_table import PAGE, replaced
+from topology.rule_table import TABLE_PAGE, WHOLE_PAGE, replaced, whole
 from topology.simulate.workload_file import read_workload
 
 ROOT = Path(__file__).parents[2]
@@ -54,8 +54,9 @@ def test_there_are_examples() -> None:
 
 
 def test_the_page_has_the_rules_as_they_are() -> None:
-    page = PAGE.read_text(encoding="utf-8")
+    page = TABLE_PAGE.read_text(encoding="utf-8")
     assert page == replaced(page), "run: python -m topology.rule_table"
+    assert WHOLE_PAGE.read_text(encoding="utf-8") == whole(), "run: python -m topology.rule_table"
     assert all(f"`{code}`" in page for code in RULES)
 
 

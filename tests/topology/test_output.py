@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from tests.topology.random_models import broker, model_of, models
 from topology.finding import Finding, Report, Severity
 from topology.lint import bad_input, lint
+from topology.live import Live
+from topology.model import Model
 from topology.output import FORMATS, Run, named, result_of
 from topology.output_github import escaped, property_escaped
 from topology.output_markdown import CHARACTERS_MAX, safe
@@ -43,11 +45,11 @@ def finding(code: str = "OC403", severity: Severity = Severity.ERROR, message: s
 
 
 def run_of(*reports: Report, **of: Any) -> Run:
-    return Run(results=tuple(result_of(each, rules=("OC201", "OC403")) for each in reports), **of)
+    return Run(results=tuple(result_of(each) for each in reports), **of)
 
 
 def report_of(*findings: Finding, **of: Any) -> Report:
-    return Report(**{"file": "a/cluster.toml", "findings": findings, "brokers": 3, "rules": 40, **of})
+    return Report(**{"file": "a/cluster.toml", "findings": findings, "brokers": 3, "asked": ("OC201", "OC403"), **of})
 
 
 FULL = report_of(
@@ -109,6 +111,33 @@ def test_a_sarif_fingerprint_outlives_a_moved_line_and_another_number() -> None:
     assert of(message="one") != of(message="another")
 
 
+def test_different_findings_of_one_broker_have_different_sarif_fingerprints() -> None:
+    """One rule told of two settings of p1, and twice of an address: a scanner that merges them shows one of each."""
+    findings = [
+        finding("OC408", brokers=("p1",), message="p1: limits.connections_max differs", line=4),
+        finding("OC408", brokers=("p1",), message="p1: limits.channel_max differs", line=5),
+        finding("OC201", brokers=("p1", "p2"), message="p2: 10.0.0.1:5672 is that of p1 too"),
+        finding("OC201", brokers=("p1", "p2"), message="p2: 10.0.0.1:5682 is that of p1 too"),
+        finding("OC502", brokers=("p1",), message="p1: 20 ms", line=1),
+        finding("OC502", brokers=("p1",), message="p1: 30 ms", line=2),
+    ]
+    told = json.loads(FORMATS["sarif"](run_of(report_of(*findings))))["runs"][0]["results"]
+    prints = [each["partialFingerprints"]["openclust/v2"] for each in told]
+    assert len(set(prints)) == len(prints) == 6
+
+
+def test_every_rule_in_sarif_links_to_its_place_on_a_page_that_has_it() -> None:
+    def links(run: Run) -> dict[str, str]:
+        told = json.loads(FORMATS["sarif"](run))["runs"][0]["tool"]["driver"]["rules"]
+        return {each["id"]: each["helpUri"] for each in told}
+
+    assert links(run_of(FULL, docs_url="https://wiki.example/lint"))["OC403"] == "https://wiki.example/lint#oc403"
+    for code, link in links(run_of(FULL)).items():
+        page, _, anchor = link.partition("#")
+        assert anchor == code.lower()
+        assert f'<a id="{anchor}"></a>' in Path(page.removeprefix("file://")).read_text()
+
+
 @pytest.mark.parametrize(
     ("file", "uri"),
     [("a b/ü.toml", "a%20b/%C3%BC.toml"), ("/x/y#1.toml", "file:///x/y%231.toml"), ("c:d.toml", "c%3Ad.toml")],
@@ -131,6 +160,22 @@ def test_junit_tells_of_rules_that_found_nothing_as_passed() -> None:
     names = [each.get("name") or "" for each in suite.findall("testcase")]
     assert names[0] == "OC403 wrong"
     assert names[1].startswith("OC201 ") and len(names) == 2
+
+
+def test_junit_does_not_show_a_rule_as_passed_that_had_nothing_to_look_at() -> None:
+    brokers = tuple(broker(name) for name in ("p1", "p2", "p3"))
+    live = Live(name="p1", cluster_key="test", root="p1", brokers=())
+
+    def passed(model: Model) -> set[str]:
+        suite = ET.fromstring(FORMATS["junit"](run_of(lint(model))))[0]
+        assert suite.get("tests") == str(len(suite.findall("testcase")))
+        return {(each.get("name") or "")[:5] for each in suite.findall("testcase")}
+
+    alone = passed(model_of(brokers))
+    assert "OC201" in alone and not {each for each in alone if each.startswith("OC8")} | {"OC704"} & alone
+    config = model_of(brokers).config
+    beside = passed(Model(config, brokers=brokers, others=(("b.toml", "other"),), live=live))
+    assert {"OC704", "OC802", "OC807"} <= beside
 
 
 def test_a_file_that_cannot_be_used_is_an_error_in_every_format() -> None:

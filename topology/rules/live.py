@@ -17,6 +17,7 @@ from topology.words import few
     title="Another cluster than that of the file",
     why="The broker that was asked has another cluster key, or none of its brokers is in the file.",
     fix="Look at the URL, and at which file this is.",
+    needs="running cluster",
 )
 def another_cluster(model: Model) -> Iterator[Found]:
     live, key = model.live, model.config.cluster_key
@@ -35,6 +36,7 @@ def another_cluster(model: Model) -> Iterator[Found]:
     why="Primaries with different lists refuse to link, and count other majorities. One that is restarted with this "
     "file stays alone.",
     fix="Bring the file and the brokers to the same list, one broker after another.",
+    needs="running cluster",
 )
 def other_primaries(model: Model) -> Iterator[Found]:
     if model.live is None:
@@ -57,6 +59,7 @@ def other_primaries(model: Model) -> Iterator[Found]:
     title="A primary that is not there",
     why="Each one that is missing brings the cluster nearer to having no root.",
     fix="Start it, or see with openclust why-no-root and its log why the others do not hear it.",
+    needs="running cluster",
 )
 def primaries_missing(model: Model) -> Iterator[Found]:
     if model.live is None:
@@ -73,6 +76,7 @@ def primaries_missing(model: Model) -> Iterator[Found]:
     title="A secondary that is expected and not there",
     why="The capacity that the file counts on is not there.",
     fix="Start it, or take it out of [topology.secondaries].",
+    needs="running cluster",
 )
 def secondaries_missing(model: Model) -> Iterator[Found]:
     if model.live is None:
@@ -89,6 +93,7 @@ def secondaries_missing(model: Model) -> Iterator[Found]:
     title="A secondary that the file does not expect",
     why="Secondaries come and go as they like. What this file says of capacity leaves it out.",
     fix="Add it to [topology.secondaries] if it is to stay.",
+    needs="running cluster",
 )
 def secondaries_unknown(model: Model) -> Iterator[Found]:
     if model.live is None:
@@ -105,6 +110,7 @@ def secondaries_unknown(model: Model) -> Iterator[Found]:
     title="An address that differs from the file",
     why="Clients are sent to the running address; whoever reads the file looks elsewhere. The next restart changes it.",
     fix="Restart the broker with this file, or correct the file.",
+    needs="running cluster",
 )
 def other_addresses(model: Model) -> Iterator[Found]:
     if model.live is None:
@@ -127,6 +133,7 @@ def other_addresses(model: Model) -> Iterator[Found]:
     title="A cluster without a root",
     why="Shared queues stand still, and nothing can be declared.",
     fix="openclust why-no-root says who stands in the way.",
+    needs="running cluster",
 )
 def no_root(model: Model) -> Iterator[Found]:
     if model.live is not None and not model.live.root:

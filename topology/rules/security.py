@@ -101,6 +101,7 @@ def well_known_key(model: Model) -> Iterator[Found]:
     why="Brokers and clients take one for the other. Brokers that meet refuse to link once both clusters have had a "
     "root, and until then may join the wrong one.",
     fix="Give each cluster a key of its own.",
+    needs="other files",
 )
 def shared_key(model: Model) -> Iterator[Found]:
     key = model.config.cluster_key
