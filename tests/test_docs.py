@@ -85,7 +85,13 @@ def test_every_queue_argument_is_explained() -> None:
     assert sorted(by_name("Queue arguments")) == sorted(wanted)
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+def test_every_setting_that_is_a_policy_key_and_no_argument_is_explained() -> None:
+    wanted = [name for name, setting in SETTINGS.items() if not setting.by_argument]
+    assert list(by_name("Policy keys of their own")) == wanted
+    assert set(wanted) <= set(OPERATOR_KEYS), "the page says that operators may set them"
+
+
+@pytest.mark.parametrize("name", [name for name, setting in SETTINGS.items() if setting.by_argument])
 def test_a_row_says_whether_a_policy_may_set_an_argument(name: str) -> None:
     _, _, policy, _ = by_name("Queue arguments")[f"x-{name}"]
     setting = SETTINGS[name]

@@ -100,6 +100,9 @@ class ClusterPort(Protocol):
     def credit_changed(self, channel: Channel) -> None:
         """The consumers of a channel may hold more deliveries together, or fewer."""
 
+    def policies_changed(self, vhost: VirtualHost) -> None:
+        """The queues of a virtual host follow other policies; consumers here of queues elsewhere have to, too."""
+
     def get(self, channel: Channel, queue: Queue, no_ack: bool, done: Done) -> None:
         """basic.get from a queue elsewhere; `done` is called with a `Fetched`, or None where it is empty."""
 
@@ -186,6 +189,9 @@ class Standalone:
 
     def credit_changed(self, channel: Channel) -> None:
         """The queues are here, and look themselves."""
+
+    def policies_changed(self, vhost: VirtualHost) -> None:
+        """The queues are here, and their consumers have followed with them."""
 
     def get(self, channel: Channel, queue: Queue, no_ack: bool, done: Done) -> None:
         raise AssertionError("nothing is elsewhere")

@@ -21,7 +21,10 @@ LARGE_BYTES = 16_384
 
 
 class Consumer:
-    """`shape` is equal for consumers whose content frames are equal: channel number and frame_max."""
+    """`shape` is equal for consumers whose content frames are equal: channel number and frame_max.
+
+    `prefetch_asked` is what the client asked for, `prefetch` what counts; 0 is without end.
+    """
 
     __slots__ = (
         "_head",
@@ -33,6 +36,7 @@ class Consumer:
         "no_ack",
         "out",
         "prefetch",
+        "prefetch_asked",
         "priority",
         "queue",
         "shape",
@@ -61,7 +65,7 @@ class Consumer:
         self.exclusive = exclusive
         self.priority = priority
         self.arguments = arguments
-        self.prefetch = 0 if no_ack else channel.prefetch_each
+        self.prefetch = self.prefetch_asked = 0 if no_ack else channel.prefetch_each
         self.timeout_ms = 0
         self.unacked = 0
         self.waiting = False
@@ -140,6 +144,12 @@ class Consumer:
         if "x-consumer-timeout" not in self.arguments:
             broker_ms = self.channel.broker.limits.consumer_timeout_ms
             self.timeout_ms = broker_ms if of_queue_ms is None else of_queue_ms
+
+    def follow_prefetch(self, of_queue_max: int | None) -> None:
+        """Its queue bounds what a consumer may hold; what this one holds beyond that it keeps. Call `wake` after it."""
+        if not self.no_ack:
+            asked = self.prefetch_asked
+            self.prefetch = asked if of_queue_max is None else min(asked or of_queue_max, of_queue_max)
 
     def wake(self) -> None:
         """Say that it may be able to take messages again: after an ack, a resumed socket, a flow."""

@@ -277,6 +277,7 @@ class Queue:
     # -- consumers
 
     def add_consumer(self, consumer: Consumer) -> None:
+        consumer.follow_prefetch(self.settings.consumer_prefetch_max)
         self.turns.add(consumer)
         self.dispatch()
 
@@ -365,6 +366,10 @@ class Queue:
         if before.consumer_timeout_ms != settings.consumer_timeout_ms:
             for consumer in self.turns:
                 consumer.follow_timeout(settings.consumer_timeout_ms)
+        is_other_prefetch = before.consumer_prefetch_max != settings.consumer_prefetch_max
+        if is_other_prefetch:
+            for consumer in self.turns:
+                consumer.follow_prefetch(settings.consumer_prefetch_max)
         keep_as(self, self.vhost.broker.journal.level(self))
         if not self._is_active:
             return
@@ -372,6 +377,10 @@ class Queue:
             make_room(self)
         self.schedule()
         self.refresh_direct()
+        if is_other_prefetch:
+            for consumer in self.turns:
+                if not consumer.waiting:
+                    consumer.wake()
 
     def purge(self) -> int:
         """Drop all that waits; how many that were."""

@@ -33,6 +33,7 @@ class QueueArgs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     queue_type: Literal["classic", "quorum"] = "classic"
     delivery_limit: int | None = None
     consumer_timeout_ms: int | None = None
+    consumer_prefetch_max: int | None = None
     last_value_key: str | None = None
     dedup: bool | None = None
     dedup_size: int | None = None

@@ -12,6 +12,7 @@ from openclust.wire.table import Timestamp
 
 TIME_MAX_MS = 2**53
 COUNT_MAX = 2**63 - 1
+PREFETCH_MAX = 2**16 - 1
 DEDUP_SIZE_MAX = 1_000_000
 
 Check = Callable[[Any], Any]
@@ -103,6 +104,10 @@ SETTINGS: dict[str, Setting] = {
     "queue-type": Setting("queue_type", one_of("classic", "quorum"), by_policy=False),
     "delivery-limit": Setting("delivery_limit", delivery_limit, smaller_wins=True),
     "consumer-timeout": Setting("consumer_timeout_ms", whole_number(1, TIME_MAX_MS), smaller_wins=True),
+    # RabbitMQ has no such argument, and what it does not know it does not look at: so this is none here.
+    "consumer-prefetch-max": Setting(
+        "consumer_prefetch_max", whole_number(1, PREFETCH_MAX), by_argument=False, smaller_wins=True
+    ),
     "last-value-key": Setting("last_value_key", key_name, by_policy=False),
     "message-deduplication": Setting("dedup", yes_or_no),
     "deduplication-size": Setting("dedup_size", whole_number(1, DEDUP_SIZE_MAX)),

@@ -365,6 +365,7 @@ class VirtualHost:
             self.apply_policy_to_exchange(exchange)
         for queue in list(self.queues.values()):
             queue.follow(self._settings(queue.name, queue.args))
+        self.broker.cluster.policies_changed(self)
         self.topology_changed()
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from openclust.broker.cluster_port import Done
     from openclust.broker.connection import Connection
     from openclust.broker.consumer import Consumer
+    from openclust.broker.vhost import VirtualHost
     from openclust.cluster.membership import Membership
     from openclust.cluster.messages import Cancelled, Lane
     from openclust.cluster.messages import Fetched as Told
@@ -88,6 +89,7 @@ class Distant:
 
     def _move(self, consumer: Consumer, source: Source) -> None:
         consumer.queue = cast("Queue", source)
+        _follow(consumer)
         # Nothing is kept for it: it need not be asked whether it takes more.
         consumer.waiting = True
 
@@ -156,6 +158,14 @@ class Distant:
             if isinstance(source, Source) and not source.run.is_over and source.credit != credit(consumer):
                 source.credit = credit(consumer)
                 self._tell(Prefetch(source.number, source.credit))
+
+    def policies_changed(self, vhost: VirtualHost) -> None:
+        """The queues of a virtual host, here only known, have other settings: consumers of theirs follow."""
+        for consumer in list(self._consumers):
+            if consumer.queue.vhost is vhost:
+                _follow(consumer)
+                if not consumer.waiting:
+                    consumer.wake()
 
     # -- deliveries
 
@@ -287,11 +297,22 @@ class Distant:
         self._cluster.send(self._cluster.root, word)  # type: ignore[arg-type]
 
 
+def _follow(consumer: Consumer) -> None:
+    """Take the settings of the queue elsewhere, by its definition here."""
+    queue = consumer.queue.vhost.queues.get(consumer.queue.name)
+    if queue is not None:
+        consumer.follow_timeout(queue.settings.consumer_timeout_ms)
+        consumer.follow_prefetch(queue.settings.consumer_prefetch_max)
+
+
 def credit(consumer: Consumer) -> int:
-    """How many deliveries a consumer may hold, as far as the root can know: 0 is without end."""
+    """How many deliveries a consumer may hold, as far as the root can know: 0 is without end.
+
+    Not what a policy leaves of it: the root knows the policies, and when they change.
+    """
     if consumer.no_ack:
         return 0
-    bounds = [each for each in (consumer.prefetch, consumer.channel.prefetch_all) if each]
+    bounds = [each for each in (consumer.prefetch_asked, consumer.channel.prefetch_all) if each]
     return min(bounds, default=0)
 
 

@@ -131,6 +131,9 @@ class Port:
     def credit_changed(self, channel: Channel) -> None:
         self.distant.credit_changed(channel)
 
+    def policies_changed(self, vhost: VirtualHost) -> None:
+        self.distant.policies_changed(vhost)
+
     def get(self, channel: Channel, queue: Queue, no_ack: bool, done: Done) -> None:
         self.distant.get(channel, queue, no_ack, done)
 

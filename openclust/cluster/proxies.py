@@ -199,7 +199,8 @@ class Proxies:
     def prefetch(self, peer: str, message: Prefetch) -> None:
         proxy = self._find(peer, message.source)
         if proxy is not None and not proxy.no_ack:
-            proxy.prefetch = message.count
+            proxy.prefetch_asked = message.count
+            proxy.follow_prefetch(proxy.queue.settings.consumer_prefetch_max)
             if not proxy.waiting:
                 proxy.wake()
 

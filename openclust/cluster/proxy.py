@@ -73,7 +73,7 @@ class Proxy(Consumer):
         self.peer = peer
         self.source = wanted.source
         self.lane = lane
-        self.prefetch = 0 if wanted.no_ack else wanted.prefetch
+        self.prefetch = self.prefetch_asked = 0 if wanted.no_ack else wanted.prefetch
         self.held: dict[int, Entry] = {}
         self.number = 0
         self.told = 0

@@ -15,6 +15,8 @@ from openclust.broker.policy import Policy
 from openclust.wire.errors import AmqpError, ChannelError
 from openclust.wire.methods import (
     BasicConsume,
+    BasicQos,
+    BasicQosOk,
     ConnectionCloseOk,
     ConnectionOpen,
     ConnectionTuneOk,
@@ -219,6 +221,85 @@ def test_a_consumers_own_timeout_stands_before_a_policys(broker: Broker, alice: 
     later(broker, 1_000)
     assert alice.count("q") == 0
     alice.ack(1)
+
+
+@pytest.mark.parametrize(("asked", "gets"), [(0, 2), (1, 1), (2, 2), (5, 2)])
+def test_a_policy_bounds_the_prefetch_of_a_consumer_that_asks_for_more_or_for_none(
+    broker: Broker, alice: Client, asked: int, gets: int
+) -> None:
+    alice.queue("q")
+    _policy(broker, consumer_prefetch_max=2)
+    alice.call(BasicQos(prefetch_count=asked), BasicQosOk)
+    alice.consume("q")
+    for _ in range(6):
+        alice.publish("q")
+    assert len(alice.deliveries()) == gets
+    alice.ack(1)
+    assert len(alice.deliveries()) == 1, "what is acknowledged makes room"
+
+
+def test_a_changed_policy_bounds_the_prefetch_of_consumers_that_are_there(broker: Broker, alice: Client) -> None:
+    alice.queue("q")
+    alice.call(BasicQos(prefetch_count=4), BasicQosOk)
+    alice.consume("q")
+    for _ in range(12):
+        alice.publish("q")
+    assert len(alice.deliveries()) == 4
+    _policy(broker, consumer_prefetch_max=2)
+    alice.ack(2, multiple=True)
+    assert not alice.deliveries(), "what it holds it keeps, and gets no more before it is below the bound"
+    alice.ack(3)
+    assert len(alice.deliveries()) == 1
+    _policy(broker, consumer_prefetch_max=3)
+    assert len(alice.deliveries()) == 1, "more room is used at once"
+    broker.delete_policy("/", "p")
+    turn(broker)
+    assert len(alice.deliveries()) == 1, "four, as it asked"
+
+
+def test_the_smaller_of_a_policys_and_an_operators_prefetch_counts(broker: Broker, alice: Client) -> None:
+    alice.queue("q")
+    _policy(broker, consumer_prefetch_max=3)
+    _policy(broker, operator=True, consumer_prefetch_max=1)
+    alice.consume("q")
+    alice.publish("q")
+    alice.publish("q")
+    assert len(alice.deliveries()) == 1
+
+
+def test_a_policys_prefetch_holds_beside_that_of_the_whole_channel(broker: Broker, alice: Client) -> None:
+    _policy(broker, pattern="^q$", consumer_prefetch_max=2)
+    alice.call(BasicQos(prefetch_count=5, global_=True), BasicQosOk)
+    for name in ("q", "r"):
+        alice.queue(name)
+        alice.consume(name, name)
+        for _ in range(6):
+            alice.publish(name)
+    got = [each.method.consumer_tag for each in alice.deliveries()]  # type: ignore[union-attr]
+    assert (got.count("q"), got.count("r")) == (2, 3), "two of the queue it matches, five of all together"
+    alice.call(BasicQos(prefetch_count=0, global_=True), BasicQosOk)
+    got = [each.method.consumer_tag for each in alice.deliveries()]  # type: ignore[union-attr]
+    assert (got.count("q"), got.count("r")) == (0, 3), "without one for the channel, the policy's is left"
+
+
+def test_a_policys_prefetch_is_nothing_to_consumers_without_acks_and_to_get(broker: Broker, alice: Client) -> None:
+    alice.queue("q")
+    _policy(broker, consumer_prefetch_max=1)
+    for _ in range(4):
+        alice.publish("q")
+    assert alice.get("q") and alice.get("q")
+    alice.consume("q", no_ack=True)
+    alice.publish("q")
+    assert len(alice.deliveries()) == 3
+
+
+def test_a_policys_prefetch_holds_for_exclusive_queues(broker: Broker, alice: Client) -> None:
+    alice.queue("q", exclusive=True)
+    _policy(broker, consumer_prefetch_max=1)
+    alice.consume("q")
+    alice.publish("q")
+    alice.publish("q")
+    assert len(alice.deliveries()) == 1
 
 
 def test_a_bad_policy_changes_nothing(broker: Broker, alice: Client) -> None:

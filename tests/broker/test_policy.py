@@ -113,6 +113,13 @@ def test_keys_that_have_no_effect_load_and_are_named() -> None:
         (policy(definition={"max-length": -1}), False, "max-length: -1 is out of range"),
         (policy(definition={"max-length": "5"}), False, "max-length: expected integer"),
         (policy(definition={"max-length": True}), False, "max-length: expected integer, got bool"),
+        (
+            policy(definition={"consumer-prefetch-max": 0}),
+            False,
+            "consumer-prefetch-max: 0 is out of range, expected 1 to 65535",
+        ),
+        (policy(definition={"consumer-prefetch-max": "9"}), True, "consumer-prefetch-max: expected integer"),
+        (policy(definition={"consumer-prefetch": 9}), False, "did you mean consumer-prefetch-max?"),
         (policy(definition={"expires": 0}), False, "expires: 0 is out of range, expected 1 to"),
         (policy(definition={"overflow": "x"}), False, "overflow: 'x' is unknown, expected drop-head"),
         (policy(definition={"dead-letter-exchange": 1}), False, "dead-letter-exchange: expected longstr"),

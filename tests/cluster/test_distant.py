@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from openclust.broker.changes import DeletePolicy, PutPolicy
+from openclust.broker.policy import Policy
 from openclust.broker.queue import Queue
 from openclust.cluster.proxy import Proxy
 from openclust.wire.methods import (
@@ -285,6 +287,104 @@ def test_a_prefetch_that_grows_or_shrinks_is_told_to_the_root(cluster: Joined) -
     assert client.bodies() == [b"5"]
     qos(client, 0, all_together=True)
     assert client.bodies() == [b"6", b"7", b"8"]
+
+
+def bound_prefetch(cluster: Joined, most: int | None) -> None:
+    """By a policy for all queues, set at a secondary; None takes it away."""
+    policy = Policy(vhost="/", name="p", pattern=".*", definition={"consumer-prefetch-max": most})
+    change = DeletePolicy(vhost="/", name="p") if most is None else PutPolicy(vhost="/", policy=policy)
+    cluster.broker("s1").define(change)
+    cluster.settle()
+
+
+def received(cluster: Joined, client: Application) -> int:
+    cluster.settle()
+    return len(client.deliveries())
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_policy_bounds_the_prefetch_of_consumers_at_every_broker(cluster: Joined, place: str) -> None:
+    client = cluster.client(place)
+    client.queue("q")
+    bound_prefetch(cluster, 2)
+    client.consume("q")
+    fill(client, *(b"%d" % number for number in range(1, 10)))
+    assert received(cluster, client) == 2
+    assert open_counts(cluster) == (7, 2), "the rest stays at the root, for others"
+    bound_prefetch(cluster, 3)
+    assert received(cluster, client) == 1
+    bound_prefetch(cluster, 1)
+    client.ack(2, multiple=True)
+    assert received(cluster, client) == 0
+    client.ack(3)
+    assert received(cluster, client) == 1
+    bound_prefetch(cluster, None)
+    assert received(cluster, client) == 5, "it asked for no bound"
+
+
+@pytest.mark.parametrize("place", ["p2", "s1"])
+def test_a_qos_for_the_whole_channel_does_not_lift_a_policys_prefetch(cluster: Joined, place: str) -> None:
+    """Celery raises its qos for each task that waits for its eta."""
+    client = cluster.client(place)
+    client.queue("q")
+    bound_prefetch(cluster, 3)
+    qos(client, 1, all_together=True)
+    client.consume("q")
+    fill(client, *(b"%d" % number for number in range(1, 9)))
+    assert received(cluster, client) == 1
+    qos(client, 6, all_together=True)
+    assert received(cluster, client) == 2
+    qos(client, 0, all_together=True)
+    assert received(cluster, client) == 0
+
+
+@pytest.mark.parametrize("place", ["p1", "p2", "p3", "s1"])
+def test_a_policys_prefetch_and_its_end_follow_the_root(cluster: Joined, place: str) -> None:
+    """p1 is root at first; the consumer asks for five, wherever it is."""
+    client = cluster.client(place)
+    client.queue("q")
+    qos(client, 5)
+    bound_prefetch(cluster, 2)
+    client.consume("q")
+    fill(client, *(b"%d" % number for number in range(1, 13)))
+    assert received(cluster, client) == 2
+    cluster.step_down(cluster.root)
+    cluster.await_root()
+    assert cluster.root != "p1"
+    assert received(cluster, client) == 0, "it holds two, if not of this root"
+    client.ack(2, multiple=True)
+    assert received(cluster, client) == 2
+    bound_prefetch(cluster, None)
+    assert received(cluster, client) == 3
+    client.ack(7, multiple=True)
+    assert received(cluster, client) == 5, "without the policy as many as it asked for"
+    client.ack(12, multiple=True)
+    cluster.step_down(cluster.root)
+    cluster.await_root()
+    fill(client, *(b"%d" % number for number in range(1, 13)))
+    assert received(cluster, client) == 5, "no root keeps a bound that is gone"
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_policys_timeout_reaches_consumers_at_every_broker(cluster: Joined, place: str) -> None:
+    client = cluster.client(place)
+    client.queue("q")
+    client.consume("q")
+    policy = Policy(vhost="/", name="p", pattern=".*", definition={"consumer-timeout": 500})
+    cluster.broker("s1").define(PutPolicy(vhost="/", policy=policy))
+    cluster.settle()
+    fill(client, b"1")
+    cluster.tick(700)
+    assert client.channel_error().code == 406
+
+
+def test_a_policys_prefetch_is_nothing_to_consumers_without_acks_elsewhere(cluster: Joined) -> None:
+    client = cluster.client("s1")
+    client.queue("q")
+    bound_prefetch(cluster, 1)
+    client.consume("q", no_ack=True)
+    fill(client, b"1", b"2", b"3")
+    assert received(cluster, client) == 3
 
 
 def test_what_one_consumer_may_not_take_goes_to_another(cluster: Joined) -> None:

@@ -76,6 +76,7 @@ def change_of(choices: Choices) -> Change:
             {"message-deduplication": True},
             {"alternate-exchange": "amq.fanout"},
             {"expires": 100},
+            {"consumer-prefetch-max": 2},
         )
     )
     return PutPolicy(
