@@ -130,12 +130,10 @@ def _cards(model: Model, marks: Marks, root: Box) -> list[Card]:
     """All cards, each put into the box where it stands."""
     brokers = list(model.brokers.values())
     shared = _shared_hosts(brokers)
-    zones = {each.zone: each.region for each in brokers if each.zone and each.region}
-    racks = {each.rack: each.zone for each in brokers if each.rack and each.zone}
     groups: dict[tuple[Path, bool, Mark | None, str], list[Broker]] = {}
     many = len(brokers) > ALONE_MAX
     for broker in brokers:
-        path = _path(broker, zones, racks, broker.host if broker.host in shared and not many else "")
+        path = _path(model, broker, with_host=broker.host in shared and not many)
         mark = marks.brokers.get(broker.name)
         is_alone = not many or (broker.is_primary and len(model.primaries) <= ALONE_MAX)
         groups.setdefault((path, broker.is_primary, mark, broker.name if is_alone else ""), []).append(broker)
@@ -148,7 +146,7 @@ def _cards(model: Model, marks: Marks, root: Box) -> list[Card]:
         mark = marks.nodes.get(node.name)
         card = Card(id=len(cards), kind=node.kind, title=node.name, lines=(node.kind,), names=(node.name,), mark=mark)
         cards.append(card)
-        _box(root, _path(node, zones, racks, "")).cards.append(card)
+        _box(root, _path(model, node, with_host=False)).cards.append(card)
     return cards
 
 
@@ -157,17 +155,10 @@ def _shared_hosts(brokers: Sequence[Broker]) -> set[str]:
     return {host for host in hosts if hosts.count(host) > 1} if len(brokers) <= ALONE_MAX else set()
 
 
-def _path(each: Broker | Node, zones: dict[str, str], racks: dict[str, str], host: str) -> Path:
-    """Where it stands, from the outside to the inside. What the file leaves out is taken from brokers beside it."""
-    zone = each.zone or racks.get(each.rack, "")
-    region = each.region or zones.get(zone, "")
-    kinds: tuple[tuple[DomainKind, str], ...] = (
-        ("region", region),
-        ("zone", zone),
-        ("rack", each.rack),
-        ("host", host),
-    )
-    return tuple((kind, name) for kind, name in kinds if name)
+def _path(model: Model, each: Broker | Node, *, with_host: bool) -> Path:
+    """Where it stands, from the outside to the inside."""
+    domains = model.places.of(each.key)
+    return tuple((domain.kind, domain.label) for domain in domains if with_host or domain.kind != "host")
 
 
 def _box(root: Box, path: Path) -> Box:

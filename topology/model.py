@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Literal
 
 import msgspec
 import networkx as nx  # type: ignore[import-untyped]
@@ -20,12 +19,10 @@ from openclust.shell.config_settings import setting_of
 from openclust.shell.config_topology import NodeKind
 from topology.address import is_loopback
 from topology.live import Live
+from topology.place import DOMAIN_KINDS, Domain, DomainKind, Key, Places
 from topology.route import Route, Routes
 
-DomainKind = Literal["host", "rack", "zone", "region"]
-DOMAIN_KINDS: tuple[DomainKind, ...] = ("host", "rack", "zone", "region")
-
-Key = tuple[str, str]
+__all__ = ["DOMAIN_KINDS", "Broker", "Domain", "DomainKind", "Key", "Link", "Model", "Node"]
 
 
 class Broker(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,23 +95,6 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
         return " - ".join(self.names)
 
 
-class Domain(msgspec.Struct, frozen=True, kw_only=True):
-    """All that fails together: a host, a rack, a zone, a region."""
-
-    kind: DomainKind
-    name: str
-    brokers: tuple[str, ...]
-    nodes: tuple[str, ...]
-
-    @property
-    def key(self) -> Key:
-        return (self.kind, self.name)
-
-    @property
-    def text(self) -> str:
-        return f"{self.kind} {self.name}"
-
-
 class Model:
     """Made by `topology.building.build`; nothing changes it afterwards.
 
@@ -175,28 +155,13 @@ class Model:
         return {each.index: each for each in self.links}
 
     @cached_property
+    def places(self) -> Places:
+        return Places((*self.brokers.values(), *self.nodes.values()))
+
+    @property
     def domains(self) -> dict[Key, Domain]:
         """All failure domains by kind and name, the smallest kinds first."""
-        brokers: dict[Key, list[str]] = {}
-        nodes: dict[Key, list[str]] = {}
-        for kind in DOMAIN_KINDS:
-            for broker in self.brokers.values():
-                if name := getattr(broker, kind):
-                    brokers.setdefault((kind, name), []).append(broker.name)
-            for node in self.nodes.values() if kind != "host" else ():
-                if name := getattr(node, kind):
-                    nodes.setdefault((kind, name), []).append(node.name)
-        return {
-            (kind, name): Domain(
-                kind=kind,
-                name=name,
-                brokers=tuple(brokers.get((kind, name), ())),
-                nodes=tuple(nodes.get((kind, name), ())),
-            )
-            for kind in DOMAIN_KINDS
-            for (its_kind, name) in sorted({*brokers, *nodes})
-            if its_kind == kind
-        }
+        return self.places.domains
 
     @cached_property
     def routes(self) -> Routes:

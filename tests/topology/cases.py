@@ -77,6 +77,12 @@ CASES = {
     "OC207": Case(
         each_primary(changed("10.0.2.1:5682", "10.0.1.1:5683"), 'host = "x"', 'host = "y"', ""), "p1 and p2 are all at"
     ),
+    "OC208": Case(
+        SOUND.replace('zone = "b"', 'zone = "B "', 1),
+        "zone 'B ' is written 'b' by s2: one place",
+        changed('zone = "b"', 'zone = "B"'),
+    ),
+    "OC209": Case(changed("10.0.2.1:5682", "10.0.1.1:5683"), "host 10.0.1.1 is said to be in zone a (p1), zone b (p2)"),
     "OC301": Case(SOUND + links("p1 p2", "p2 p3"), "p1 and p3 have no way to each other", SOUND + MESH),
     "OC302": Case(SOUND + links("s1 p1", "s1 p2"), "s1 has no way to p3", SOUND + links("s1 p1", "s1 p2", "s1 p3")),
     "OC303": Case(SOUND + links("s1 s2"), "s1 and s2 are linked, and both are secondaries", SOUND + STAR),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from topology.address import host_of, is_loopback, is_wildcard, normal
 from topology.finding import Found, Severity
-from topology.model import Broker, Model
+from topology.model import Broker, DomainKind, Key, Model
 from topology.rule import rule
 from topology.words import few
 
@@ -151,7 +151,62 @@ def one_host_under_two_names(model: Model) -> Iterator[Found]:
         if host and not is_wildcard(broker.peer):
             by_address.setdefault(host, []).append(broker)
     for address, brokers in by_address.items():
-        hosts = list(dict.fromkeys(each.host for each in brokers))
+        on = [model.places.within(each.key, "host") for each in brokers]
+        hosts = list(dict.fromkeys(each.name for each in on if each is not None))
         if len(hosts) > 1:
             names = tuple(each.name for each in brokers)
             yield Found(f"{few(names)} are all at {address}, but said to be on hosts {few(hosts)}", brokers=names)
+
+
+@rule(
+    "OC208",
+    Severity.WARNING,
+    title="One place in several spellings",
+    why="Names of places are compared without capitals and without spaces around them, so that these count as one "
+    "place here. Whoever looks for the brokers of a zone by its name finds some of them only.",
+    fix="Write the name alike everywhere; `openclust lint` names those that differ from the most used spelling.",
+)
+def places_badly_written(model: Model) -> Iterator[Found]:
+    for domain in model.domains.values():
+        usual, *others = domain.spellings
+        for spelling, users in others:
+            brokers = tuple(name for kind, name in users if kind == "broker")
+            nodes = tuple(name for kind, name in users if kind == "node")
+            yield Found(
+                f"{domain.kind} {usual[0]!r} is written {spelling!r} by {few((*brokers, *nodes))}: one place",
+                brokers=brokers,
+                nodes=nodes,
+                line=_line_of_place(model, users[0], domain.kind),
+            )
+
+
+def _line_of_place(model: Model, thing: Key, kind: DomainKind) -> int:
+    what, name = thing
+    if what == "node":
+        return model.line("topology", "nodes", name, kind)
+    section = ("cluster", "primaries") if model.brokers[name].is_primary else ("topology", "secondaries")
+    return model.line(*section, name, kind)
+
+
+@rule(
+    "OC209",
+    Severity.WARNING,
+    title="One host in two places",
+    why="A machine stands in one rack, and so in one zone and one region. Where the file says otherwise of brokers of "
+    "one host, one of them is elsewhere than it says, and what is lost with its zone is counted wrongly.",
+    fix="Correct the place, or the address or host, of one of the brokers.",
+)
+def one_host_in_two_places(model: Model) -> Iterator[Found]:
+    for host in model.domains.values():
+        for kind in ("region", "zone", "rack") if host.kind == "host" and len(host.brokers) > 1 else ():
+            here: dict[Key, list[str]] = {}
+            for name in host.brokers:
+                if place := model.places.within(("broker", name), kind):
+                    here.setdefault(place.key, []).append(name)
+            if len(here) > 1:
+                told = ", ".join(f"{kind} {name} ({few(brokers)})" for (_, name), brokers in here.items())
+                yield Found(
+                    f"{host.text} is said to be in {told}",
+                    brokers=tuple(name for brokers in here.values() for name in brokers),
+                )
+                break

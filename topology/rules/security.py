@@ -68,9 +68,9 @@ def wan_without_tls(model: Model) -> Iterator[Found]:
 
 def _wan(model: Model, one: str, other: str) -> str:
     """Why the way between two brokers is one over a WAN; empty where it is none."""
-    regions = model.brokers[one].region, model.brokers[other].region
-    if all(regions) and regions[0] != regions[1]:
-        return f"regions {regions[0]} and {regions[1]}"
+    ours, its = (model.places.within(("broker", name), "region") for name in (one, other))
+    if ours is not None and its is not None and ours != its:
+        return f"regions {ours.name} and {its.name}"
     route = model.route(one, other)
     if route is None:
         return ""
