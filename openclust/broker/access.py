@@ -28,6 +28,10 @@ class User(msgspec.Struct, kw_only=True):
     tags: tuple[str, ...] = ()
     permissions: dict[str, Permission] = {}
 
+    def copy(self) -> User:
+        """The same user, whose permissions can change without changing this one's."""
+        return msgspec.structs.replace(self, permissions=dict(self.permissions))
+
     def may(self, action: Literal["configure", "write", "read"], vhost: str, resource: str) -> bool:
         """Whether this user may do `action` to the exchange or queue named `resource`."""
         permission = self.permissions.get(vhost)

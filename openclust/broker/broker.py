@@ -260,8 +260,8 @@ class Broker:
             user.permissions.pop(name, None)
 
     def put_user(self, user: User) -> None:
-        """Add or change a user; routes known under other permissions are forgotten."""
-        self.users[user.name] = user
+        """Add or change a user; routes known under other permissions are forgotten. `user` itself is never changed."""
+        self.users[user.name] = user.copy()
         self._permissions_changed()
 
     def delete_user(self, name: str) -> None:
@@ -284,7 +284,7 @@ class Broker:
 
     def replace_users(self, users: Iterable[User]) -> None:
         """These are all users, from now on. The virtual hosts that their permissions name come to be with them."""
-        self.users = {user.name: user for user in users}
+        self.users = {user.name: user.copy() for user in users}
         for user in self.users.values():
             for vhost in sorted(user.permissions):
                 self.put_vhost(vhost)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from openclust.broker.changes import Change, DeclareExchange, PutPolicy, PutUser, perform
 from openclust.cluster.hidden import Hidden
-from openclust.cluster.state import binding_change, copy_user
+from openclust.cluster.state import binding_change
 from openclust.cluster.wanted import Kept, Wanted, is_shared, key_of, same_policy
 from openclust.wire.errors import AmqpError
 
@@ -75,7 +75,7 @@ class Reconciliation:
         for name, change in self._wanted.users.items():
             yield
             if self._broker.users.get(name) != change.user:
-                self._perform(PutUser(user=copy_user(change.user)))
+                self._perform(PutUser(user=change.user))
 
     def _policies(self) -> None:
         """All of them before any queue follows: on the way there, no queue is without its limits."""

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from openclust.broker.changes import Bind, Change, DeclareExchange, DeclareQueue, PutPolicy, PutUser, PutVhost
 from openclust.broker.exchange import Binding, Exchange
 from openclust.broker.queue import Queue
 from openclust.cluster.wanted import BindingKey, is_declared, is_shared, key_of
 
 if TYPE_CHECKING:
-    from openclust.broker.access import User
     from openclust.broker.broker import Broker
     from openclust.broker.vhost import VirtualHost
 
@@ -27,7 +24,7 @@ def state_in_passing(broker: Broker) -> Iterator[Change]:
         yield PutVhost(vhost=name)
     for name in list(broker.users):
         if name in broker.users:
-            yield PutUser(user=copy_user(broker.users[name]))
+            yield PutUser(user=broker.users[name].copy())
     for operator in (False, True):
         for policy in broker.policies.list(operator=operator):
             yield PutPolicy(vhost=policy.vhost, policy=policy, operator=operator)
@@ -52,11 +49,6 @@ def _state_of(vhost: VirtualHost) -> Iterator[Change]:
         for (_, _, packed), binding in found:
             if is_shared(binding):
                 yield binding_change(vhost, key_of(binding, packed), binding)
-
-
-def copy_user(user: User) -> User:
-    # A broker changes its users in place.
-    return msgspec.structs.replace(user, permissions=dict(user.permissions))
 
 
 def _exchange_change(vhost: VirtualHost, exchange: Exchange) -> DeclareExchange:

@@ -28,7 +28,6 @@ from openclust.manage.call import ANSWER_WAIT_S, Call, Refused, answer, bad_requ
 from openclust.shell.config import ConfigError
 from openclust.shell.definitions_file import FILE_BYTES_MAX, parse_definitions
 from openclust.shell.passwords import hash_password
-from openclust.shell.saved_users import save_changed_users, users_now
 from openclust.shell.users_file import name_problem
 
 ENTRIES_A_TURN = 500
@@ -136,11 +135,8 @@ async def _permit(call: Call, vhost: str, user: str, permission: Permission) -> 
 
 
 async def _save_users(call: Call, names: Iterable[str]) -> None:
-    path = call.server.config.auth.users_file
-    if path is None:
-        return
     try:
-        await asyncio.to_thread(save_changed_users, path, users_now(call.broker, names))
+        await call.server.logins.save(call.broker, names)
     except ConfigError as error:
         reason = f"changed in this broker until it restarts, but not in the users file: {error.problems[0]}"
         raise Refused(500, "not_saved", reason) from None

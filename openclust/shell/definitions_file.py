@@ -63,8 +63,7 @@ def parse_definitions(data: bytes) -> dict[str, Any]:
 def check_definitions(document: dict[str, Any], users: Iterable[User] = (), limits: Limits | None = None) -> Report:
     """What an import would say to a broker that has these users and `guest`, and nothing else. Nobody is changed."""
     broker = Broker(limits or Limits(), random_name=lambda: "check")
-    known = [msgspec.structs.replace(user, permissions=dict(user.permissions)) for user in users]
-    broker.replace_users([User(name="guest", permissions={}), *known])
+    broker.replace_users([User(name="guest", permissions={}), *users])
     return import_definitions(broker, document)
 
 

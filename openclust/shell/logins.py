@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from openclust.broker.access import User
 from openclust.broker.broker import Broker
 from openclust.broker.changes import Change, DeleteUser, PutUser, PutVhost
+from openclust.broker.cluster_port import Done
 from openclust.shell.passwords import PasswordChecker
+from openclust.shell.saved_users import save_changed_users, users_now
 from openclust.shell.users_file import UsersFile, guest
+from openclust.wire.errors import NOT_FOUND, AmqpError
 from openclust.wire.sasl import Credentials
 
 
@@ -22,6 +27,16 @@ def changes_between(before: Mapping[str, User], after: Mapping[str, User]) -> li
     return changes + [DeleteUser(name=name) for name in sorted(before.keys() - after.keys())]
 
 
+def _unless_gone(broker: Broker) -> Done:
+    """Log a refusal, but for that of a user whom another broker has deleted already: its file was edited first."""
+
+    def done(result: Any) -> None:
+        if isinstance(result, AmqpError) and result.code != NOT_FOUND:
+            broker.note("warning", "a change was refused", text=result.reply_text)
+
+    return done
+
+
 class Logins:
     """The users of the users file, or `guest` without one. A certificate's name needs no password."""
 
@@ -29,17 +44,35 @@ class Logins:
         self._file = UsersFile(users_file) if users_file is not None else None
         self.users: dict[str, User] = self._file.users if self._file is not None else guest()
         self._checker = PasswordChecker()
+        # How many threads write the file.
+        self._saving = 0
 
     def refresh(self, broker: Broker, now_ms: int, *, is_alone: bool, at_once: bool = False) -> None:
         """Look whether the users file has changed; what has changed in it holds for the whole cluster."""
-        if self._file is None or not self._file.refresh(now_ms, at_once=at_once):
+        if self._file is None or self._saving or not self._file.refresh(now_ms, at_once=at_once):
             return
         before, self.users = self.users, self._file.users
         if is_alone:
             broker.replace_users(self.users.values())
             return
         for change in changes_between(before, self.users):
-            broker.define(change)
+            broker.define(change, _unless_gone(broker) if isinstance(change, DeleteUser) else None)
+
+    async def save(self, broker: Broker, names: Iterable[str]) -> None:
+        """Write these users to the users file as they are now; ConfigError where that cannot be done.
+
+        What this broker writes is no edit of the file: the next `refresh` asks for nothing because of it.
+        """
+        if self._file is None:
+            return
+        changed = users_now(broker, names)
+        self._saving += 1
+        try:
+            await asyncio.to_thread(save_changed_users, self._file.path, changed)
+        finally:
+            self._saving -= 1
+        self._file.saved(changed)
+        self.users = self._file.users
 
     def known(self, user: User | None, credentials: Credentials) -> bool | None:
         """Whether the credentials are right, as far as that is known without work; None: call `check`."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import msgspec
-
 from openclust.broker.access import User
 from openclust.broker.broker import Broker
 from openclust.shell.users_file import editing
@@ -16,9 +14,7 @@ def users_now(broker: Broker, names: Iterable[str]) -> dict[str, User | None]:
     found: dict[str, User | None] = {}
     for name in names:
         user = broker.users.get(name)
-        if user is not None:
-            user = msgspec.structs.replace(user, permissions=dict(user.permissions))
-        found[name] = user
+        found[name] = user.copy() if user is not None else None
     return found
 
 

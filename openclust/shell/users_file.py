@@ -175,6 +175,16 @@ class UsersFile:
         log.info("read %d users from %s", len(self.users), self.path)
         return True
 
+    def saved(self, changed: Mapping[str, User | None]) -> None:
+        """These users were written to the file, or taken out of it, as `users` has them from now on."""
+        users = dict(self.users)
+        for name, user in changed.items():
+            if user is None:
+                users.pop(name, None)
+            else:
+                users[name] = user
+        self.users = users
+
 
 def _user(entry: _UserEntry, where: str, problems: list[str]) -> User:
     if problem := name_problem(entry.name):

@@ -1,10 +1,24 @@
-"""Logins: what an edit of the users file means for a cluster."""
+"""Logins: what an edit of the users file means for a cluster, and what the broker itself writes into that file."""
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from openclust.broker.access import Permission, User
+from openclust.broker.broker import Broker
 from openclust.broker.changes import DeleteUser, PutUser, PutVhost
-from openclust.shell.logins import changes_between
+from openclust.broker.cluster_port import Done, Standalone
+from openclust.broker.effects import Note
+from openclust.shell import logins as logins_module
+from openclust.shell.logins import Logins, changes_between
+from openclust.shell.saved_users import save_changed_users
+from openclust.shell.users_file import load_users, save_users
+from tests.support.client import new_broker
 
 
 def users(*all_: User) -> dict[str, User]:
@@ -30,3 +44,95 @@ def test_who_is_taken_out_of_the_file_is_deleted() -> None:
 
 def test_an_edit_that_changes_no_user_asks_for_nothing() -> None:
     assert changes_between(users(ALICE, BOB), users(BOB, ALICE)) == []
+
+
+# -- what the broker itself writes
+
+
+class Asked(Standalone):
+    """A cluster that makes every change at once, and remembers which were asked for."""
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__(broker)
+        self.changes: list[Any] = []
+
+    def define(self, change: Any, done: Done) -> None:
+        self.changes.append(change)
+        super().define(change, done)
+
+
+class Watched:
+    """A broker of a cluster with a users file: `asks` is what the file makes it ask the cluster for."""
+
+    def __init__(self, path: str) -> None:
+        save_users(path, users(ALICE, User(name="bob")))
+        self.path = path
+        self.logins = Logins(path)
+        self.broker = new_broker()
+        self.broker.replace_users(self.logins.users.values())
+        self.broker.cluster = self.cluster = Asked(self.broker)
+
+    def asks(self) -> list[Any]:
+        self.cluster.changes.clear()
+        self.logins.refresh(self.broker, 0, is_alone=False, at_once=True)
+        return list(self.cluster.changes)
+
+    def warnings(self) -> list[str]:
+        return [each.text for each in self.broker.effects if isinstance(each, Note) and each.level == "warning"]
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Watched:
+    return Watched(str(tmp_path / "users.json"))
+
+
+def test_what_the_broker_saves_is_no_edit_of_the_file(watched: Watched) -> None:
+    watched.broker.delete_user("bob")
+    watched.broker.put_permission("alice", "/", Permission(read="a"))
+    asyncio.run(watched.logins.save(watched.broker, ["alice", "bob"]))
+    assert load_users(watched.path) == users(User(name="alice", permissions={"/": Permission(read="a")}))
+    assert watched.asks() == []
+
+
+def test_an_edit_beside_what_the_broker_saves_still_counts(watched: Watched) -> None:
+    watched.broker.delete_user("bob")
+    other_alice = User(name="alice", type="console")
+    save_changed_users(watched.path, {"alice": other_alice})
+    asyncio.run(watched.logins.save(watched.broker, ["bob"]))
+    assert watched.asks() == [PutUser(user=other_alice)]
+
+
+def test_a_permission_given_in_the_cluster_is_not_taken_back_by_an_edit_of_another_user(watched: Watched) -> None:
+    watched.broker.put_permission("alice", "/", Permission(read="a"))
+    save_changed_users(watched.path, {"bob": None})
+    assert watched.asks() == [DeleteUser(name="bob")]
+    assert watched.broker.users["alice"].permissions == {"/": Permission(read="a")}
+
+
+def test_the_file_is_not_read_while_the_broker_writes_it(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in it then is older than what the broker knows."""
+    save_changed_users(watched.path, {"alice": User(name="alice", type="console")})
+    written = threading.Event()
+
+    def slowly(path: str, changed: Any) -> None:
+        assert written.wait(10)
+        save_changed_users(path, changed)
+
+    async def meanwhile() -> list[Any]:
+        saving = asyncio.create_task(watched.logins.save(watched.broker, ["bob"]))
+        await asyncio.sleep(0)
+        asked = watched.asks()
+        written.set()
+        await saving
+        return asked
+
+    monkeypatch.setattr(logins_module, "save_changed_users", slowly)
+    assert asyncio.run(meanwhile()) == []
+    assert len(watched.asks()) == 1
+
+
+def test_a_user_whom_another_brokers_file_has_deleted_already_is_no_reason_to_warn(watched: Watched) -> None:
+    watched.broker.delete_user("bob")
+    save_changed_users(watched.path, {"bob": None})
+    assert watched.asks() == [DeleteUser(name="bob")]
+    assert watched.warnings() == []
