@@ -189,7 +189,7 @@ class Broker:
 
     def logged_in(self, connection: Connection) -> None:
         self._open_count += 1
-        self.note("debug", "connection opened", connection, user=connection.user.name, vhost=connection.vhost.name)
+        self.note("debug", "connection opened", connection)
         if self.books.alarm:
             connection.told_blocked = False
 

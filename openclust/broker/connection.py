@@ -289,6 +289,17 @@ class Connection:
         """Whether it ever got in."""
         return hasattr(self, "vhost")
 
+    @property
+    def known_user(self) -> User | None:
+        """Who has logged in; None before that."""
+        return getattr(self, "user", None)
+
+    @property
+    def client_name(self) -> str:
+        """What the client calls this connection; empty where it gives it no name."""
+        name = self.client_properties.get("connection_name")
+        return cut(name) if isinstance(name, str) else ""
+
     def can(self, capability: str) -> bool:
         """Whether the client announced a capability."""
         capabilities = self.client_properties.get("capabilities")

@@ -24,7 +24,7 @@ from openclust.wire.methods import (
     ConnectionTuneOk,
     Method,
 )
-from openclust.wire.sasl import PEER, Credentials, parse_response
+from openclust.wire.sasl import EXTERNAL, PEER, Credentials, parse_response
 from openclust.wire.table import Table
 
 if TYPE_CHECKING:
@@ -118,9 +118,10 @@ def proceed(connection: Connection, method: Method, after: State) -> None:
 def _start_ok(connection: Connection, method: ConnectionStartOk) -> None:
     if method.mechanism not in _mechanisms_for(connection):
         offered = " ".join(_mechanisms_for(connection))
-        raise ConnectionError(
-            ACCESS_REFUSED, f"unknown or unavailable mechanism '{method.mechanism}' (offered: {offered})"
-        )
+        problem = f"unknown or unavailable mechanism '{method.mechanism}'"
+        if method.mechanism == EXTERNAL and EXTERNAL in connection.broker.mechanisms and not connection.peer.is_peer:
+            problem = "EXTERNAL needs a client certificate that the broker has verified, and that names a user"
+        raise ConnectionError(ACCESS_REFUSED, f"{problem} (offered: {offered})")
     connection.mechanism = method.mechanism
     if not method.response and method.mechanism != "EXTERNAL":
         connection.state = State.SECURING
@@ -149,7 +150,7 @@ def checked(connection: Connection, credentials: Credentials, user: User | None)
     if connection.state is not State.CHECKING:
         return
     broker = connection.broker
-    reason = "wrong user name or password" if user is None else ""
+    reason = _why_refused(connection, credentials) if user is None else ""
     if (
         user is not None
         and user.name == "guest"
@@ -168,6 +169,15 @@ def checked(connection: Connection, credentials: Credentials, user: User | None)
     tune = ConnectionTune(channel_max=limits.channel_max, frame_max=limits.frame_max, heartbeat=limits.heartbeat_s)
     connection.send(method_frame(0, tune))
     connection.release()
+
+
+def _why_refused(connection: Connection, credentials: Credentials) -> str:
+    """For the log; the client is not told."""
+    if connection.mechanism == EXTERNAL:
+        return "the client's certificate names nobody who is a user here (tls.login_from says what in it is the name)"
+    if not credentials.name and credentials.password is None:
+        return f"what the client answered is no {connection.mechanism} response"
+    return "wrong user name or password"
 
 
 def _refuse(connection: Connection) -> None:

@@ -15,10 +15,7 @@ import time
 import traceback
 import unicodedata
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TextIO
-
-if TYPE_CHECKING:
-    from openclust.broker.effects import Note
+from typing import Any, Literal, TextIO
 
 # what can end a line, move a cursor or reverse the direction of text
 _UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -126,18 +123,3 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
 
 def _error(record: logging.LogRecord) -> BaseException | None:
     return record.exc_info[1] if record.exc_info else None
-
-
-_NOTED = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-
-
-def log_note(logger: logging.Logger, note: Note) -> None:
-    """Log what the broker noted, with whom it concerns."""
-    level = _NOTED[note.level]
-    if not logger.isEnabledFor(level):
-        return
-    told = dict(note.fields)
-    if note.connection is not None:
-        peer = note.connection.peer
-        told = {"peer": f"{peer.host}:{peer.port}", **told}
-    logger.log(level, "%s", note.text, extra=fields(**told))

@@ -15,6 +15,7 @@ from openclust.broker.login import stay
 from openclust.broker.placement import PROXIED
 from openclust.shell.config_cluster import split_address
 from openclust.shell.log import fields
+from openclust.shell.notes import about
 from openclust.shell.stream import Stream
 from openclust.wire.codec import decode_method, method_frame, name_of
 from openclust.wire.errors import ConnectionError as PeerError
@@ -89,7 +90,7 @@ class Proxies:
                 far, open_ok = await self._dial(effect)
         except (OSError, TimeoutError, Unwilling, PeerError) as error:
             reason = str(error) or f"no answer within {DIAL_WAIT_S:g} s"
-            told = fields(client=f"{connection.peer.host}:{connection.peer.port}", broker=effect.placement.name)
+            told = fields(**about(connection), to=effect.placement.name)
             log.info("a client is served here and not elsewhere: %s", reason, extra=told)
             self._stay(effect)
             return

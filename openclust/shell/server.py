@@ -26,10 +26,11 @@ from openclust.shell.config import Config
 from openclust.shell.definitions_file import import_at_start, import_in_cluster
 from openclust.shell.event_loop import new_event_loop
 from openclust.shell.listener import Listener, listening_sockets
-from openclust.shell.log import fields, log_note
+from openclust.shell.log import fields
 from openclust.shell.logins import Logins
 from openclust.shell.member import Member
 from openclust.shell.memory import high_watermark_bytes
+from openclust.shell.notes import log_note
 from openclust.shell.open_files import raise_open_files_limit
 from openclust.shell.peer_address import peer_at
 from openclust.shell.peer_listener import PeerListener
@@ -247,7 +248,8 @@ class Server:
 
     def connection_lost(self, connection: Connection) -> None:
         if connection.state is State.OPEN:
-            self.broker.note("warning", "client closed its socket without closing the connection", connection)
+            who = "another broker" if connection.peer.is_peer else "client"
+            self.broker.note("warning", f"{who} closed its socket without closing the connection", connection)
         self.wheel.remove(connection)
         self.node.connection_lost(connection, self.now_ms())
         # Connection and transport name each other, and the garbage collector seldom comes.
@@ -297,6 +299,8 @@ class Server:
         if transport.silent >= 4:
             text = f"missed heartbeats from client, timeout: {connection.heartbeat_s}s"
             self.broker.note("warning", text, connection)
+            # It is we who end it, and nobody is to say later that the client did.
+            connection.state = State.CLOSED
             transport.abort()
             return
         self.wheel.add(connection, connection.heartbeat_s * 500)

@@ -10,6 +10,7 @@ import pytest
 from openclust.broker.access import User
 from openclust.broker.broker import Broker
 from openclust.broker.effects import StartHeartbeats
+from openclust.broker.peer import Peer
 from openclust.wire.codec import method_frame
 from openclust.wire.frames import FRAME_METHOD, HEARTBEAT, PROTOCOL_HEADER, frame
 from openclust.wire.methods import (
@@ -128,6 +129,24 @@ def test_external_is_not_for_who_has_no_certificate(stranger: Client) -> None:
     stranger.feed(PROTOCOL_HEADER)
     stranger.send(_start_ok(b"guest", "EXTERNAL"), channel=0)
     assert stranger.closed is not None and stranger.closed.code == 403
+    assert "EXTERNAL needs a client certificate that the broker has verified" in stranger.closed.text
+
+
+def test_a_refused_certificate_is_not_said_to_be_a_wrong_password(stranger: Client) -> None:
+    stranger.connection.peer = Peer("127.0.0.1", 1, True, certificate_name="mallory", is_tls=True)
+    stranger.feed(PROTOCOL_HEADER)
+    stranger.send(_start_ok(b"", "EXTERNAL"), channel=0)
+    (note,) = stranger.notes
+    assert "certificate names nobody who is a user here" in note.text
+    assert "password" not in note.text
+    assert note.fields["user"] == "mallory"
+
+
+def test_a_malformed_response_is_said_to_be_one(stranger: Client) -> None:
+    stranger.feed(PROTOCOL_HEADER)
+    stranger.send(_start_ok(b"guest"), channel=0)
+    (note,) = stranger.notes
+    assert note.text == "login refused: what the client answered is no PLAIN response"
 
 
 def test_amqplain_logs_in(stranger: Client) -> None:

@@ -402,6 +402,13 @@ def test_a_client_without_heartbeats_is_dropped_after_two_intervals(broker: Brok
         started = time.monotonic()
         raw.read_until_closed()
         assert 1.5 < time.monotonic() - started < 5
+        host, port = raw.socket.getsockname()
+    with RawClient(broker) as another:
+        another.open()  # by now it has logged all that it has to say of the first one
+    if broker.is_openclust:
+        (line,) = [each for each in broker.log_text().splitlines() if f"peer={host}:{port} " in each]
+        assert "missed heartbeats from client, timeout: 1s" in line, "and nobody says that the client closed its socket"
+        assert "user=guest vhost=/" in line
 
 
 def test_any_traffic_counts_as_a_heartbeat(broker: Broker) -> None:

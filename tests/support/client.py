@@ -151,7 +151,11 @@ def _perform(broker: Broker, effect: Effect) -> None:
             client = effect.connection.transport
             assert isinstance(client, Client)
             client.proxied = effect
-        case Note() | StartHeartbeats():
+        case Note():
+            client = effect.connection.transport if effect.connection is not None else None
+            if isinstance(client, Client):
+                client.notes.append(effect)
+        case StartHeartbeats():
             pass
         case _:
             assert_never(effect)
@@ -186,6 +190,7 @@ class Client:
         self.cancelled: list[str] = []
         self.blocked: list[Method] = []
         self.proxied: Proxy | None = None
+        self.notes: list[Note] = []
         self.closed: Closed | None = None
         self.raw = b""
         self.largest_frame = 0
