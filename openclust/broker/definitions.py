@@ -33,7 +33,10 @@ PENDING_MAX = 10_000
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What came of an import. Where there are `problems` and nothing `changed`, the broker is as it was."""
+    """What came of an import. Where there are `problems` and nothing `changed`, the broker is as it was.
+
+    Of an import that skips problems, `problems` are the entries that were left out, each with the reason.
+    """
 
     changed: int
     unchanged: int
@@ -44,16 +47,18 @@ class Report(msgspec.Struct, frozen=True):
 class Import:
     """One import under way: call `run` until it returns True.
 
-    It checks the whole document first and then asks for the changes, for none where the check found a problem. Both go
-    on by parts, so that the broker can serve in between. When all changes are answered, `on_finished` is called.
+    It checks the whole document first and then asks for the changes: for none where the check found a problem, or with
+    `skip_problems` for those of all entries that have none. Both go on by parts, so that the broker can serve in
+    between. When all changes are answered, `on_finished` is called.
     """
 
-    def __init__(self, broker: Broker, document: Mapping[str, Any]) -> None:
+    def __init__(self, broker: Broker, document: Mapping[str, Any], *, skip_problems: bool = False) -> None:
         self.broker = broker
         self.on_finished: Callable[[], None] | None = None
         self.users: set[str] = set()
         """The users that have been changed, for who keeps them in a file."""
-        self._planner = Planner(broker, document)
+        self._skip_problems = skip_problems
+        self._planner = Planner(broker, document, takes_what_has_room=skip_problems)
         self._plan: Iterator[str] | None = self._planner.plan()
         self._steps: list[Step] = []
         self._changed = 0
@@ -68,7 +73,7 @@ class Import:
             if at_most is not None and next(self._plan, None) is not None:
                 return False
             self._plan = None
-            if not self._planner.reader.problems:
+            if self._skip_problems or not self._planner.reader.problems:
                 self._steps = self._planner.steps
         end = len(self._steps) if at_most is None else min(self._next + at_most, len(self._steps))
         while self._next < end:

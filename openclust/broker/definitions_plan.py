@@ -52,10 +52,15 @@ Step: TypeAlias = "tuple[str, Change]"
 
 
 class Planner:
-    """Go through `plan` to its end: it changes nothing. Make the `steps` where `reader.problems` has stayed empty."""
+    """Go through `plan` to its end: it changes nothing. `steps` are the changes of the entries without a problem.
 
-    def __init__(self, broker: Broker, document: Mapping[str, Any]) -> None:
+    Entries that need one with a problem have one themselves: a binding to a queue that is refused, for example.
+    With `takes_what_has_room` a document that passes a limit is no problem as a whole: the broker refuses the rest.
+    """
+
+    def __init__(self, broker: Broker, document: Mapping[str, Any], *, takes_what_has_room: bool = False) -> None:
         self.broker = broker
+        self._takes_what_has_room = takes_what_has_room
         self.reader = Reader(document)
         self.steps: list[Step] = []
         self.unchanged = 0
@@ -87,7 +92,8 @@ class Planner:
         for index, binding in self.reader.entries("bindings", BindingEntry):
             yield self._at(place("bindings", index, _arrow(binding), binding.vhost), self._binding, binding)
         self.reader.name_not_taken()
-        self._check_room()
+        if not self._takes_what_has_room:
+            self._check_room()
 
     def _at(self, where: str, check: Callable[[Any], None], entry: Any) -> str:
         """Check one entry: its ValueError or AmqpError is a problem at this place."""

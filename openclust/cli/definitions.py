@@ -64,17 +64,20 @@ def export_(file: str, url: str) -> None:
 @definitions.command("import")
 @click.argument("file")
 @url_option
-def import_(file: str, url: str) -> int:
+@click.option("--skip-problems", is_flag=True, help="Take all entries without a problem, and name the others.")
+def import_(file: str, url: str, skip_problems: bool) -> int:
     """Import FILE into a running broker ("-": standard input).
 
-    Nothing is changed if anything in it is wrong, or differs from what the broker has under the same name.
+    Nothing is changed if anything in it is wrong, or differs from what the broker has under the same name. With
+    --skip-problems the rest is taken, and the exit code is still 1 where anything was left out.
     """
     from openclust.cli.http_client import HttpClient
 
     client = HttpClient(url)
     data = _read(file)
     _parse(file, data)  # what is no JSON is wrong input, not a broker's no
-    status, answer = client.call("POST", "/api/definitions", data)
+    query = "?skip_problems=true" if skip_problems else ""
+    status, answer = client.call("POST", f"/api/definitions{query}", data)
     if status == 204:  # RabbitMQ has no more to say
         click.echo(f"Imported {file}.")
         return 0
@@ -88,8 +91,11 @@ def import_(file: str, url: str) -> int:
             f"{changed} changes were made, the rest was refused." if changed else "Nothing was changed.", err=True
         )
         return REFUSED
-    click.echo(f"Imported {file}: {answer['changed']} changes, {answer['unchanged']} things were there already.")
-    return 0
+    left_out = answer.get("problems", [])
+    _tell("left out", left_out)
+    rest = " but for what was left out" if left_out else ""
+    click.echo(f"Imported {file}{rest}: {answer['changed']} changes, {answer['unchanged']} things were there already.")
+    return REFUSED if left_out else 0
 
 
 @definitions.command()

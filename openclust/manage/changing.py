@@ -210,7 +210,14 @@ async def delete_operator_policy(call: Call) -> web.Response:
 
 
 async def import_definitions(call: Call) -> web.Response:
-    """One import at a time, by parts: the broker serves in between."""
+    """One import at a time, by parts: the broker serves in between.
+
+    Nothing is changed where an entry has a problem; with `?skip_problems=true` all others are taken.
+    """
+    told = call.request.query.get("skip_problems", "false")
+    if told not in ("true", "false"):
+        raise bad_request("skip_problems is true or false")
+    skip_problems = told == "true"
     if call.request.content_type not in ("application/json", "application/octet-stream"):
         # What a form on a foreign page can send must not change anything.
         raise Refused(415, "unsupported_media_type", "send definitions with Content-Type: application/json")
@@ -221,13 +228,15 @@ async def import_definitions(call: Call) -> web.Response:
             document = parse_definitions(await call.body(FILE_BYTES_MAX))
         except ValueError as error:
             raise bad_request(str(error)) from None
-        one = Import(call.broker, document)
+        one = Import(call.broker, document, skip_problems=skip_problems)
         try:
             await _run(call, one)
         finally:
             await _save_users(call, sorted(one.users))
     report = one.report()
     body = {"changed": report.changed, "unchanged": report.unchanged, "ignored": report.ignored}
+    if skip_problems:
+        return answer({**body, "problems": report.problems})
     if report.problems:
         reason = report.problems[0]
         if len(report.problems) > 1:

@@ -403,6 +403,36 @@ def test_a_document_that_passes_the_limits_is_refused_before_anything_changes() 
     ]
 
 
+def test_what_has_a_problem_can_be_left_out_with_all_that_needs_it(broker: Broker) -> None:
+    document = {
+        "queues": [queue(), queue("log", arguments={"x-queue-type": "stream"}), queue("orders", auto_delete=True)],
+        "exchanges": [exchange()],
+        "bindings": [binding(), binding(destination="log")],
+        "policies": [policy(), policy("wrong", pattern="(")],
+    }
+    one = Import(broker, document, skip_problems=True)
+    assert one.run()
+    report = one.report()
+    assert [problem.partition(": ")[0] for problem in report.problems] == [
+        "policies[1] 'wrong' in vhost '/'",
+        "queues[1] 'log' in vhost '/'",
+        "queues[2] 'orders' in vhost '/'",
+        "bindings[1] 'in -> log' in vhost '/'",
+    ]
+    assert report.changed == 4
+    vhost = broker.vhosts["/"]
+    assert list(vhost.queues) == ["orders"] and not vhost.queues["orders"].auto_delete
+    assert len(vhost.exchanges["in"].bindings) == 1
+
+
+def test_what_passes_the_limits_can_be_left_out() -> None:
+    broker = new_broker(queues_max=2)
+    one = Import(broker, {"queues": [queue("a"), queue("b"), queue("c")]}, skip_problems=True)
+    one.run()
+    assert one.report().changed == 2
+    assert [problem.partition(": ")[0] for problem in one.report().problems] == ["queues[2] 'c' in vhost '/'"]
+
+
 def test_an_unknown_key_is_ignored_and_named(broker: Broker) -> None:
     report = import_definitions(broker, {"queues": [queue(colour="red")], "quotas": []})
     assert report == Report(

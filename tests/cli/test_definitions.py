@@ -130,6 +130,23 @@ def test_a_refused_import_is_exit_code_1_with_its_problems(api: RunningApi, wron
 
 
 @pytest.mark.sockets
+def test_an_import_that_skips_problems_names_what_it_leaves_out_and_is_exit_code_1(
+    api: RunningApi, tmp_path: Path
+) -> None:
+    path = tmp_path / "in_part.json"
+    path.write_text(json.dumps({"queues": [{"name": "q", "vhost": "/"}, {"name": "x", "vhost": "none"}]}))
+    result = run("import", str(path), "--url", api.url, "--skip-problems")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "left out: queues[1] 'x' in vhost 'none': no vhost 'none', neither in the document nor in the broker\n"
+    )
+    assert result.stdout == (f"Imported {path} but for what was left out: 1 changes, 0 things were there already.\n")
+    assert [row["name"] for row in api.get("/api/queues")] == ["q"]
+    path.write_text(json.dumps({"queues": [{"name": "q", "vhost": "/"}]}))
+    assert run("import", str(path), "--url", api.url, "--skip-problems").exit_code == 0
+
+
+@pytest.mark.sockets
 def test_a_wrong_login_is_told_with_the_way_out(api: RunningApi) -> None:
     result = run("export", "--url", api.url.replace("guest:guest", "guest:topsecret"))
     assert result.exit_code == 2

@@ -193,6 +193,21 @@ def test_problems_are_listed_and_nothing_is_changed(api: RunningApi) -> None:
     assert api.get("/api/queues") == []
 
 
+def test_an_import_can_leave_out_what_has_a_problem(api: RunningApi) -> None:
+    document = {"queues": [{"name": "x"}, QUEUE]}
+    answer = api.call("POST", "/api/definitions?skip_problems=true", document)
+    assert answer.status == 200
+    assert answer.json == {
+        "changed": 1,
+        "unchanged": 0,
+        "ignored": [],
+        "problems": ["queues[0] 'x': object missing required field `vhost`"],
+    }
+    assert [row["name"] for row in api.get("/api/queues")] == ["q"]
+    assert refused(api.call("POST", "/api/definitions?skip_problems=1", document)) == "skip_problems is true or false"
+    assert api.call("POST", "/api/definitions?skip_problems=false", document).status == 400
+
+
 def test_json_that_is_none_is_told_with_its_place(api: RunningApi) -> None:
     assert refused(api.call("POST", "/api/definitions", b'{"queues":\n]')) == "line 2, column 1: Expecting value"
     assert refused(api.call("POST", "/api/definitions", b"[]")).startswith("wanted a JSON object")
