@@ -10,6 +10,7 @@ from openclust.shell.whole_file import replace_file
 
 log = logging.getLogger("openclust.cluster")
 
+UUID_FILE = "cluster-uuid"
 UUID_BYTES_MAX = 128
 
 
@@ -17,7 +18,7 @@ class Identity:
     """One small file, beside the vote. `uuid` is empty until the cluster has had a root."""
 
     def __init__(self, data_dir: str | None) -> None:
-        self._path = os.path.join(data_dir, "cluster-uuid") if data_dir is not None else None
+        self._path = os.path.join(data_dir, UUID_FILE) if data_dir is not None else None
         self.uuid = ""
         if self._path is None:
             return

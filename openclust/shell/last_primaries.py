@@ -14,20 +14,26 @@ FILE = "primaries"
 BYTES_MAX = 65_536
 
 
+def last_primaries(data_dir: str) -> list[str]:
+    """The list of the last run; empty where there was none. A file that cannot be read is told."""
+    path = os.path.join(data_dir, FILE)
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read(BYTES_MAX).split()
+    except FileNotFoundError:
+        pass
+    except (OSError, UnicodeDecodeError) as error:
+        log.warning("cannot read %s: %s", path, getattr(error, "strerror", None) or "it is not text")
+    return []
+
+
 def look_at_primaries(data_dir: str | None, primaries: Sequence[str]) -> None:
     """Warn where the list is another than it was, and keep it. It is a warning: a file that fails stops no broker."""
     if data_dir is None:
         return
     path = os.path.join(data_dir, FILE)
     names = sorted(primaries)
-    try:
-        with open(path, encoding="utf-8") as file:
-            before = file.read(BYTES_MAX).split()
-    except FileNotFoundError:
-        before = []
-    except (OSError, UnicodeDecodeError) as error:
-        log.warning("cannot read %s: %s", path, getattr(error, "strerror", None) or "it is not text")
-        before = []
+    before = last_primaries(data_dir)
     if before == names:
         return
     if before:

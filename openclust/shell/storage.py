@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from openclust.cluster.recovery import recover
 from openclust.shell.config import ConfigError
+from openclust.shell.data_directory import check_owner
 from openclust.shell.store import MemoryStore, Store, open_store
 
 if TYPE_CHECKING:
@@ -26,7 +28,9 @@ def new_store(config: Config) -> Store:
     directory = config.cluster.data_dir
     if directory is None:
         return MemoryStore()
-    return open_store(directory, cluster_key=config.cluster_key, name=config.name)
+    return open_store(
+        directory, cluster_key=config.cluster_key, name=config.name, owned=partial(check_owner, config, directory)
+    )
 
 
 class Storage:

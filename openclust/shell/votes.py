@@ -12,6 +12,7 @@ from openclust.cluster.status import Reign
 from openclust.shell.config import ConfigError
 from openclust.shell.whole_file import replace_file, sync_folder
 
+VOTE_FILE = "vote.json"
 RESERVE_BYTES = 4_096
 
 
@@ -22,7 +23,7 @@ class Votes:
     """
 
     def __init__(self, data_dir: str | None) -> None:
-        self._path = os.path.join(data_dir, "vote.json") if data_dir is not None else None
+        self._path = os.path.join(data_dir, VOTE_FILE) if data_dir is not None else None
         self.last: Reign | None = None
         if data_dir is None or self._path is None:
             return

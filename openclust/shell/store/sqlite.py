@@ -11,7 +11,7 @@ import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from openclust.broker.storage import Contents, Write
 from openclust.shell.config import ConfigError
@@ -27,6 +27,9 @@ from openclust.shell.store.tables import Meta, Tables, Written
 from openclust.shell.store.writer import Group, Writer
 
 log = logging.getLogger("openclust.store")
+
+Owned: TypeAlias = Callable[[dict[str, str] | None], dict[str, str]]
+"""Asked with what a store says of itself, None where there is none: what else to note in it. ConfigError refuses it."""
 
 RETRY_MS = 200
 WAY_OUT = (
@@ -44,18 +47,24 @@ def open_store(
     *,
     cluster_key: str,
     name: str = "",
+    owned: Owned | None = None,
     retry_ms: int = RETRY_MS,
     wal_bytes: int = WAL_BYTES,
     now_ms: Callable[[], int] = monotonic_ms,
 ) -> SqliteStore:
-    """Open the store of a directory, or make both. ConfigError where it cannot be, or is not ours."""
+    """Open the store of a directory, or make both. ConfigError where it cannot be, or is not ours.
+
+    `owned` is asked before anything is written, and may raise ConfigError too.
+    """
     try:
         os.makedirs(data_dir, mode=0o700, exist_ok=True)
         lock = DirectoryLock(data_dir)
     except OSError as error:
         raise ConfigError(f"{data_dir}: cannot be the data directory: {error.strerror}") from None
     try:
-        return SqliteStore(data_dir, lock, cluster_key, name, retry_ms=retry_ms, wal_bytes=wal_bytes, now_ms=now_ms)
+        return SqliteStore(
+            data_dir, lock, cluster_key, name, owned, retry_ms=retry_ms, wal_bytes=wal_bytes, now_ms=now_ms
+        )
     except sqlite3.Error as error:
         lock.release()
         raise refusal(data_dir, error) from None
@@ -81,6 +90,7 @@ class SqliteStore:
         lock: DirectoryLock,
         cluster_key: str,
         name: str,
+        owned: Owned | None = None,
         *,
         retry_ms: int,
         wal_bytes: int,
@@ -89,9 +99,10 @@ class SqliteStore:
         self._lock = lock
         self._now_ms = now_ms
         self.path = os.path.join(data_dir, STORE_FILE)
-        connection = _opened(self.path)
+        owned = owned or (lambda meta: {})
+        connection = _opened(self.path, owned)
         try:
-            self.uuid = _introduced(connection, data_dir, cluster_key, name)
+            self.uuid = _introduced(connection, data_dir, cluster_key, name, owned)
             self._reader = connect(self.path, is_read_only=True)
             tables = Tables(connection)
         except BaseException:
@@ -210,13 +221,15 @@ class SqliteStore:
         return bytes(body)
 
 
-def _opened(path: str) -> sqlite3.Connection:
+def _opened(path: str, owned: Owned) -> sqlite3.Connection:
     """The connection that writes, to a file that is made where there is none."""
     log_file = path + "-wal"
     size = os.stat(path).st_size if os.path.exists(path) else 0
     if not size and os.path.exists(log_file) and os.stat(log_file).st_size:
         # SQLite would throw the log away, and begin anew.
         raise ConfigError(f"{path}: damaged: it is gone, but {os.path.basename(log_file)} is there; {WAY_OUT}")
+    if not size:
+        owned(None)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
@@ -224,10 +237,11 @@ def _opened(path: str) -> sqlite3.Connection:
     return connect_writer(path)
 
 
-def _introduced(connection: sqlite3.Connection, data_dir: str, cluster_key: str, name: str) -> str:
+def _introduced(connection: sqlite3.Connection, data_dir: str, cluster_key: str, name: str, owned: Owned) -> str:
     """Make an empty file a store of this cluster, and refuse one of another. What it has as the cluster's uuid."""
     path = os.path.join(data_dir, STORE_FILE)
     if is_empty(connection):
+        owned(None)
         connection.executescript(TABLES)
         Tables(connection).perform([Meta("format", str(FORMAT)), Meta("cluster_key", cluster_key)])
     try:
@@ -244,8 +258,10 @@ def _introduced(connection: sqlite3.Connection, data_dir: str, cluster_key: str,
             f"{data_dir}: is the store of cluster {meta.get('cluster_key')!r}, not of {cluster_key!r}; take another "
             "directory, or start with the cluster key it was made with"
         )
-    if name and meta.get("name") != name:
-        Tables(connection).perform([Meta("name", name)])
+    noted = {**owned(meta), **({"name": name} if name else {})}
+    changed = [Meta(each, value) for each, value in noted.items() if meta.get(each) != value]
+    if changed:
+        Tables(connection).perform(list(changed))
     with contextlib.suppress(sqlite3.OperationalError):  # a full disk: it is no harm
         connection.execute("DELETE FROM spool")  # of a snapshot that was on its way: it comes anew
     return meta.get("uuid", "")
