@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from topology.words import few
+
 CLIENT_PORT, PEER_PORT, HTTP_PORT = 5672, 5682, 15672
 
 
@@ -29,6 +31,7 @@ def text_of(plan: Plan, *, file: str = "cluster.toml") -> str:
     parts += [_broker(plan, "cluster.primaries", f"p{i + 1}", i) for i in range(plan.primaries)]
     parts.append(_TOPOLOGY)
     parts += [_broker(plan, "topology.secondaries", f"s{i + 1}", i) for i in range(plan.secondaries)]
+    parts += _ignored(plan)
     return "\n".join(parts)
 
 
@@ -69,6 +72,23 @@ heartbeat_ms = 100
 # and region, and what it bears: connections, memory_mb, cores, bandwidth_mbit, weight. Any may become root: make them
 # alike.
 """
+
+
+def _ignored(plan: Plan) -> list[str]:
+    """What lint would find in any file of this plan, with the reason that it was asked for."""
+    count = plan.primaries
+    asked = f"openclust topology new was asked for {count} primar{'y' if count == 1 else 'ies'}"
+    found = []
+    if count < 3:
+        found.append(("OC401", asked, "With three primaries any one may be lost; take this out then."))
+    largest = -(-count // len(plan.zones)) if plan.zones else 0
+    if largest > 1 and 2 * largest >= count:
+        comment = "One zone that is lost may take the root for good. Spread over more zones, and take this out then."
+        found.append(("OC403", f"{asked} over {few(plan.zones)}", comment))
+    return [
+        f"# {comment}\n[[topology.ignore]]\nrule = {_quoted(rule)}\nreason = {_quoted(reason)}\n"
+        for rule, reason, comment in found
+    ]
 
 
 _TOPOLOGY = """\

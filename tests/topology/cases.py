@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from tests.topology.files import FIFTH, FOURTH, SOUND, each_primary, links, nodes, with_topology
@@ -24,6 +25,7 @@ STAR = nodes("sw1") + links("p1 sw1", "p2 sw1", "p3 sw1", "s1 sw1", "s2 sw1")
 TWO_SWITCHES = nodes("sw1", "sw2") + links(
     *(f"{broker} {switch}" for broker in ("p1", "p2", "p3", "s1", "s2") for switch in ("sw1", "sw2")), "sw1 sw2"
 )
+BOTH_IN_A = TWO_SWITCHES.replace('kind = "switch"', 'zone = "a"')
 ONE_EACH = nodes("sw1", "sw2", "sw3") + links(
     *("p1 sw1", "s1 sw1", "p2 sw2", "s2 sw2", "p3 sw3"), "sw1 sw2", "sw2 sw3", "sw3 sw1"
 )
@@ -93,6 +95,7 @@ CASES = {
     "OC308": Case(SOUND + nodes("sw9"), "no link goes to switch sw9", SOUND + STAR),
     "OC401": Case(without_p3(), "p1 and p2 are the only primaries"),
     "OC402": Case(SOUND + FOURTH, "4 primaries survive the loss of 1, as 3 do", SOUND + FOURTH + FIFTH),
+    "OC309": Case(SOUND + BOTH_IN_A, "without zone a, which has sw1 and sw2, no primary reaches another", SOUND + STAR),
     "OC403": Case(changed('zone = "b"', 'zone = "a"'), "zone a has 2 of 3 primaries (p1 and p2)"),
     "OC404": Case(
         each_primary(SOUND, "cores = 8", "cores = 8", "cores = 2"),
@@ -114,6 +117,9 @@ CASES = {
         SOUND + '\n[topology.settings.p2]\n"limits.message_size_max" = 5\n',
         "limits.message_size_max differs",
         SOUND + '\n[topology.settings.p2]\n"listen.backlog" = 5\n',
+    ),
+    "OC409": Case(
+        re.sub("(rack|zone) = .*\n", "", SOUND), "no rack, zone or region is said of p1, p2 and p3", ON_LOOPBACK
     ),
     "OC501": Case(
         SOUND + links("p1 p2", latency_ms=40),

@@ -73,8 +73,12 @@ def test_a_new_file_passes(tmp_path: Path, primaries: int, zones: list[str]) -> 
     path.write_text(text_of(Plan(primaries=primaries, secondaries=5, zones=zones)), encoding="utf-8")
     report, model = check(path)
     assert report.exit_code() == 0, report.findings
-    if primaries % 2 and primaries > 1 and len(zones) in (0, 3, 5):
+    if primaries % 2 and zones:
         assert report.findings == ()
+    if primaries < 3:
+        assert "OC401" in {each.code for each in report.ignored}, "it was asked for, and is told all the same"
+    if len(zones) in (1, 2) and primaries > len(zones):
+        assert "OC403" in {each.code for each in report.ignored}
     (tmp_path / "cluster.secret").write_text("x" * 64)
     config = load(path, environ={"OPENCLUST_NAME": f"p{primaries}"}).config
     assert config.listen.host == f"p{primaries}.example"

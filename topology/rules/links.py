@@ -9,7 +9,7 @@ from itertools import combinations, pairwise
 import networkx as nx  # type: ignore[import-untyped]
 
 from topology.finding import Found, Severity
-from topology.loss import Aftermath, Loss, Reach, aftermath
+from topology.loss import Aftermath, Loss, Reach, aftermath, losses
 from topology.model import Model
 from topology.rule import rule
 from topology.words import few
@@ -209,6 +209,35 @@ def points_of_quorum(model: Model) -> Iterator[Found]:
 
 
 @rule(
+    "OC309",
+    Severity.ERROR,
+    title="One failure domain whose switches and brokers together cost the quorum",
+    why="Fewer than half of the primaries are in it, and none of its nodes alone is the only way. But they fail "
+    "together: then the primaries outside of it do not reach each other, and nobody can be elected.",
+    fix="Give the primaries outside a way to each other that does not lead through this rack, zone or region.",
+)
+def domains_of_quorum(model: Model) -> Iterator[Found]:
+    count = len(model.primaries)
+    if count < 2 or aftermath(model).root != "elected":
+        return
+    told = {name for loss, left in _points(model) if left.root != "elected" for name in loss.nodes}
+    for loss in losses(model, ("rack", "zone", "region")):
+        inside = sum(1 for name in loss.brokers if name in model.primaries)
+        if loss.nodes and not loss.nodes & told and 2 * (count - inside) > count:
+            left = aftermath(model, loss)
+            if left.root != "elected":
+                nodes = tuple(sorted(loss.nodes))
+                few_left = len(left.voters) > 1
+                count_left = f"only {len(left.voters)} of {count} primaries reach" if few_left else "no primary reaches"
+                yield Found(
+                    f"without {loss.text}, which has {few(nodes)}, {count_left} another",
+                    brokers=model.primaries,
+                    nodes=nodes,
+                    line=max(model.nodes[name].line for name in nodes),
+                )
+
+
+@rule(
     "OC307",
     Severity.WARNING,
     title="One physical node or link whose loss cuts brokers off",
@@ -219,13 +248,15 @@ def points_of_quorum(model: Model) -> Iterator[Found]:
 def points_of_brokers(model: Model) -> Iterator[Found]:
     if len(model.brokers) < 2:
         return
+    before = set(aftermath(model).cut_off)
     for loss, left in _points(model):
-        if left.root != "elected" or not left.cut_off:
+        cut_off = tuple(name for name in left.cut_off if name not in before)
+        if left.root != "elected" or not cut_off:
             continue
         what, links, line = _where(model, loss)
         yield Found(
-            f"without {what}, {few(left.cut_off)} cannot be reached",
-            brokers=left.cut_off,
+            f"without {what}, {few(cut_off)} cannot be reached",
+            brokers=cut_off,
             nodes=tuple(loss.nodes),
             links=links,
             line=line,

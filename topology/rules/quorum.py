@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from openclust.shell.config_settings import flattened
 from topology.finding import Found, Severity
-from topology.model import DOMAIN_KINDS, Broker, DomainKind, Model
+from topology.model import DOMAIN_KINDS, Broker, Domain, Model
 from topology.rule import rule
 from topology.words import few
 
@@ -20,27 +20,33 @@ OWN = ("name", "listen.", "tls.", "http.", "log.", "cluster.data_dir", "cluster.
 
 @rule(
     "OC401",
-    Severity.WARNING,
+    Severity.ERROR,
     title="One or two primaries",
     why="It takes more than half of the defined primaries to elect a root. Of one, nothing is left; of two, one is "
-    "exactly half: it stays root if it is, and otherwise nobody is. Two wait for each other when they start, too.",
+    "exactly half: it stays root if it is, and otherwise nobody is. Two wait for each other when they start, too. "
+    "With all brokers on the loopback it is a warning.",
     fix="Run three primaries, or five. The third may be a small machine of its own.",
 )
 def few_primaries(model: Model) -> Iterator[Found]:
     count = len(model.primaries)
+    severity = Severity.WARNING if model.is_local else Severity.ERROR
     if count == 0 and (model.secondaries or model.twins):
         yield Found(
             f"there are no primaries for {few(model.secondaries)} to join",
             brokers=model.secondaries,
-            severity=Severity.ERROR,
         )
     elif count == 1:
-        yield Found(f"{model.primaries[0]} is the only primary: without it there is no root", brokers=model.primaries)
+        yield Found(
+            f"{model.primaries[0]} is the only primary: without it there is no root",
+            brokers=model.primaries,
+            severity=severity,
+        )
     elif count == 2:
         one, other = model.primaries
         yield Found(
             f"{one} and {other} are the only primaries: when the root dies, the other cannot be elected",
             brokers=model.primaries,
+            severity=severity,
         )
 
 
@@ -67,37 +73,30 @@ def even_primaries(model: Model) -> Iterator[Found]:
     "OC403",
     Severity.ERROR,
     title="Half of the primaries or more in one failure domain",
-    why="When that host, rack, zone or region is lost, no more than half are left, and nobody can be elected. It is a "
-    "warning where the file has too few such domains to do better, an error where it has enough.",
-    fix="Spread the primaries, so that every domain has fewer than half of them: over three zones at least.",
+    why="When that host, rack, zone or region is lost, no more than half are left, and nobody can be elected: one "
+    "failure takes the root away for good. It is an error also where the file has too few such domains to do better, "
+    "since the loss is the same.",
+    fix="Spread the primaries, so that every domain has fewer than half of them: over three zones at least. Where "
+    "there is no third one, have this ignored with that reason.",
 )
 def majority_in_one_domain(model: Model) -> Iterator[Found]:
     count = len(model.primaries)
     if count < 2 or model.is_local:
         return
-    told: set[tuple[str, ...]] = set()
+    by_primaries: dict[tuple[str, ...], list[Domain]] = {}
     for domain in model.domains.values():
         inside = tuple(name for name in domain.brokers if name in model.primaries)
+        if 2 * len(inside) >= count and len(inside) > 1:
+            by_primaries.setdefault(inside, []).append(domain)
+    for inside, (smallest, *larger) in by_primaries.items():
         left = count - len(inside)
-        if 2 * left > count or len(inside) < 2 or inside in told:
-            continue  # of a rack with one host, the host was told already
-        told.add(inside)
-        of_kind = sum(1 for each in model.domains.values() if each.kind == domain.kind)
-        largest = -(-count // of_kind)
-        can_do_better = 2 * (count - largest) > count and domain.kind != "region"
         stays = ", though a root among the others stays" if 2 * left == count else ""
         all_there = "all" if not left else f"{len(inside)} of {count}"
+        also = f", and so {'has' if len(larger) == 1 else 'have'} {few(each.text for each in larger)}" if larger else ""
         yield Found(
-            f"{domain.text} has {all_there} primaries ({few(inside)}): without it nobody can be elected{stays}",
+            f"{smallest.text} has {all_there} primaries ({few(inside)}){also}: without it nobody can be elected{stays}",
             brokers=inside,
-            severity=_how_grave(domain.kind, of_kind, can_do_better),
         )
-
-
-def _how_grave(kind: DomainKind, of_kind: int, can_do_better: bool) -> Severity:
-    if kind == "region":
-        return Severity.INFO if of_kind == 1 else Severity.WARNING
-    return Severity.ERROR if can_do_better or kind == "host" else Severity.WARNING
 
 
 @rule(
@@ -137,7 +136,7 @@ def half_placed(model: Model) -> Iterator[Found]:
     for names in (model.primaries, model.secondaries):
         brokers: list[Broker] = [model.brokers[name] for name in names]
         for kind in DOMAIN_KINDS[1:]:
-            without = [each.name for each in brokers if not getattr(each, kind)]
+            without = [each.name for each in brokers if model.places.within(each.key, kind) is None]
             if without and len(without) < len(brokers):
                 verb = "has" if len(without) == 1 else "have"
                 yield Found(f"{few(without)} {verb} no {kind}, and others have one", brokers=tuple(without))
@@ -201,3 +200,22 @@ def different_settings(model: Model) -> Iterator[Found]:
             yield Found(
                 f"{dotted} differs: {shown}", brokers=tuple(odd), line=model.line("topology", "settings", odd[0])
             )
+
+
+@rule(
+    "OC409",
+    Severity.INFO,
+    title="No primary says where it stands",
+    why="What fails together cannot be judged: all primaries may stand in one rack or zone, whose loss would take the "
+    "root away, and nothing here would tell.",
+    fix='Write zone = "..." for each broker, and rack or region where you know them.',
+)
+def nothing_to_judge(model: Model) -> Iterator[Found]:
+    keys = [model.brokers[name].key for name in model.primaries]
+    if len(keys) < 3 or model.is_local:
+        return
+    if not any(model.places.within(key, kind) for key in keys for kind in DOMAIN_KINDS[1:]):
+        yield Found(
+            f"no rack, zone or region is said of {few(model.primaries)}: what they would be lost with cannot be judged",
+            brokers=model.primaries,
+        )

@@ -1,0 +1,104 @@
+"""Small clusters that were judged by hand first: what an operator would say of them is what lint must say."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.topology.files import found, links, nodes, report_of
+from topology.finding import Severity
+
+ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
+
+
+def cluster(*places: str, secondaries: tuple[str, ...] = (), also: str = "") -> str:
+    """A cluster of so many primaries, each on a host of its own; a place is `zone=a rack=r1`."""
+    lines = ['cluster_key = "orders-eu"', "[cluster]", 'secret_file = "cluster.secret"', also]
+    named = [("cluster.primaries.p", each) for each in places] + [
+        ("topology.secondaries.s", each) for each in secondaries
+    ]
+    counts: dict[str, int] = {}
+    for subnet, (section, place) in enumerate(named, start=1):
+        counts[section] = counts.get(section, 0) + 1
+        lines += [f"[{section}{counts[section]}]", f'client = "10.0.{subnet}.1:5672"', f'peer = "10.0.{subnet}.1:5682"']
+        lines += [f'{key} = "{name}"' for key, _, name in (each.partition("=") for each in place.split())]
+    return "\n".join(lines) + "\n"
+
+
+def judged(text: str, *groups: str) -> dict[str, Severity]:
+    """What lint says by itself, of these groups of rules."""
+    return {each.code: each.severity for each in report_of(text, select=groups or ("OC3", "OC4")).findings}
+
+
+# -- what is lost decides
+
+
+@pytest.mark.parametrize(
+    ("places", "right"),
+    [
+        # Any one zone may go: two of three are left.
+        (("zone=a", "zone=b", "zone=c"), {}),
+        # Zone a takes two of three, whatever else is written.
+        (("zone=a", "zone=a", "zone=b"), {"OC403": ERROR}),
+        (("zone=a", "zone=a", "zone=a"), {"OC403": ERROR}),
+        (("rack=r1", "rack=r1", "rack=r2"), {"OC403": ERROR}),
+        (("host=h1", "host=h1", "host=h2"), {"OC403": ERROR, "OC409": INFO}),
+        (("region=eu", "region=eu", "region=us"), {"OC403": ERROR}),
+        (("region=eu zone=a", "region=eu zone=b", "region=eu zone=c"), {"OC403": ERROR}),
+        # Five over three zones, two in each at most: any zone may go.
+        (("zone=a", "zone=b", "zone=c", "zone=a", "zone=b"), {}),
+        (("zone=a", "zone=b", "zone=a", "zone=a", "zone=b"), {"OC403": ERROR}),
+        # Half of four: if the root was among them, none can be elected.
+        (("zone=a", "zone=a", "zone=b", "zone=c"), {"OC402": WARNING, "OC403": ERROR}),
+        # One of one, one of two: any of them may be the root, and leaves none.
+        (("zone=a",), {"OC401": ERROR}),
+        (("zone=a", "zone=b"), {"OC401": ERROR}),
+        # Nothing is known: that is said, and no more.
+        (("", "", ""), {"OC409": INFO}),
+        (("zone=a", "", ""), {"OC405": WARNING}),
+    ],
+)
+def test_what_one_failure_takes_decides_how_grave_it_is(places: tuple[str, ...], right: dict[str, Severity]) -> None:
+    assert judged(cluster(*places)) == right
+
+
+def test_a_rack_does_not_hide_the_zone_with_the_same_primaries() -> None:
+    text = cluster("zone=a rack=r1", "zone=a rack=r1", "zone=b rack=r2")
+    (finding,) = found(text, "OC403")
+    assert finding.severity is ERROR
+    assert finding.message == (
+        "rack r1 has 2 of 3 primaries (p1 and p2), and so has zone a: without it nobody can be elected"
+    )
+    assert report_of(text).exit_code() == 1
+
+
+def test_what_cannot_be_done_better_is_said_with_a_reason() -> None:
+    ignored = '\n[[topology.ignore]]\nrule = "OC403"\nreason = "the house has two rooms"\n'
+    report = report_of(cluster("zone=a", "zone=a", "zone=b") + ignored)
+    assert report.exit_code() == 0
+    assert [(each.code, each.reason) for each in report.ignored] == [("OC403", "the house has two rooms")]
+
+
+def test_a_cluster_on_the_loopback_is_a_trial_and_may_have_one_primary() -> None:
+    text = cluster("").replace("10.0.1.1", "127.0.0.1")
+    assert judged(text) == {"OC401": WARNING}
+
+
+# -- what lies between
+
+
+def test_a_zone_that_takes_both_switches_takes_the_quorum() -> None:
+    switches = nodes("sw1", "sw2").replace('kind = "switch"', 'zone = "a"')
+    both = [f"{broker} {switch}" for broker in ("p1", "p2", "p3") for switch in ("sw1", "sw2")]
+    text = cluster("zone=a", "zone=b", "zone=c") + switches + links(*both)
+    assert judged(text) == {"OC304": INFO, "OC309": ERROR}
+    elsewhere = text.replace('sw2]\nzone = "a"', 'sw2]\nzone = "b"')
+    assert judged(elsewhere) == {"OC304": INFO}
+
+
+def test_a_link_is_not_blamed_for_a_broker_that_was_cut_off_before() -> None:
+    switches = nodes("sw1", "sw2", "sw3")
+    text = cluster("zone=a", "zone=b", "zone=c", secondaries=("zone=a", "zone=b")) + switches
+    text += links("p1 sw1", "p2 sw1", "p3 sw1", "s1 sw1", "sw1 sw2", "s2 sw3")  # s2 reaches nobody anyway
+    told = [each.message for each in found(text, "OC307")]
+    assert told == [], "the trunk from sw1 to sw2 carries nobody, and s2 is told of by OC302"
+    assert [each.brokers[0] for each in found(text, "OC302")] == ["s2"]
