@@ -20,6 +20,7 @@ from openclust.broker.limits import Limits
 from openclust.broker.message import Message
 from openclust.broker.policy import Policy, PolicyTable
 from openclust.broker.queue import Queue
+from openclust.broker.repeats import Repeats
 from openclust.broker.reply import ReplyQueue
 from openclust.broker.vhost import VirtualHost
 from openclust.wire.errors import NOT_FOUND, PRECONDITION_FAILED, AmqpError, ChannelError
@@ -83,6 +84,8 @@ class Broker:
         self.confirming: list[Waiter] = []
         self.closing: list[Connection] = []
         self.effects: list[Effect] = []
+        # What peers are refused for, again and again.
+        self.repeats = Repeats()
         self.dirty: list[Connection] = []
         self.turn_bytes = 0
         # What applications have published, and what went to channels that are closed by now.
@@ -172,6 +175,14 @@ class Broker:
         **fields: Any,
     ) -> None:
         self.effects.append(Note(level, event, connection, fields))
+
+    def note_again(
+        self, level: Literal["info", "warning", "error"], event: str, connection: Connection, reason: str
+    ) -> None:
+        """Log an event of a peer that may come for ever: at once, then with its count and ever more seldom."""
+        count = self.repeats.again(f"{connection.peer.host} {event}: {reason}", self.now_ms)
+        if count is not None:
+            self.note(level, f"{event}: {reason}{count}", connection)
 
     # -- names
 

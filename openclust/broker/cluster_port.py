@@ -46,6 +46,14 @@ class Fetched(NamedTuple):
 class ClusterPort(Protocol):
     """What a broker asks."""
 
+    @property
+    def peer_address(self) -> str:
+        """Where other brokers reach this one, as `host:port`; empty where it takes none."""
+
+    @property
+    def client_address(self) -> str:
+        """Where applications reach this broker, as `host:port`; empty where that is not known."""
+
     def define(self, change: Change, done: Done) -> None:
         """Make a change that all brokers share, and call `done` when it holds here: at once, or later."""
 
@@ -131,6 +139,9 @@ class ClusterPort(Protocol):
 
 class Standalone:
     """A cluster of one: every change holds at once, and there is nobody else to turn to."""
+
+    peer_address = ""
+    client_address = ""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker

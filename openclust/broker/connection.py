@@ -30,6 +30,7 @@ from openclust.wire.methods import (
 )
 from openclust.wire.properties import content_header
 from openclust.wire.reader import FrameReader
+from openclust.wire.sasl import PEER
 from openclust.wire.table import Table
 
 if TYPE_CHECKING:
@@ -326,7 +327,11 @@ class Connection:
         if self.state in (State.CLOSING, State.CLOSED):
             return
         level: Literal["info", "warning"] = "info" if error.code == CONNECTION_FORCED else "warning"
-        self.broker.note(level, "connection closed for an error", self, text=error.reply_text)
+        if not self.was_open and (self.peer.is_peer or self.mechanism == PEER):
+            # It dials again and again, with the same mistake.
+            self.broker.note_again(level, "a broker was refused", self, error.text)
+        else:
+            self.broker.note(level, "connection closed for an error", self, text=error.reply_text)
         self.close(error.code, error.reply_text, class_id, method_id)
 
     def close(self, code: int, text: str, class_id: int = 0, method_id: int = 0) -> None:

@@ -72,7 +72,12 @@ def greet(connection: Connection, data: bytes) -> None:
     connection.reader.rest = b""
     if data[:8] != PROTOCOL_HEADER[: len(data)]:
         connection.send(PROTOCOL_HEADER)
-        connection.broker.note("warning", "not AMQP 0-9-1: wrong protocol header", connection, header=repr(data[:8]))
+        if connection.peer.is_peer:
+            connection.broker.note_again("warning", "not a broker's link", connection, f"header {data[:8]!r}")
+        else:
+            connection.broker.note(
+                "warning", "not AMQP 0-9-1: wrong protocol header", connection, header=repr(data[:8])
+            )
         connection.state = State.CLOSED
         connection.broker.effects.append(CloseTransport(connection))
         return
@@ -116,6 +121,9 @@ def proceed(connection: Connection, method: Method, after: State) -> None:
 
 
 def _start_ok(connection: Connection, method: ConnectionStartOk) -> None:
+    if (method.mechanism == PEER) is not connection.peer.is_peer:
+        connection.mechanism = method.mechanism
+        raise ConnectionError(NOT_ALLOWED, _wrong_port(connection))
     if method.mechanism not in _mechanisms_for(connection):
         offered = " ".join(_mechanisms_for(connection))
         problem = f"unknown or unavailable mechanism '{method.mechanism}'"
@@ -128,6 +136,16 @@ def _start_ok(connection: Connection, method: ConnectionStartOk) -> None:
         connection.send(method_frame(0, ConnectionSecure()))
         return
     _check(connection, method.response)
+
+
+def _wrong_port(connection: Connection) -> str:
+    """What a broker is told that has dialled the port for clients, and a client that came to the one for brokers."""
+    cluster = connection.broker.cluster
+    if connection.peer.is_peer:
+        return f"wrong port: this one is for brokers; clients are at {cluster.client_address or 'another'}"
+    if not cluster.peer_address:
+        return "wrong port: this one is for clients, and this broker has none for brokers (it is a cluster of one)"
+    return f"wrong port: this one is for clients; peers are at {cluster.peer_address}"
 
 
 def _check(connection: Connection, response: bytes) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from openclust.broker.access import Permission, User
-from openclust.cluster.hello import Hello, Introduction, difference, is_proven
+from openclust.cluster.hello import Hello, Introduction, VersionTold, difference, is_proven
 from openclust.wire.errors import ACCESS_REFUSED, CONNECTION_FORCED, NOT_ALLOWED, SYNTAX_ERROR, ConnectionError
 
 if TYPE_CHECKING:
@@ -36,6 +36,12 @@ class Admission:
     def admit(self, connection: Connection, response: bytes) -> Hello:
         """What the peer says of itself, now that it is believed; ConnectionError names what is wrong with it."""
         try:
+            version = msgspec.json.decode(response, type=VersionTold).hello
+            own = self._own()
+            if version.protocol != own.protocol:
+                # Before the proof, which is over all that the peer said: of that, another protocol knows other parts.
+                text = f"protocol differs: {own.name} has {own.protocol}, {version.name} has {version.protocol}"
+                raise ConnectionError(NOT_ALLOWED, f"{text}; run one version of openclust")
             introduction = msgspec.json.decode(response, type=Introduction)
         except msgspec.DecodeError as error:
             raise ConnectionError(SYNTAX_ERROR, "a peer introduced itself in another way") from error

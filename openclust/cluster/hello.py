@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
 
-PROTOCOL = 4
+PROTOCOL = 5
+
+LISTS_CHARACTERS_MAX = 150
+"""A peer hears of 255 bytes: of longer lists of primaries, only what one has and the other has not."""
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True):
-    """What a broker says of itself when it dials another. `primaries` is a digest of the list it knows.
+    """What a broker says of itself when it dials another. `primaries` is the list it knows, sorted.
 
     `uuid` is the cluster's own, once it has had a root; `peer` is where the others reach this broker. A secondary knows
     neither primaries nor heartbeat: it is told.
@@ -26,10 +28,23 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     cluster_key: str
     name: str
     role: Literal["primary", "secondary"] = "primary"
-    primaries: str = ""
+    primaries: tuple[str, ...] = ()
     heartbeat_ms: int = 100
     uuid: str = ""
     peer: str = ""
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be read of a hello of any protocol."""
+
+    protocol: int
+    name: str
+
+
+class VersionTold(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be read of an introduction of any protocol."""
+
+    hello: Version
 
 
 class Introduction(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,16 +54,11 @@ class Introduction(msgspec.Struct, frozen=True, kw_only=True):
     proof: str = ""
 
 
-def digest(primaries: Iterable[str]) -> str:
-    """The list of primaries in a few letters: equal for equal lists, whatever their order."""
-    return hashlib.sha256("\n".join(sorted(primaries)).encode()).hexdigest()[:16]
-
-
 def difference(mine: Hello, theirs: Hello) -> str | None:
     """Why the two cannot be of one cluster, with the item that differs; None where they can."""
     if theirs.name == mine.name:
         return f"the broker {mine.name!r} has reached itself, or another of the same name"
-    items = ["protocol", "cluster_key"]
+    items = ["cluster_key"]
     if mine.uuid and theirs.uuid:
         items.append("uuid")
     if mine.role == theirs.role == "primary":
@@ -57,9 +67,27 @@ def difference(mine: Hello, theirs: Hello) -> str | None:
         return f"both this broker and {theirs.name!r} are secondaries: a secondary joins primaries"
     for item in items:
         ours, other = getattr(mine, item), getattr(theirs, item)
-        if ours != other:
-            return f"{item} differs: here {ours!r}, of {theirs.name!r} {other!r}"
+        if ours == other:
+            continue
+        if item == "primaries":
+            return _different_lists(mine, theirs)
+        return f"{item} differs: {mine.name} has {ours!r}, {theirs.name} has {other!r}"
     return None
+
+
+def _different_lists(mine: Hello, theirs: Hello) -> str:
+    """Both lists of primaries; where they are long, what is missing in one of them."""
+    both = (f"{each.name} has {', '.join(each.primaries)}" for each in (mine, theirs))
+    text = f"primaries differ: {'; '.join(both)}"
+    if len(text) <= LISTS_CHARACTERS_MAX:
+        return text
+    ours, other = set(mine.primaries), set(theirs.primaries)
+    only = [
+        f"only {who} has {', '.join(sorted(names))}"
+        for who, names in ((mine.name, ours - other), (theirs.name, other - ours))
+        if names
+    ]
+    return f"primaries differ: {'; '.join(only)}"
 
 
 def introduce(hello: Hello, nonce: str, secret: str) -> bytes:

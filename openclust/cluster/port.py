@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from openclust.cluster.control import Control
     from openclust.cluster.distant import Distant
     from openclust.cluster.forwarding import Forwarding
+    from openclust.cluster.hello import Hello
     from openclust.cluster.interest import Interests
     from openclust.cluster.placing import Placing
+    from openclust.cluster.presences import Presences
     from openclust.cluster.relay import Relay
     from openclust.cluster.replica import Replica
     from openclust.cluster.roster import Roster
@@ -47,6 +49,8 @@ class Port:
     is_draining: bool
     reign: Reign | None
     roster: Roster
+    hello: Hello
+    presences: Presences
     admission: Admission
     asking: Asking
     control_room: Control
@@ -56,6 +60,14 @@ class Port:
     placing: Placing
     relay: Relay
     replica: Replica
+
+    @property
+    def peer_address(self) -> str:
+        return self.hello.peer
+
+    @property
+    def client_address(self) -> str:
+        return self.presences.own.client
 
     @property
     def root(self) -> str:

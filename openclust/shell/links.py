@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import random
 import socket
 import ssl
@@ -18,8 +19,12 @@ from aiormq.connection import TransportFactory
 from aiormq.exceptions import AMQPError, AuthenticationError, ConnectionClosed, ProbableAuthenticationError
 from pamqp.commands import Connection as ConnectionMethods
 
+from openclust.broker.repeats import Repeats
 from openclust.cluster.outbox import CONTROL_CHANNEL, Outbox
-from openclust.shell.log import fields
+from openclust.shell.answering import who_answers
+from openclust.shell.clock import monotonic_ms
+from openclust.shell.config_cluster import split_address
+from openclust.shell.log import Fields, fields
 from openclust.wire.frames import FRAME_MIN
 from openclust.wire.sasl import PEER
 
@@ -39,6 +44,9 @@ SILENCE_MAX_MS = 2_000
 BATCHES_MAX = 1_000
 WRITING_BYTES_MAX = 1_048_576
 """What the connection may hold unwritten before the rest waits in the outbox."""
+
+REFUSALS = (AuthenticationError, ConnectionClosed, ProbableAuthenticationError)
+"""With these the broker at the other end has said no; all else is that none answered."""
 
 State = Literal["connecting", "connected", "refused"]
 
@@ -85,6 +93,19 @@ class _Dialled(aiormq.Connection):
         return _Introduction(self._introduction(nonce))
 
 
+def _reason(error: BaseException) -> str:
+    """Why a link could not be made, in one line."""
+    if isinstance(error, TimeoutError | asyncio.CancelledError):
+        return f"no answer within {CONNECT_TIMEOUT_S:g} s"
+    if isinstance(error, ConnectionClosed) and len(error.args) == 2:
+        return f"refused there: {error.args[1]}"
+    if isinstance(error, REFUSALS):
+        return f"refused there: {error}"
+    if isinstance(error, OSError) and error.errno and not isinstance(error, AMQPError | ssl.SSLError | socket.gaierror):
+        return os.strerror(error.errno)[:1].lower() + os.strerror(error.errno)[1:]
+    return str(error) or type(error).__name__
+
+
 class Link:
     """Dials one address for ever, and sends what is in `outbox` while it is connected: call `flush` when it is dirty.
 
@@ -110,6 +131,9 @@ class Link:
         self._on_up = on_up
         self._on_down = on_down
         self._connection: _Dialled | None = None
+        self._failures = Repeats()
+        # What was found to answer in place of a broker's peers.
+        self._answering = ""
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._dial())
 
@@ -135,7 +159,7 @@ class Link:
             connection.write_queue.put_nowait(frame)
         except asyncio.QueueFull:
             # It does not write at all: what was to be said in order is lost, and so is the link.
-            log.error("a link takes nothing: dialled anew", extra=fields(peer=self.peer, address=self.address))
+            log.error("a link takes nothing: dialled anew", extra=self._whose())
             self._loop.create_task(connection.close())
 
     def _drained(self, connection: _Dialled, size: int, _: object) -> None:
@@ -152,7 +176,7 @@ class Link:
             except (OSError, TimeoutError, AMQPError, asyncio.CancelledError) as error:
                 if isinstance(error, asyncio.CancelledError) and self._is_ending():
                     raise
-                self._failed(error)
+                await self._failed(error)
             else:
                 backoff_s = BACKOFF_MIN_S
                 await self._stay(connection)
@@ -163,7 +187,8 @@ class Link:
     async def _stay(self, connection: _Dialled) -> None:
         """Be connected, until that ends."""
         self._connection, self.state, self.error = connection, "connected", ""
-        log.info("linked", extra=fields(peer=self.peer, address=self.address))
+        self._failures.forget()
+        log.info("linked", extra=self._whose())
         self._on_up(self, self.frame_max)
         self.flush()
         try:
@@ -171,7 +196,7 @@ class Link:
                 await connection.closing
         finally:
             self._connection, self.state = None, "connecting"
-        log.warning("link lost", extra=fields(peer=self.peer, address=self.address))
+        log.warning("link lost", extra=self._whose())
         self._on_down(self)
 
     async def _connect(self) -> _Dialled:
@@ -185,14 +210,24 @@ class Link:
             raise
         return connection
 
-    def _failed(self, error: BaseException) -> None:
-        refused = isinstance(error, AuthenticationError | ConnectionClosed | ProbableAuthenticationError)
-        text = str(error) or f"no answer within {CONNECT_TIMEOUT_S:g} s"
-        if not self.error or (refused and text != self.error):
-            # Once for each time that it is lost; how it fails may change with every try.
-            level = logging.ERROR if refused else logging.INFO
-            log.log(level, "no link: %s", text, extra=fields(peer=self.peer, address=self.address))
-        self.state, self.error = ("refused" if refused else "connecting"), text
+    async def _failed(self, error: BaseException) -> None:
+        """Say why it has failed: each reason once, then with its count and ever more seldom."""
+        refused = isinstance(error, REFUSALS)
+        text = _reason(error)
+        again = self._failures.again(text, monotonic_ms())
+        if again is not None:
+            if isinstance(error, AMQPError) and not refused:
+                self._answering = await who_answers(*split_address(self.address))
+            # That nobody is there yet is nothing to worry about at first.
+            level = logging.ERROR if refused else logging.WARNING if again or self._answering else logging.INFO
+            log.log(level, "no link: %s%s", self._answering or text, again, extra=self._whose())
+        if not isinstance(error, AMQPError) or refused:
+            self._answering = ""
+        self.state, self.error = ("refused" if refused else "connecting"), self._answering or text
+
+    def _whose(self) -> dict[str, Fields]:
+        """Whose link a line is about. Until one of the primaries that are joined has answered, it has no name."""
+        return fields(peer=self.peer, address=self.address) if self.peer else fields(address=self.address)
 
     def _is_ending(self) -> bool:
         task = asyncio.current_task()

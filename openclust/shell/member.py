@@ -12,7 +12,7 @@ import msgspec
 
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.events import Force, Ready, StepDown
-from openclust.cluster.hello import Hello, digest, introduce
+from openclust.cluster.hello import Hello, introduce
 from openclust.cluster.membership import Membership
 from openclust.cluster.outbox import Outbox
 from openclust.cluster.status import Reign
@@ -75,7 +75,7 @@ class Member:
             cluster_key=config.cluster_key,
             name=config.name,
             role="secondary" if cluster.join else "primary",
-            primaries="" if cluster.join else digest(primaries),
+            primaries=() if cluster.join else tuple(sorted(primaries)),
             heartbeat_ms=cluster.heartbeat_ms,
             uuid=self._identity.uuid,
             peer=entry.peer if entry is not None else "",

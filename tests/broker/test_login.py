@@ -9,6 +9,7 @@ import pytest
 
 from openclust.broker.access import User
 from openclust.broker.broker import Broker
+from openclust.broker.cluster_port import Standalone
 from openclust.broker.effects import StartHeartbeats
 from openclust.broker.peer import Peer
 from openclust.wire.codec import method_frame
@@ -30,6 +31,7 @@ from openclust.wire.methods import (
     Method,
     QueueDeclare,
 )
+from openclust.wire.sasl import PEER
 from openclust.wire.table import encode_table
 from tests.support.client import EVERYTHING, PASSWORD, Client
 
@@ -123,6 +125,70 @@ def test_an_unknown_mechanism_is_refused(stranger: Client) -> None:
     stranger.feed(PROTOCOL_HEADER)
     stranger.send(_start_ok(b"x", "CRAM-MD5"), channel=0)
     assert stranger.closed is not None and stranger.closed.code == 403
+
+
+def broker_that_dials(broker: Broker, *, to_peers: bool, mechanism: str = PEER) -> Client:
+    """Another broker, or who takes itself for one, at the port for clients or at the one for peers."""
+    stranger = Client(broker, log_in=False)
+    stranger.connection.peer = Peer("10.0.0.9", 4_000, False, is_peer=to_peers)
+    stranger.feed(PROTOCOL_HEADER)
+    stranger.replies.clear()
+    stranger.send(_start_ok(b"x", mechanism), channel=0)
+    return stranger
+
+
+def noted(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the broker logs from now on."""
+    lines: list[str] = []
+    monkeypatch.setattr(broker, "note", lambda level, event, *_, **__: lines.append(event))
+    return lines
+
+
+class InCluster(Standalone):
+    peer_address = "10.0.0.1:5682"
+    client_address = "10.0.0.1:5672"
+
+
+def test_a_broker_that_dials_the_port_for_clients_is_told_the_one_for_peers(broker: Broker) -> None:
+    broker.cluster = InCluster(broker)
+    closed = broker_that_dials(broker, to_peers=False).closed
+    assert closed is not None and closed.code == 530
+    assert closed.text == "NOT_ALLOWED - wrong port: this one is for clients; peers are at 10.0.0.1:5682"
+
+
+def test_a_broker_that_dials_one_without_a_cluster_is_told_so(broker: Broker) -> None:
+    closed = broker_that_dials(broker, to_peers=False).closed
+    assert closed is not None and "it is a cluster of one" in closed.text
+
+
+def test_a_client_at_the_port_for_peers_is_told_the_one_for_clients(broker: Broker) -> None:
+    broker.cluster = InCluster(broker)
+    closed = broker_that_dials(broker, to_peers=True, mechanism="PLAIN").closed
+    assert closed is not None
+    assert closed.text == "NOT_ALLOWED - wrong port: this one is for brokers; clients are at 10.0.0.1:5672"
+
+
+@pytest.mark.parametrize("to_peers", [True, False])
+def test_a_broker_that_is_refused_for_ever_is_logged_once_and_then_counted(
+    broker: Broker, to_peers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = noted(broker, monkeypatch)
+    for _ in range(21):
+        broker_that_dials(broker, to_peers=to_peers)
+        broker.now_ms += 1_000
+    assert len(lines) == 2 and all(line.startswith("a broker was refused: ") for line in lines)
+    assert lines[1].endswith(" (10 more since the last line; for 10 s by now)")
+
+
+def test_who_speaks_another_protocol_to_the_port_for_peers_for_ever_is_logged_once(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = noted(broker, monkeypatch)
+    for _ in range(5):
+        stranger = Client(broker, log_in=False)
+        stranger.connection.peer = Peer("10.0.0.9", 4_000, False, is_peer=True)
+        stranger.feed(b"GET / HTTP/1.1\r\n")
+    assert lines == ["not a broker's link: header b'GET / HT'"]
 
 
 def test_external_is_not_for_who_has_no_certificate(stranger: Client) -> None:

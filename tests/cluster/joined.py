@@ -17,7 +17,7 @@ from openclust.broker.limits import Limits
 from openclust.broker.peer import Peer
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.events import Ready, StepDown
-from openclust.cluster.hello import Hello, digest, introduce
+from openclust.cluster.hello import Hello, introduce
 from openclust.cluster.membership import Membership
 from openclust.cluster.status import Reign
 from openclust.cluster.view import Terms, begin
@@ -131,7 +131,7 @@ class Joined:
             hello = Hello(
                 cluster_key="k",
                 name=name,
-                primaries=digest(self.primaries),
+                primaries=tuple(sorted(self.primaries)),
                 heartbeat_ms=HEARTBEAT_MS,
                 peer=f"{name}:5673",
             )

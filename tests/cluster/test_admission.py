@@ -11,18 +11,18 @@ import pytest
 from openclust.broker.connection import Connection
 from openclust.broker.peer import Peer
 from openclust.cluster.admission import Admission, login, peer_name
-from openclust.cluster.hello import PROTOCOL, Hello, digest, introduce
+from openclust.cluster.hello import PROTOCOL, Hello, introduce
 from openclust.wire.errors import ConnectionError
 
 PRIMARIES = ("p1", "p2", "p3")
 
 
 def hello(name: str, **other: Any) -> Hello:
-    return msgspec.structs.replace(Hello(cluster_key="k", name=name, primaries=digest(PRIMARIES)), **other)
+    return msgspec.structs.replace(Hello(cluster_key="k", name=name, primaries=PRIMARIES), **other)
 
 
 def secondary(name: str) -> Hello:
-    return hello(name, role="secondary", primaries="", peer="127.0.0.1:6000")
+    return hello(name, role="secondary", primaries=(), peer="127.0.0.1:6000")
 
 
 def admission(secret: str = "s", own: Hello | None = None) -> Admission:
@@ -73,11 +73,17 @@ def test_another_way_to_introduce_oneself_is_refused(response: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("item", "value"),
-    [("protocol", PROTOCOL + 1), ("cluster_key", "other"), ("primaries", digest(["p1"])), ("heartbeat_ms", 250)],
+    [("protocol", PROTOCOL + 1), ("cluster_key", "other"), ("primaries", ("p1",)), ("heartbeat_ms", 250)],
 )
 def test_what_differs_is_named(item: str, value: object) -> None:
     error = refusal(admission(), dial(), introduce(hello("p2", **{item: value}), "n", "s"))
-    assert error.code == 530 and f"{item} differs" in error.text
+    assert error.code == 530 and f"{item} differ" in error.text
+
+
+def test_a_broker_of_another_protocol_is_told_so_whatever_else_it_says() -> None:
+    """A proof is over all that is said: one of another version is no proof here, and the secret is not to blame."""
+    error = refusal(admission(), dial(), b'{"hello": {"protocol": 1, "name": "p2", "primaries": 7}, "proof": "x"}')
+    assert error.text == f"protocol differs: p1 has {PROTOCOL}, p2 has 1; run one version of openclust"
 
 
 def test_a_broker_of_another_cluster_with_the_same_key_is_refused() -> None:

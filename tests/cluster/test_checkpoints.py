@@ -23,7 +23,7 @@ from openclust.broker.queue import Queue
 from openclust.broker.storage import Checkpoint, Restart
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.events import Ready
-from openclust.cluster.hello import Hello, digest
+from openclust.cluster.hello import Hello
 from openclust.cluster.membership import Membership
 from openclust.cluster.recovery import recover
 from openclust.cluster.view import Terms, begin
@@ -64,7 +64,7 @@ class Life:
         )
         self.broker.set_clock(now_ms, now_ms + 5_000_000)
         terms = Terms(primaries=primaries, heartbeat_ms=60, start_grace_ms=0)
-        hello = Hello(cluster_key="k", name="b", primaries=digest(primaries), heartbeat_ms=60, peer=peer)
+        hello = Hello(cluster_key="k", name="b", primaries=tuple(sorted(primaries)), heartbeat_ms=60, peer=peer)
         election = begin(terms, "b", now_ms, now_ms, None)
         self.membership = Membership(self.broker, hello, "s", election, bounds=bounds)
         self.broker.cluster = self.membership

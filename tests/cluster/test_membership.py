@@ -15,7 +15,7 @@ from openclust.broker.connection import Connection
 from openclust.broker.limits import Limits
 from openclust.broker.peer import Peer
 from openclust.cluster.events import Ready
-from openclust.cluster.hello import Hello, digest, introduce
+from openclust.cluster.hello import Hello, introduce
 from openclust.cluster.membership import Membership
 from openclust.cluster.messages import Message, encode
 from openclust.cluster.status import Reign, Seniority, Status
@@ -26,7 +26,7 @@ PRIMARIES = ("p1", "p2", "p3")
 
 
 def hello(name: str, **other: object) -> Hello:
-    return msgspec.structs.replace(Hello(cluster_key="k", name=name, primaries=digest(PRIMARIES)), **other)
+    return msgspec.structs.replace(Hello(cluster_key="k", name=name, primaries=PRIMARIES), **other)
 
 
 def member(secret: str = "s", save_vote: Callable[[Reign], bool] = lambda vote: True) -> Membership:
@@ -105,14 +105,14 @@ def test_a_peer_of_another_cluster_is_told_what_differs() -> None:
 
 
 def test_a_primary_with_another_list_of_primaries_is_told_so() -> None:
-    other = introduce(hello("p9", primaries=digest(["p1", "p2", "p9"])), "n", "s")
-    assert "primaries differs" in refusal(member(), dial(), other)
+    other = introduce(hello("p9", primaries=("p1", "p2", "p9")), "n", "s")
+    assert "primaries differ" in refusal(member(), dial(), other)
 
 
 def test_a_secondary_is_on_no_list_and_is_dialled_back() -> None:
     membership = member()
     membership.peers_changed = False
-    secondary = hello("s1", role="secondary", primaries="", peer="127.0.0.1:6000")
+    secondary = hello("s1", role="secondary", primaries=(), peer="127.0.0.1:6000")
     user = membership.admit(dial(), introduce(secondary, "n", "s"))
     assert (user.name, membership.is_secondary("s1")) == ("peer:s1", True)
     assert membership.peers["s1"] == "127.0.0.1:6000" and membership.peers_changed
@@ -121,7 +121,7 @@ def test_a_secondary_is_on_no_list_and_is_dialled_back() -> None:
 def test_a_secondary_that_is_gone_is_dialled_no_more() -> None:
     membership = member()
     connection = dial()
-    secondary = hello("s1", role="secondary", primaries="", peer="127.0.0.1:6000")
+    secondary = hello("s1", role="secondary", primaries=(), peer="127.0.0.1:6000")
     connection.user = membership.admit(connection, introduce(secondary, "n", "s"))
     membership.peers_changed = False
     membership.connection_lost(connection)

@@ -70,7 +70,7 @@ def test_all_brokers_share_the_cluster_key(cluster: Joined) -> None:
     mine, theirs = cluster["p1"].hello, cluster["p2"].hello
     assert difference(mine, theirs) is None
     other = msgspec.structs.replace(theirs, cluster_key="x")
-    assert difference(mine, other) == "cluster_key differs: here 'k', of 'p2' 'x'"
+    assert difference(mine, other) == "cluster_key differs: p1 has 'k', p2 has 'x'"
 
 
 def opened(cluster: Joined, at: str, vhost: str, *capabilities: str, **properties: Any) -> Client:
@@ -126,7 +126,7 @@ def test_a_second_path_between_two_brokers_takes_the_place_of_the_first(cluster:
 def test_primaries_of_different_configuration_do_not_link(cluster: Joined) -> None:
     other = Joined("p1", "p2", "p4")
     problem = difference(cluster["p1"].hello, other["p2"].hello)
-    assert (problem is not None and problem.startswith("uuid differs")) or "primaries differs" in str(problem)
+    assert (problem is not None and problem.startswith("uuid differs")) or "primaries differ" in str(problem)
 
 
 def test_secondaries_come_and_go_without_a_change_of_configuration(cluster: Joined) -> None:

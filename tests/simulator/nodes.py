@@ -16,7 +16,7 @@ from openclust.broker.login import checked
 from openclust.broker.peer import Peer
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.events import Ready, StepDown
-from openclust.cluster.hello import Hello, digest, introduce
+from openclust.cluster.hello import Hello, introduce
 from openclust.cluster.membership import Membership
 from openclust.cluster.recovery import recover
 from openclust.cluster.status import Reign
@@ -157,7 +157,7 @@ class Nodes(World):
             hello = Hello(
                 cluster_key=CLUSTER_KEY,
                 name=host.name,
-                primaries=digest(primaries),
+                primaries=tuple(sorted(primaries)),
                 heartbeat_ms=self.terms.heartbeat_ms,
                 uuid=host.disk.uuid,
                 # A broker of one that nobody will ever join has no address for peers.

@@ -1,0 +1,55 @@
+"""Events that come again and again: logged once, then counted, with an ever longer time between two lines."""
+
+from __future__ import annotations
+
+import msgspec
+
+INTERVALS_MS = (10_000, 60_000, 600_000, 3_600_000)
+"""How long an event is only counted: after the first line, after the second, and so on; the last one for ever."""
+
+KEYS_MAX = 200
+
+
+class _Counted(msgspec.Struct):
+    first_ms: int
+    next_ms: int
+    lines: int = 1
+    silent: int = 0
+
+
+class Repeats:
+    """Ask `again` for each event: what it gives goes behind the line, and None is no line.
+
+    An event that did not come for twice the time of which it would have been silent begins anew. So does one that was
+    told to `forget`, because what it was about has changed.
+    """
+
+    def __init__(self) -> None:
+        self._counted: dict[str, _Counted] = {}
+
+    def again(self, event: str, now_ms: int) -> str | None:
+        """The end of the line for an event that happens now: "" the first time, later how often it has come since."""
+        counted = self._counted.get(event)
+        if counted is None or now_ms - counted.next_ms > _interval_ms(counted.lines - 1):
+            self._counted.pop(event, None)
+            if len(self._counted) >= KEYS_MAX:
+                del self._counted[next(iter(self._counted))]
+            self._counted[event] = _Counted(now_ms, now_ms + INTERVALS_MS[0])
+            return ""
+        counted.silent += 1
+        if now_ms < counted.next_ms:
+            return None
+        times, counted.silent = counted.silent, 0
+        counted.next_ms = now_ms + _interval_ms(counted.lines)
+        counted.lines += 1
+        since_s = (now_ms - counted.first_ms) // 1_000
+        return f" ({times} more since the last line; for {since_s} s by now)"
+
+    def forget(self, beginning: str = "") -> None:
+        """Events that begin so are told at once again."""
+        for event in [each for each in self._counted if each.startswith(beginning)]:
+            del self._counted[event]
+
+
+def _interval_ms(lines: int) -> int:
+    return INTERVALS_MS[min(lines, len(INTERVALS_MS) - 1)]
