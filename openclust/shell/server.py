@@ -25,6 +25,7 @@ from openclust.shell.clock import monotonic_ms, wall_ms
 from openclust.shell.config import Config
 from openclust.shell.definitions_file import import_at_start, import_in_cluster
 from openclust.shell.event_loop import new_event_loop
+from openclust.shell.heartbeats import beat, first_wait_ms
 from openclust.shell.listener import Listener, listening_sockets
 from openclust.shell.log import fields
 from openclust.shell.logins import Logins
@@ -41,7 +42,6 @@ from openclust.shell.timer_wheel import TimerWheel
 from openclust.shell.tls_context import login_name, server_context
 from openclust.shell.writing import Writing
 from openclust.wire.errors import CONNECTION_FORCED
-from openclust.wire.frames import HEARTBEAT
 from openclust.wire.handshake import State
 
 log = logging.getLogger("openclust.server")
@@ -161,7 +161,8 @@ class Server:
             case CloseTransport():
                 self._transport(effect.connection).finish()
             case StartHeartbeats():
-                self.wheel.add(effect.connection, effect.interval_s * 500)
+                transport = self._transport(effect.connection)
+                self.wheel.add(effect.connection, first_wait_ms(transport, effect.interval_s, WHEEL_TICK_MS))
             case Resume():
                 self._transport(effect.connection).resume_reading()
                 self.receive(effect.connection, b"")
@@ -287,23 +288,17 @@ class Server:
         transport.abort()
 
     def _beat(self, connection: Connection, transport: Transport) -> None:
-        """Half a heartbeat interval has passed."""
         if not connection.heartbeat_s:
             return
-        if not transport.sent:
-            connection.send(HEARTBEAT)
-        transport.sent = False
-        # What we do not read we cannot hear.
-        transport.silent = 0 if transport.heard or connection.hold else transport.silent + 1
-        transport.heard = False
-        if transport.silent >= 4:
+        wait_ms = beat(connection, transport, self.broker.now_ms, WHEEL_TICK_MS)
+        if wait_ms is None:
             text = f"missed heartbeats from client, timeout: {connection.heartbeat_s}s"
             self.broker.note("warning", text, connection)
             # It is we who end it, and nobody is to say later that the client did.
             connection.state = State.CLOSED
             transport.abort()
             return
-        self.wheel.add(connection, connection.heartbeat_s * 500)
+        self.wheel.add(connection, wait_ms)
 
     # -- life
 

@@ -21,9 +21,14 @@ class Transport(Protocol):
     """What the server needs of a connection's socket, plain or TLS."""
 
     heard: bool
-    sent: bool
-    silent: int
+    sent_ms: int
+    silent_ms: int
+    wait_ms: int
     born_ms: int
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the peer has still to take what was written before."""
 
     def flush(self) -> None:
         """Write the connection's outbox, or as much as the peer takes."""
@@ -42,8 +47,8 @@ class Gone:
 
     __slots__ = ()
 
-    heard = sent = False
-    silent = born_ms = 0
+    heard = is_waiting = False
+    sent_ms = silent_ms = wait_ms = born_ms = 0
 
     def flush(self) -> None: ...
     def pause_reading(self) -> None: ...
@@ -67,10 +72,11 @@ class Stream:
         "pending",
         "pending_bytes",
         "reading",
-        "sent",
+        "sent_ms",
         "server",
-        "silent",
+        "silent_ms",
         "sock",
+        "wait_ms",
     )
 
     def __init__(self, server: Server, sock: socket.socket, connection: Connection, now_ms: int) -> None:
@@ -81,8 +87,8 @@ class Stream:
         self.connection = connection
         self.born_ms = now_ms
         self.heard = True
-        self.sent = False
-        self.silent = 0
+        self.sent_ms = now_ms
+        self.silent_ms = self.wait_ms = 0
         self.finishing = False
         self.pending: deque[bytes | memoryview] | None = None
         self.pending_bytes = 0
@@ -118,8 +124,13 @@ class Stream:
 
     # -- writing
 
+    @property
+    def is_waiting(self) -> bool:
+        return self.pending is not None
+
     def flush(self) -> None:
-        out = self.connection.out
+        connection = self.connection
+        out = connection.out
         if not out or self.sock is None:
             out.clear()
             return
@@ -128,10 +139,10 @@ class Stream:
             self.pending.extend(out)
             self.pending_bytes += size
             out.clear()
-            self.connection.flushed(self.pending_bytes)
+            connection.flushed(self.pending_bytes)
             return
-        self.sent = True
-        if len(out) > 1 and self.connection.bulky:
+        self.sent_ms = connection.broker.now_ms
+        if len(out) > 1 and connection.bulky:
             self._send_pieces(out)
             return
         data = out[0] if len(out) == 1 else b"".join(out)
@@ -145,8 +156,8 @@ class Stream:
             return
         if count < len(data):
             self._wait_to_write(deque((memoryview(data)[count:],)), len(data) - count)
-        elif self.connection.out_bytes:
-            self.connection.flushed(0)
+        elif connection.out_bytes:
+            connection.flushed(0)
 
     def _send_pieces(self, out: list[bytes]) -> None:
         """Large bodies are shared by many outboxes: they are sent without a copy."""
@@ -195,7 +206,7 @@ class Stream:
             except OSError:
                 self.lost()
                 return False
-            self.sent = True
+            self.sent_ms = self.connection.broker.now_ms
             self.pending_bytes -= count
             while count:
                 head = pending[0]
@@ -256,8 +267,7 @@ class TlsStream(asyncio.Protocol):
         self.server = server
         self.is_peer = is_peer
         self.heard = True
-        self.sent = False
-        self.silent = 0
+        self.sent_ms = self.silent_ms = self.wait_ms = 0
         # The TLS handshake had half of the time there is.
         self.born_ms = server.now_ms() - server.config.limits.handshake_timeout_ms // 2
         self.connection: Connection | None = None
@@ -301,11 +311,15 @@ class TlsStream(asyncio.Protocol):
         if self.transport is not None and not self.transport.is_closing() and not self.transport.is_reading():
             self.transport.resume_reading()
 
+    @property
+    def is_waiting(self) -> bool:
+        return self.transport is not None and self.transport.get_write_buffer_size() > 0
+
     def flush(self) -> None:
         connection = self.connection
         if connection is None or self.transport is None:
             return
-        self.sent = True
+        self.sent_ms = connection.broker.now_ms
         data = b"".join(connection.out)
         connection.out.clear()
         connection.bulky = False
