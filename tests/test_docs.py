@@ -1,10 +1,19 @@
-"""The documentation: what it lists is what there is, and its links lead somewhere."""
+"""The documentation: what it lists is what there is, and its links lead somewhere.
+
+Docstrings and comments are documentation too: the files, classes and other names that they mention exist.
+"""
 
 from __future__ import annotations
 
+import ast
+import builtins
+import functools
+import keyword
 import re
+import ssl
 from pathlib import Path
 
+import click
 import pytest
 
 import openclust.broker.connection  # noqa: F401  registers all handlers
@@ -14,6 +23,8 @@ from openclust.broker.limits import Limits
 from openclust.broker.login import CAPABILITIES
 from openclust.broker.policy import OPERATOR_KEYS, POLICY_KEYS
 from openclust.broker.setting import SETTINGS
+from openclust.cli.main import openclust as openclust_command
+from openclust.manage.http import ROUTES
 from openclust.wire import errors, methods
 from openclust.wire.codec import name_of
 from openclust.wire.handshake import TRANSITIONS
@@ -147,3 +158,118 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
         if not file.exists() or (anchor and file.suffix == ".md" and anchor not in headings(file)):
             wrong.append(target)
     assert not wrong, f"{page.relative_to(ROOT)}: links that lead nowhere: {', '.join(wrong)}"
+
+
+# -- names of what is in the tree
+
+SOURCES = sorted(path for folder in ("openclust", "topology") for path in (ROOT / folder).rglob("*.py"))
+FILE_NAME = re.compile(r"[\w./-]+\.py\b")
+QUOTED = re.compile(r"`([^`\n]+)`")
+NAME = re.compile(r"(_*[A-Za-z]\w*(?:\.\w+)*)(?:\([^)]*\))?")
+COMMENT = re.compile(r"(?:^|\s)# .*")
+
+
+@functools.cache
+def ends_of_paths() -> frozenset[str]:
+    """Every way to name a file of the tree: `queue.py`, `broker/queue.py`, `openclust/broker/queue.py`."""
+    files = [path for folder in ("openclust", "topology", "tests") for path in (ROOT / folder).rglob("*.py")]
+    parts = [path.relative_to(ROOT).parts for path in files]
+    return frozenset("/".join(each[start:]) for each in parts for start in range(len(each)))
+
+
+def missing_files(text: str) -> list[str]:
+    return [name for name in FILE_NAME.findall(text) if name not in ends_of_paths() and "site-packages" not in name]
+
+
+def docstrings(tree: ast.Module) -> list[ast.Constant]:
+    """Those of a module, its functions, classes and attributes."""
+    alone = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+    return [node for node in alone if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+
+
+def said_and_done(source: str) -> tuple[list[str], str]:
+    """The docstrings and comments of a file, and its code without them."""
+    found = docstrings(ast.parse(source))
+    lines = source.splitlines()
+    for node in found:
+        lines[node.lineno - 1 : node.end_lineno] = [""] * ((node.end_lineno or node.lineno) - node.lineno + 1)
+    code = "\n".join(lines)
+    return [*(str(node.value) for node in found), *COMMENT.findall(code)], COMMENT.sub("", code)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    missing = missing_files(page.read_text(encoding="utf-8"))
+    assert not missing, f"{page.relative_to(ROOT)} names files that are not there: {', '.join(missing)}"
+
+
+def test_names_in_docstrings_and_comments_exist() -> None:
+    """A name in backticks is a word of the code somewhere: what was renamed or removed is found by its old name."""
+    texts: dict[Path, list[str]] = {}
+    words = {*dir(builtins), *keyword.kwlist, *dir(ssl), *dir(ssl.SSLObject)}
+    for path in SOURCES:
+        texts[path], code = said_and_done(path.read_text(encoding="utf-8"))
+        words.update(path.relative_to(ROOT).with_suffix("").parts)
+        words.update(re.findall(r"\w+", code))
+    wrong = []
+    for path, found in texts.items():
+        for text in found:
+            names = [match[1] for quoted in QUOTED.findall(text) if (match := NAME.fullmatch(quoted))]
+            gone = [name for name in names if not name.endswith(".py") and not words.issuperset(name.split("."))]
+            wrong += [f"{path.relative_to(ROOT)}: {name}" for name in gone + missing_files(text)]
+    assert not wrong, "docstrings or comments name what is not there:\n" + "\n".join(wrong)
+
+
+# -- commands
+
+CODE = re.compile(r"^```\w*\n(.*?)^```|^    (\S[^\n]*)|`([^`]+)`", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"(?:^|[$;&|] |=\S+ |bin/)openclust ([^|;&>#\n]+)", re.MULTILINE)
+
+
+def commands_of(text: str) -> list[str]:
+    """The openclust commands in the code of a page, each without the program's name."""
+    code = ["".join(parts) for parts in CODE.findall(re.sub(r"\\\n\s*", "", text))]
+    return [found for each in code for found in COMMAND.findall(each)]
+
+
+def options_of(command: click.Command) -> set[str]:
+    """Of a group, also those of its subcommands: `openclust bench --start` means one of them."""
+    context = click.Context(command)
+    found = {option for each in command.get_params(context) for option in each.opts + each.secondary_opts}
+    if isinstance(command, click.Group):
+        for name, each in command.commands.items():
+            found |= {f"--{name}"} | options_of(each)
+    return found
+
+
+def unknown_part(line: str) -> str | None:
+    """The first subcommand or option of a command line that this version does not have."""
+    words = re.sub(r"[\[\]'\"]", " ", line).split()
+    command: click.Command = openclust_command
+    while isinstance(command, click.Group) and words and re.fullmatch(r"[a-z][a-z-]*", words[0]):
+        found = command.get_command(click.Context(command), words[0])
+        if found is None:
+            return words[0]
+        command, words = found, words[1:]
+    given = [word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)]
+    return next((option for option in given if option not in options_of(command)), None)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_that_a_page_shows_exist_with_their_options(page: Path) -> None:
+    lines = commands_of(page.read_text(encoding="utf-8"))
+    wrong = {line: part for line in lines if (part := unknown_part(line)) is not None}
+    assert not wrong, f"{page.relative_to(ROOT)} shows commands or options that are not there: {wrong}"
+
+
+# -- the HTTP API
+
+
+def test_every_call_of_the_http_api_has_a_row_and_no_row_is_made_up() -> None:
+    text = (ROOT / "docs" / "http-api.md").read_text(encoding="utf-8")
+    told = set()
+    for cells in rows(text):
+        paths = re.findall(r"/api/[\w/-]+", cells[0])
+        told |= {(method, path) for method in re.findall(r"`([A-Z]+)\b", cells[0]) for path in paths}
+    served = {(method, re.sub(r"{(\w+)}", lambda part: part[1].upper(), path)) for method, path, _, _ in ROUTES}
+    assert told == served | {("GET", "/api/health")}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class CheckLogin(msgspec.Struct, frozen=True):
-    """Find out whether the credentials are right; then call `connection.login_checked`."""
+    """Find out whether the credentials are right; then call `checked` of `broker/login.py`."""
 
     connection: Connection
     credentials: Credentials

@@ -1,7 +1,7 @@
 """Queues: where messages wait, in order, for consumers.
 
 What leaves a queue other than to a consumer (expiry, length limits, rejections) is in `leaving.py`, who is served next
-in `consumers.py`.
+in `turns.py`.
 """
 
 from __future__ import annotations

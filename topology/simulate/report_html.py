@@ -29,7 +29,7 @@ def html(content: Content) -> Html:
 
 
 def element(name: str, *content: Content, **attributes: str | float | None) -> Html:
-    """`class_` and `data_x` become `class` and `data-x`; attributes of None are left out."""
+    """`class_` becomes `class`, and every other underscore a hyphen; attributes of None are left out."""
     told = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html(_value(value))}"'
         for key, value in attributes.items()
