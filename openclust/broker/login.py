@@ -11,7 +11,7 @@ from openclust.broker.effects import CheckLogin, CloseTransport, StartHeartbeats
 from openclust.broker.placement import send_away
 from openclust.wire.codec import method_frame
 from openclust.wire.errors import ACCESS_REFUSED, NOT_ALLOWED, ConnectionError
-from openclust.wire.frames import FRAME_MIN, PROTOCOL_HEADER
+from openclust.wire.frames import EARLIER_HEADERS, FRAME_MIN, PROTOCOL_HEADER
 from openclust.wire.handshake import State, negotiate
 from openclust.wire.methods import (
     ConnectionOpen,
@@ -67,10 +67,11 @@ def _start(cluster_name: str, mechanisms: tuple[str, ...], nonce: str = "") -> b
 
 
 def greet(connection: Connection, data: bytes) -> None:
-    """The first bytes must be our protocol header; otherwise the peer is told which, and that was all."""
+    """The first bytes must be a protocol header that is taken; otherwise the peer is told ours, and that was all."""
     data = connection.reader.rest + data
     connection.reader.rest = b""
-    if data[:8] != PROTOCOL_HEADER[: len(data)]:
+    taken = (PROTOCOL_HEADER,) if connection.peer.is_peer else (PROTOCOL_HEADER, *EARLIER_HEADERS)
+    if not any(header.startswith(data[:8]) for header in taken):
         connection.send(PROTOCOL_HEADER)
         if connection.peer.is_peer:
             connection.broker.note_again("warning", "not a broker's link", connection, f"header {data[:8]!r}")

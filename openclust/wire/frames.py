@@ -6,6 +6,9 @@ from struct import Struct
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 
+EARLIER_HEADERS = (b"AMQP\x01\x01\x00\x09", b"AMQP\x01\x01\x08\x00", b"AMQP\x01\x01\x09\x01")
+"""The headers of 0-9 and, in two spellings, of 0-8: clients that begin with them are answered in 0-9-1."""
+
 FRAME_METHOD = 1
 FRAME_HEADER = 2
 FRAME_BODY = 3

@@ -13,7 +13,7 @@ from openclust.broker.cluster_port import Standalone
 from openclust.broker.effects import StartHeartbeats
 from openclust.broker.peer import Peer
 from openclust.wire.codec import method_frame
-from openclust.wire.frames import FRAME_METHOD, HEARTBEAT, PROTOCOL_HEADER, frame
+from openclust.wire.frames import EARLIER_HEADERS, FRAME_METHOD, HEARTBEAT, PROTOCOL_HEADER, frame
 from openclust.wire.methods import (
     BasicPublish,
     ChannelOpen,
@@ -51,7 +51,16 @@ def _tune(client: Client, **answer: int) -> ConnectionTune:
 
 
 @pytest.mark.parametrize(
-    "header", [b"AMQP\0\0\x09\0", b"AMQP\x01\x01\0\x09", b"AMQP\0\x01\0\0", b"HTTP/1.1", b"GET / HTTP/1.1\r\n", b"\0"]
+    "header",
+    [
+        b"AMQP\0\0\x09\0",
+        b"AMQP\x01\x01\0\x0a",
+        b"AMQP\0\x01\0\0",
+        b"AMQP\x02",
+        b"HTTP/1.1",
+        b"GET / HTTP/1.1\r\n",
+        b"\0",
+    ],
 )
 def test_any_other_protocol_is_answered_with_ours(stranger: Client, header: bytes) -> None:
     stranger.feed(header)
@@ -67,6 +76,20 @@ def test_the_protocol_header_may_come_in_pieces(stranger: Client) -> None:
     assert not stranger.replies
     stranger.feed(PROTOCOL_HEADER[-1:])
     stranger.reply(0, ConnectionStart)
+
+
+@pytest.mark.parametrize("header", [b"AMQP\x01\x01\0\x09", b"AMQP\x01\x01\x08\0", b"AMQP\x01\x01\x09\x01"])
+def test_clients_that_ask_for_an_earlier_version_are_offered_0_9_1(stranger: Client, header: bytes) -> None:
+    for byte in header:
+        stranger.feed(bytes((byte,)))
+    start: ConnectionStart = stranger.reply(0, ConnectionStart)
+    assert (start.version_major, start.version_minor) == (0, 9)
+
+
+def test_brokers_greet_each_other_with_one_version(stranger: Client) -> None:
+    stranger.connection.peer = Peer("127.0.0.1", 1, True, is_peer=True)
+    stranger.feed(EARLIER_HEADERS[0])
+    assert stranger.raw == PROTOCOL_HEADER and stranger.is_finished
 
 
 def test_the_server_says_what_it_can(stranger: Client) -> None:

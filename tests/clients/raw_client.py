@@ -8,11 +8,13 @@ import time
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from pamqp import commands, encode, exceptions, frame, header, heartbeat
+from pamqp import commands, encode, exceptions, frame, heartbeat
 
 from .broker_process import Broker
 
 T = TypeVar("T")
+
+AMQP_0_9_1 = b"AMQP\x00\x00\x09\x01"
 
 
 class RawClient:
@@ -82,13 +84,13 @@ class RawClient:
             pass
         return data
 
-    def start(self) -> commands.Connection.Start:
-        self.send(header.ProtocolHeader())
+    def start(self, greeting: bytes = AMQP_0_9_1) -> commands.Connection.Start:
+        self.send_bytes(greeting)
         return self.expect(commands.Connection.Start)
 
-    def log_in(self, mechanism: str = "PLAIN") -> commands.Connection.Tune:
+    def log_in(self, mechanism: str = "PLAIN", *, greeting: bytes = AMQP_0_9_1) -> commands.Connection.Tune:
         """From the protocol header to Tune."""
-        self.start()
+        self.start(greeting)
         user, password = self.broker.user, self.broker.password
         if mechanism == "AMQPLAIN":
             # A field table without its length in front.
@@ -100,10 +102,15 @@ class RawClient:
         return self.expect(commands.Connection.Tune)
 
     def open(
-        self, frame_max: int = 131072, heartbeat_s: int = 0, channel_max: int = 100, mechanism: str = "PLAIN"
+        self,
+        frame_max: int = 131072,
+        heartbeat_s: int = 0,
+        channel_max: int = 100,
+        mechanism: str = "PLAIN",
+        greeting: bytes = AMQP_0_9_1,
     ) -> Self:
         """The whole handshake and channel 1."""
-        self.log_in(mechanism)
+        self.log_in(mechanism, greeting=greeting)
         self.send(commands.Connection.TuneOk(channel_max, frame_max, heartbeat_s))
         self.send(commands.Connection.Open(self.broker.vhost))
         self.expect(commands.Connection.OpenOk)

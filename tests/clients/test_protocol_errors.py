@@ -14,11 +14,9 @@ from pamqp import body, commands, header, heartbeat
 
 from .broker_process import Broker, running_broker
 from .pika_client import Client, get, publish, temporary_queue, unique
-from .raw_client import RawClient, frame_of, method_payload
+from .raw_client import AMQP_0_9_1, RawClient, frame_of, method_payload
 
 pytestmark = pytest.mark.sockets
-
-AMQP_0_9_1 = b"AMQP\x00\x00\x09\x01"
 
 
 def expect_close(raw: RawClient, code: int, *words: str) -> commands.Connection.Close:
@@ -70,6 +68,22 @@ def test_a_header_in_single_bytes_is_understood(broker: Broker) -> None:
         start = raw.expect(commands.Connection.Start)
         assert (start.version_major, start.version_minor) == (0, 9)
         assert "PLAIN" in start.mechanisms.split()
+
+
+@pytest.mark.parametrize("greeting", [b"AMQP\x01\x01\x00\x09", b"AMQP\x01\x01\x08\x00", b"AMQP\x01\x01\x09\x01"])
+def test_a_client_that_asks_for_an_earlier_version_can_publish_and_get(broker: Broker, greeting: bytes) -> None:
+    """The first is what Perl's AnyEvent::RabbitMQ and Mojo::RabbitMQ::Client begin with."""
+    with RawClient(broker) as raw:
+        raw.open(greeting=greeting)
+        raw.send(commands.Queue.Declare(exclusive=True), 1)
+        queue = raw.expect(commands.Queue.DeclareOk).queue
+        raw.send(commands.Basic.Publish(routing_key=queue), 1)
+        raw.send(header.ContentHeader(0, 5, commands.Basic.Properties()), 1)
+        raw.send(body.ContentBody(b"hello"), 1)
+        raw.send(commands.Basic.Get(queue=queue, no_ack=True), 1)
+        raw.expect(commands.Basic.GetOk)
+        raw.expect(header.ContentHeader)
+        assert raw.expect(body.ContentBody).value == b"hello"
 
 
 def test_a_mechanism_that_is_not_offered_is_refused(broker: Broker) -> None:
