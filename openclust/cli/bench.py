@@ -13,17 +13,17 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from openclust.bench.comparison import Contender, introduce, run_rounds
-from openclust.bench.disk import described, folder_on_disk
-from openclust.bench.errors import BenchError
-from openclust.bench.local_broker import LocalBroker
-from openclust.bench.plot import check_plot, plot_summaries, plot_table
-from openclust.bench.progress import Quiet, progress
-from openclust.bench.report import show_summaries, show_table, summaries_data, table_data
-from openclust.bench.summary import Summary, summarize
-from openclust.bench.table import ROWS, Result, in_running_order, select_rows
-from openclust.bench.url import parse_named_urls, parse_url
-from openclust.bench.work import Pattern, Work
+from openclust.bench.brokers.disk import described, folder_on_disk
+from openclust.bench.brokers.local_broker import LocalBroker
+from openclust.bench.client.errors import BenchError
+from openclust.bench.client.url import parse_named_urls, parse_url
+from openclust.bench.load.comparison import Contender, introduce, run_rounds
+from openclust.bench.load.work import Pattern, Work
+from openclust.bench.report.plot import check_plot, plot_summaries, plot_table
+from openclust.bench.report.progress import Quiet, progress
+from openclust.bench.report.report import show_summaries, show_table, summaries_data, table_data
+from openclust.bench.report.summary import Summary, summarize
+from openclust.bench.report.table import ROWS, Result, in_running_order, select_rows
 from openclust.cli.bench_calibrate import calibrate
 from openclust.cli.bench_cluster import cluster
 from openclust.cli.bench_stored import backlog, cold

@@ -12,7 +12,7 @@ import msgspec
 from openclust.cli.benched_cluster import BenchedCluster
 
 if TYPE_CHECKING:
-    from openclust.bench.calibrating import Calibrated
+    from openclust.bench.calibration.calibrating import Calibrated
 
 FAILED = 2
 
@@ -36,12 +36,12 @@ def calibrate(out: Path, data_in: Path | None, quick: bool, as_json: bool) -> No
 
     It takes about four minutes, starts the brokers that it needs, and leaves nothing but the file.
     """
-    from openclust.bench.calibrating import PARTS, document
-    from openclust.bench.calibrating import calibrate as measure
-    from openclust.bench.calibration_parts import QUICK, Effort
-    from openclust.bench.disk import described, folder_on_disk
-    from openclust.bench.errors import BenchError
-    from openclust.bench.progress import progress
+    from openclust.bench.brokers.disk import described, folder_on_disk
+    from openclust.bench.calibration.calibrating import PARTS, document
+    from openclust.bench.calibration.calibrating import calibrate as measure
+    from openclust.bench.calibration.parts import QUICK, Effort
+    from openclust.bench.client.errors import BenchError
+    from openclust.bench.report.progress import progress
 
     def make(primaries: int, secondaries: int) -> BenchedCluster:
         return BenchedCluster(primaries, secondaries, folder)

@@ -56,13 +56,13 @@ def cluster(
     only: str | None, as_json: bool, check: bool, compare: tuple[str, ...], data_in: Path | None, **options: Any
 ) -> int:
     """Start local clusters, measure them against one broker, and show what is wanted beside what was found."""
-    from openclust.bench.cluster_row import rows_data, show_rows
-    from openclust.bench.cluster_rows import ROWS, measure
-    from openclust.bench.cluster_wanted import Wanted
-    from openclust.bench.disk import described, folder_on_disk
-    from openclust.bench.errors import BenchError
-    from openclust.bench.progress import progress
-    from openclust.bench.url import parse_named_urls
+    from openclust.bench.brokers.disk import described, folder_on_disk
+    from openclust.bench.brokers.wanted_cluster import Wanted
+    from openclust.bench.client.errors import BenchError
+    from openclust.bench.client.url import parse_named_urls
+    from openclust.bench.report.progress import progress
+    from openclust.bench.rows.cluster import ROWS, measure
+    from openclust.bench.rows.cluster_row import rows_data, show_rows
 
     keys = [key.strip() for key in only.split(",")] if only else list(ROWS)
     for key in keys:

@@ -64,9 +64,9 @@ def cold(
     messages: int, size: int, data_in: Path | None, rounds: int, ended: str, primaries: int, **options: Any
 ) -> int:
     """Fill a durable queue, end the broker, and time its start until it serves."""
-    from openclust.bench.disk import folder_on_disk
-    from openclust.bench.stored_rows import cold as measure_cold
-    from openclust.bench.stored_rows import cold_cluster
+    from openclust.bench.brokers.disk import folder_on_disk
+    from openclust.bench.rows.stored import cold as measure_cold
+    from openclust.bench.rows.stored import cold_cluster
     from openclust.cli.benched_cluster import BenchedCluster
 
     if primaries > 1 and ended == "stop":
@@ -88,8 +88,8 @@ def cold(
 @click.option("--drain/--no-drain", default=True, show_default=True, help="Empty the queue again, and count.")
 def backlog(messages: int, size: int, data_in: Path | None, drain: bool, **options: Any) -> int:
     """Fill a durable queue without a consumer, and weigh the broker."""
-    from openclust.bench.disk import folder_on_disk
-    from openclust.bench.stored_rows import backlog as measure_backlog
+    from openclust.bench.brokers.disk import folder_on_disk
+    from openclust.bench.rows.stored import backlog as measure_backlog
 
     def measure(watcher: Any) -> list[Any]:
         return measure_backlog(folder_on_disk(data_in), messages, size, draining=drain, watcher=watcher)
@@ -98,9 +98,9 @@ def backlog(messages: int, size: int, data_in: Path | None, drain: bool, **optio
 
 
 def _show(measure: Callable[[Any], list[Any]], first: str, rounds: int, *, as_json: bool, check: bool) -> int:
-    from openclust.bench.cluster_row import rows_data, show_rows
-    from openclust.bench.errors import BenchError
-    from openclust.bench.progress import progress
+    from openclust.bench.client.errors import BenchError
+    from openclust.bench.report.progress import progress
+    from openclust.bench.rows.cluster_row import rows_data, show_rows
 
     try:
         with progress(rounds) as watcher:

@@ -14,16 +14,16 @@ from openclust.shell.config import ConfigError
 from topology.simulate.calibration import Calibration
 
 if TYPE_CHECKING:
-    from openclust.bench.calibration_parts import Effort
+    from openclust.bench.calibration.parts import Effort
 
 
 class CostsHere:
     """Brokers are started for it in folders of `data_in`, or of wherever a disk is. ConfigError where it fails."""
 
     def __init__(self, data_in: Path | None, effort: Effort | None = None) -> None:
-        from openclust.bench.calibration_parts import Effort
-        from openclust.bench.disk import folder_on_disk
-        from openclust.bench.errors import BenchError
+        from openclust.bench.brokers.disk import folder_on_disk
+        from openclust.bench.calibration.parts import Effort
+        from openclust.bench.client.errors import BenchError
 
         self._effort = effort or Effort()
         try:
@@ -33,9 +33,9 @@ class CostsHere:
 
     def all(self) -> Calibration:
         """Some minutes."""
-        from openclust.bench.calibrating import calibrate, document
-        from openclust.bench.errors import BenchError
-        from openclust.bench.progress import Quiet
+        from openclust.bench.calibration.calibrating import calibrate, document
+        from openclust.bench.client.errors import BenchError
+        from openclust.bench.report.progress import Quiet
 
         try:
             found = calibrate(self._make, self._folder, self._effort, Quiet())
@@ -45,9 +45,9 @@ class CostsHere:
 
     def in_company(self, costs: Calibration) -> Calibration:
         """`costs`, with those of brokers that share this machine measured anew."""
-        from openclust.bench.calibrating import Calibrated, in_company
-        from openclust.bench.errors import BenchError
-        from openclust.bench.progress import Quiet
+        from openclust.bench.calibration.calibrating import Calibrated, in_company
+        from openclust.bench.client.errors import BenchError
+        from openclust.bench.report.progress import Quiet
 
         known = {name: cost for name, cost in msgspec.structs.asdict(costs).items() if not isinstance(cost, str)}
         try:

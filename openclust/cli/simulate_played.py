@@ -11,9 +11,9 @@ from topology.simulate.layout import Layout
 from topology.simulate.workload import Workload
 
 if TYPE_CHECKING:
-    from openclust.bench.live_found import LiveFound
-    from openclust.bench.live_plan import LivePlan
-    from openclust.bench.live_run import Stage
+    from openclust.bench.live.cost import LiveFound
+    from openclust.bench.live.plan import LivePlan
+    from openclust.bench.live.run import Stage
     from topology.simulate.drawn import Drawn
 
 SAMPLED_OF = 20
@@ -21,9 +21,9 @@ SAMPLED_OF = 20
 
 
 def played(layout: Layout, workload: Workload, plan: Drawn, stage: Stage, data_in: Path | None) -> LiveFound:
-    from openclust.bench.disk import folder_on_disk
-    from openclust.bench.errors import BenchError
-    from openclust.bench.live_run import LiveQueue, play
+    from openclust.bench.brokers.disk import folder_on_disk
+    from openclust.bench.client.errors import BenchError
+    from openclust.bench.live.run import LiveQueue, play
     from openclust.cli.benched_cluster import BenchedCluster
 
     primaries = len(layout.primaries)
@@ -52,7 +52,7 @@ def queue_names(workload: Workload) -> dict[str, list[str]]:
 
 def plans(layout: Layout, workload: Workload, plan: Drawn, addresses: dict[str, tuple[str, int]]) -> Iterator[LivePlan]:
     """Of two processes: many subscribers, and all others with those whose messages are timed."""
-    from openclust.bench.live_plan import LiveClient, LiveMessage, LivePlan
+    from openclust.bench.live.plan import LiveClient, LiveMessage, LivePlan
 
     kinds = {kind.name: kind for kind in workload.queues}
     names = queue_names(workload)

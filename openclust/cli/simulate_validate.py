@@ -26,8 +26,8 @@ from topology.simulate.workload import Workload
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from openclust.bench.live_found import LiveFound
-    from openclust.bench.live_run import Stage
+    from openclust.bench.live.cost import LiveFound
+    from openclust.bench.live.run import Stage
     from topology.simulate.drawn import Drawn
     from topology.simulate.summary import RunSummary
 
@@ -178,7 +178,7 @@ def near(workload: Workload) -> Workload:
 
 def stage_of(workload: Workload) -> Stage:
     """When to look: from when all are there until the first fault. ConfigError where it cannot be played."""
-    from openclust.bench.live_run import Stage
+    from openclust.bench.live.run import Stage
 
     kills = []
     for text in workload.faults:
@@ -211,7 +211,7 @@ def validate(
     rounds: int = ROUNDS,
 ) -> Validation:
     """Takes as long as the workload in each round, and two simulations of it. ConfigError where it does not work."""
-    from openclust.bench.live_found import middle as middle_of_rounds
+    from openclust.bench.live.cost import middle as middle_of_rounds
     from topology.simulate.drawn import drawn
     from topology.simulate.pipeline import simulate
 
@@ -255,7 +255,7 @@ def validate(
 
 def _clients(live: LiveFound) -> LocalClients:
     """What the clients of this machine took of its cores: they are ours, and no broker's."""
-    from openclust.bench.live_workload import DOZE_SECONDS
+    from openclust.bench.live.player_process import DOZE_SECONDS
 
     every_us = DOZE_SECONDS * 1e6 / (1 - min(live.others_cpu, 0.9))
     return LocalClients(

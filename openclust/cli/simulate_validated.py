@@ -12,7 +12,7 @@ from rich.table import Table
 from openclust.cli.simulate_validate import Validation
 
 if TYPE_CHECKING:
-    from openclust.bench.live_found import LiveFound
+    from openclust.bench.live.cost import LiveFound
     from topology.simulate.summary import Point
 
 NEAR, NEAR_P50 = 0.15, 0.30

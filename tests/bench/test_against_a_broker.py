@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from openclust.bench import frames
-from openclust.bench.connection import Connection
-from openclust.bench.errors import BenchError
-from openclust.bench.generator import Generator
-from openclust.bench.local_broker import LocalBroker
-from openclust.bench.messages import Order, Progressed
-from openclust.bench.session import Session
-from openclust.bench.url import BrokerUrl
-from openclust.bench.work import Pattern, Work
+from openclust.bench.brokers.local_broker import LocalBroker
+from openclust.bench.client import frames
+from openclust.bench.client.connection import Connection
+from openclust.bench.client.errors import BenchError
+from openclust.bench.client.url import BrokerUrl
+from openclust.bench.load.generator import Generator
+from openclust.bench.load.messages import Order, Progressed
+from openclust.bench.load.session import Session
+from openclust.bench.load.work import Pattern, Work
 
 pytestmark = pytest.mark.sockets
 

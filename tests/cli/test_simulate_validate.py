@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from openclust.bench.calibration_parts import QUICK
-from openclust.bench.live_plan import LivePlan
+from openclust.bench.calibration.parts import QUICK
+from openclust.bench.live.plan import LivePlan
 from openclust.cli.main import openclust
 from openclust.cli.simulate_costs import CostsHere, middle
 from openclust.cli.simulate_played import SAMPLED_OF, plans

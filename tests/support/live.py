@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from openclust.bench.live_found import LiveFound
+from openclust.bench.live.cost import LiveFound
 
 _FOUND: dict[str, Any] = {
     "window_s": 4,

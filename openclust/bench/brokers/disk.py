@@ -1,0 +1,76 @@
+"""Where the data of a measured broker goes: a folder on a real disk, as memory that looks like one syncs for free."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+from openclust.bench.client.errors import BenchError
+
+IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
+
+
+class Mount(NamedTuple):
+    """A mounted file system."""
+
+    point: str
+    kind: str
+    device: str
+
+
+def folder_on_disk(wanted: Path | None = None) -> Path:
+    """`wanted`, which must be a directory; without it the first of TMPDIR, /var/tmp and here that is on a disk."""
+    if wanted is not None:
+        if not wanted.is_dir():
+            raise BenchError(f"--data-in {wanted}: there is no such directory")
+        return wanted.resolve()
+    mounts = _mounts()
+    for folder in (Path(tempfile.gettempdir()), Path("/var/tmp"), Path.cwd()):
+        if folder.is_dir() and os.access(folder, os.W_OK) and not _is_in_memory(mount_of(folder, mounts)):
+            return folder.resolve()
+    raise BenchError("no temporary directory is on a disk; name one with --data-in DIR")
+
+
+def described(folder: Path) -> str:
+    """`data in DIR (ext4 on /dev/vda)`, for the results: what a sync costs depends on it."""
+    mount = mount_of(folder, _mounts())
+    if mount is None:
+        return f"data in {folder}"
+    memory = ", which is memory: syncing costs nothing there" if _is_in_memory(mount) else ""
+    return f"data in {folder} ({mount.kind} on {mount.device}{memory})"
+
+
+def mount_of(folder: Path, mounts: Iterable[Mount]) -> Mount | None:
+    """The innermost of these that holds the folder."""
+    real = folder.resolve()
+    holding = [mount for mount in mounts if real.is_relative_to(mount.point)]
+    return max(holding, key=lambda mount: len(mount.point), default=None)
+
+
+def forget_cached(folder: Path) -> int:
+    """Ask the kernel to forget what it has cached of all files below, so that they are read from the disk: their size.
+
+    Nobody may be writing to them.
+    """
+    total = 0
+    for file in sorted(folder.rglob("*")):
+        if not file.is_file():
+            continue
+        with open(file, "rb") as opened:
+            os.fsync(opened.fileno())
+            total += os.fstat(opened.fileno()).st_size
+            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    return total
+
+
+def _is_in_memory(mount: Mount | None) -> bool:
+    return mount is not None and mount.kind in IN_MEMORY
+
+
+def _mounts() -> list[Mount]:
+    return [Mount(each.mountpoint, each.fstype, each.device) for each in psutil.disk_partitions(all=True)]

@@ -1,0 +1,92 @@
+"""What a row of the cluster's table is given: the options, and a way to make clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from openclust.bench.client.url import BrokerUrl
+
+
+class Cluster(Protocol):
+    """Brokers of this machine, by their names; nothing runs before `start`."""
+
+    @property
+    def names(self) -> list[str]: ...
+
+    @property
+    def folder(self) -> Path:
+        """Where they keep their data."""
+
+    @property
+    def primaries(self) -> list[str]: ...
+
+    def start(self, *names: str) -> None:
+        """These, or all; again, those that were killed, with their data."""
+
+    def kill(self, name: str) -> None:
+        """Without a warning; returns when it is gone."""
+
+    def address(self, name: str) -> tuple[str, int]:
+        """Where clients reach it."""
+
+    def pids(self) -> tuple[int, ...]:
+        """Of all that were started."""
+
+    def pid(self, name: str) -> int: ...
+
+    def check(self) -> None:
+        """Raise BenchError if one that was started has ended."""
+
+    def wait_until_answering(self, name: str) -> None: ...
+
+    def wait_until_serving(self) -> str:
+        """The root, once every broker that was started knows it and all the others."""
+
+    def root(self, name: str) -> str | None:
+        """Who is root, as this broker knows."""
+
+    def epoch(self, name: str) -> int: ...
+
+    def position(self, name: str) -> tuple[int, int] | None:
+        """Epoch and number of the last entry of its log; None where it does not answer or has none."""
+
+    def held(self, name: str) -> int:
+        """How many meta-bindings of others it holds."""
+
+    def relayed(self, name: str) -> int:
+        """How many copies of messages it has sent to other brokers over the links that it has now."""
+
+
+MakeCluster = Callable[[int, int], AbstractContextManager[Cluster]]
+"""Called with the numbers of primaries and secondaries."""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """The options."""
+
+    rounds: int
+    seconds: float
+    warm_up: float
+    size: int
+    subscribers: int
+    window: int
+    bindings: int
+    crowd: int
+    per_connection: int
+    messages: int
+    unconfirmed: int
+    prefetch: int
+    rate: float
+    down: float
+    compare: tuple[tuple[str, list[BrokerUrl]], ...]
+    """Other products' clusters of three, by name."""
+
+
+def url(brokers: Cluster, name: str) -> BrokerUrl:
+    host, port = brokers.address(name)
+    return BrokerUrl(host=host, port=port)

@@ -1,0 +1,60 @@
+"""How long a cluster is without a root when its root's process ends, or falls silent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import time
+
+from openclust.bench.brokers.wanted_cluster import Cluster, MakeCluster
+from openclust.bench.calibration.parts import Effort, Rows
+from openclust.bench.client.errors import BenchError
+from openclust.bench.report.progress import Quiet
+
+ELECTED_SECONDS = 20.0
+POLL_SECONDS = 0.005
+
+
+def elections(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
+    """Roots that are killed, and roots that are stopped: nobody is told of the end of these."""
+    with make(effort.primaries, 0) as brokers:
+        brokers.start()
+        brokers.wait_until_serving()
+        killed_ms = []
+        for number in range(effort.kills):
+            watcher.doing(f"the root is killed, {number + 1} of {effort.kills}")
+            root = brokers.wait_until_serving()
+            begun = time.perf_counter()
+            brokers.kill(root)
+            killed_ms.append(_until_another(brokers, root, begun))
+            brokers.start(root)
+        stopped_ms = []
+        for number in range(effort.stops):
+            watcher.doing(f"the root is stopped, {number + 1} of {effort.stops}")
+            root = brokers.wait_until_serving()
+            begun = time.perf_counter()
+            os.kill(brokers.pid(root), signal.SIGSTOP)
+            try:
+                stopped_ms.append(_until_another(brokers, root, begun))
+            finally:
+                os.kill(brokers.pid(root), signal.SIGCONT)
+        brokers.wait_until_serving()
+    election_ms = statistics.median(killed_ms)
+    figures = {
+        "election_ms": election_ms,
+        "election_worst_ms": max(killed_ms),
+        "detect_ms": max(0.0, statistics.median(stopped_ms) - election_ms),
+    }
+    return Rows(rows=[], figures=figures)
+
+
+def _until_another(brokers: Cluster, gone: str, begun: float) -> float:
+    """Milliseconds until one of the others says that it is root."""
+    others = [name for name in brokers.primaries if name != gone]
+    while time.perf_counter() < begun + ELECTED_SECONDS:
+        for name in others:
+            if brokers.root(name) == name:
+                return (time.perf_counter() - begun) * 1000
+        time.sleep(POLL_SECONDS)
+    raise BenchError(f"nobody is root {ELECTED_SECONDS:.0f} s after {gone} was gone")

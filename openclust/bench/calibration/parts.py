@@ -1,0 +1,262 @@
+"""What a message costs a broker: rows to solve for, each measured with brokers of its own."""
+
+from __future__ import annotations
+
+import secrets
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import msgspec
+
+from openclust.bench.brokers.local_broker import LocalBroker
+from openclust.bench.brokers.wanted_cluster import Cluster, MakeCluster, url
+from openclust.bench.calibration.bursts import Bursts, Spent, Subscribers, apart, cpu_each, idle_share
+from openclust.bench.calibration.fit import Row
+from openclust.bench.calibration.shared_queue import Passing
+from openclust.bench.client import frames
+from openclust.bench.client.connection import Connection
+from openclust.bench.client.spread import wait_until_known
+from openclust.bench.report.progress import Quiet
+
+Costs = Mapping[str, float]
+SMALL, LARGE = 100, 10_000
+
+
+class Effort(msgspec.Struct, frozen=True, kw_only=True):
+    """How much is done for one row: until the broker has used so much CPU in each round, by what it will about cost."""
+
+    round_cpu_us: float = 80_000.0
+    rounds: int = 5
+    times_min: int = 10
+    times_max: int = 200
+    subscribers: tuple[int, ...] = (1, 100, 1_000)
+    bursts: tuple[int, ...] = (1, 4, 16, 64)
+    few: tuple[int, ...] = (1, 10)
+    pauses_s: tuple[float, ...] = (0.0003, 0.001, 0.005)
+    """Others than the usual one, before lone messages."""
+    attached: int = 5_000
+    idle_s: float = 4.0
+    rest_s: float = 2.0
+    topics: int = 20_000
+    opened: int = 300
+    kills: int = 5
+    stops: int = 3
+    primaries: int = 3
+    members: tuple[int, ...] = (2, 4, 8)
+
+    def times(self, about_us: float) -> int:
+        return max(self.times_min, min(self.times_max, round(self.round_cpu_us / about_us)))
+
+
+QUICK = Effort(
+    rounds=1,
+    round_cpu_us=5_000.0,
+    rest_s=0.3,
+    times_min=5,
+    times_max=20,
+    subscribers=(1, 20),
+    bursts=(1, 16),
+    few=(1, 5),
+    pauses_s=(0.0003, 0.005),
+    attached=100,
+    idle_s=0.5,
+    topics=500,
+    opened=20,
+    kills=1,
+    stops=1,
+    members=(2, 3),
+)
+"""To see that it works; the figures are rough."""
+
+
+class Rows(msgspec.Struct, frozen=True, kw_only=True):
+    rows: list[Row]
+    figures: dict[str, float] = {}
+    """What was found beside them, under the name that the calibration has for it."""
+
+
+def fanout(effort: Effort, watcher: Quiet) -> Rows:
+    """One broker, many subscribers: what a turn, a publish, a delivery and a write cost."""
+    rows, stack_us = [], 0.0
+    with LocalBroker() as broker, closing(Connection(broker.url)) as publisher, apart(broker.pid):
+        for subscribers in effort.subscribers:
+            watcher.doing(f"fan-out to {subscribers:,}")
+            with ExitStack() as stack:
+                exchange = exchange_at(publisher)
+                listening = stack.enter_context(closing(Subscribers(publisher, exchange, subscribers)))
+                for size, burst in _sizes_and_bursts(effort, subscribers):
+                    with closing(Bursts(publisher, exchange, listening.sockets, size, burst)) as load:
+                        times = effort.times(60 + subscribers * (4 + burst / 3))
+                        spent = cpu_each(load, {"": broker.pid}, times, effort.rounds)[""]
+                        rows.append(fanout_row(subscribers, size, burst, load.delivery_bytes, spent))
+                        if (subscribers, size, burst) == (1, SMALL, 1):
+                            stack_us = max(0.0, statistics.median(load.latencies_ns) / 1000 - spent.us)
+                if subscribers == 1:
+                    rows += after_pauses(effort, publisher, exchange, listening, {"": broker.pid})
+    return Rows(rows=rows, figures={"stack_us": stack_us})
+
+
+def _sizes_and_bursts(effort: Effort, subscribers: int) -> Iterator[tuple[int, int]]:
+    """Not so much that sockets do not take it at once: it would be written in parts."""
+    for burst in effort.bursts:
+        if subscribers * burst <= 16_000:
+            yield SMALL, burst
+    for burst in effort.bursts:
+        if burst <= 4 and subscribers * burst <= 1_000:
+            yield LARGE, burst
+
+
+def after_pauses(
+    effort: Effort,
+    publisher: Connection,
+    exchange: str,
+    listening: Subscribers,
+    pid: Mapping[str, int],
+    idle: Mapping[str, float] | None = None,
+    keys: Sequence[str] = ("",),
+) -> Iterator[Row]:
+    """Lone messages to one subscriber each, with other pauses before them."""
+    for pause_s in effort.pauses_s:
+        with closing(Bursts(publisher, exchange, listening.sockets, SMALL, 1, keys, pause_s)) as load:
+            spent = cpu_each(load, pid, effort.times(60), effort.rounds, idle)[""]
+            row = fanout_row(1, SMALL, 1, load.delivery_bytes, spent)
+            yield msgspec.structs.replace(row, name=f"{row.name}, after {spent.waited_ms:.1f} ms")
+
+
+def fanout_row(subscribers: int, size: int, burst: int, delivery_bytes: int, spent: Spent) -> Row:
+    counts = {
+        "turn_us": 1.0,
+        "wait_us_per_ms": spent.waited_ms,
+        "publish_us": burst,
+        "publish_kb_us": burst * size / 1000,
+        "delivery_us": subscribers * burst,
+        "write_us": subscribers,
+        "write_kb_us": subscribers * burst * delivery_bytes / 1000,
+    }
+    return Row(name=f"fan-out of {burst} x {size:,} bytes to {subscribers:,}", counts=counts, us=spent.us)
+
+
+def relay(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
+    """Two brokers, the publisher at one and the subscribers at the other."""
+    rows: list[Row] = []
+    with make(2, 0) as brokers, ExitStack() as stack:
+        idle, connections = served(brokers, stack, effort.rest_s)
+        publisher = connections["p1"]
+        for subscribers in effort.subscribers[:2]:
+            watcher.doing(f"relaying to {subscribers:,} at another broker")
+            exchange = exchange_at(publisher)
+            with closing(Subscribers(connections["p2"], exchange, subscribers)) as listening:
+                wait_until_known(publisher, [connections["p2"]])
+                for size, burst in _sizes_and_bursts(effort, subscribers):
+                    with closing(Bursts(publisher, exchange, listening.sockets, size, burst)) as load:
+                        times = effort.times(120 + subscribers * (4 + burst / 3))
+                        spent = cpu_each(load, pids_of(brokers), times, effort.rounds, idle)
+                        rows += relay_rows(subscribers, size, burst, load.delivery_bytes, spent["p1"], spent["p2"])
+    return Rows(rows=rows)
+
+
+def members(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
+    """Clusters that have nothing to do."""
+    rows: list[Row] = []
+    for count in effort.members:
+        watcher.doing(f"a cluster of {count} at rest")
+        with make(count, 0) as brokers, ExitStack() as stack:
+            idle, _ = served(brokers, stack, effort.rest_s)
+            us = statistics.mean(idle.values()) * 1e6
+            rows.append(Row(name=f"a second in a cluster of {count}", counts=_of_members(count), us=us))
+    return Rows(rows=rows)
+
+
+def _of_members(count: int) -> dict[str, float]:
+    return {"member_us_per_s": 1.0, "peer_us_per_s": count - 1.0}
+
+
+def relay_rows(
+    subscribers: int, size: int, burst: int, delivery_bytes: int, sender: Spent, receiver: Spent
+) -> Iterator[Row]:
+    kb = burst * size / 1000
+    what = f"{burst} x {size:,} bytes"
+    turn = {"turn_us": 1.0, "wait_us_per_ms": sender.waited_ms}
+    out = {**turn, "publish_us": burst, "publish_kb_us": kb, "link_us": 1.0}
+    yield Row(name=f"{what} sent on", counts={**out, "relay_out_us": burst, "relay_kb_us": kb}, us=sender.us)
+    turn = {"turn_us": 1.0, "wait_us_per_ms": receiver.waited_ms}
+    into = {**turn, "relay_in_us": burst, "relay_kb_us": kb}
+    delivered = {
+        "delivery_us": subscribers * burst,
+        "write_us": subscribers,
+        "write_kb_us": subscribers * burst * delivery_bytes / 1000,
+    }
+    yield Row(name=f"{what} from a link to {subscribers:,}", counts={**into, **delivered}, us=receiver.us)
+
+
+def shared(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
+    """At the root of three: a queue whose contents are nobody else's, and one that is replicated, persistently."""
+    rows: list[Row] = []
+    with make(effort.primaries, 0) as brokers, ExitStack() as stack:
+        idle, _ = served(brokers, stack, effort.rest_s)
+        root = brokers.wait_until_serving()
+        backups = [name for name in brokers.primaries if name != root]
+        for burst in effort.bursts:
+            watcher.doing(f"a shared queue at the root, {burst} at a time")
+            with closing(Passing(url(brokers, root), burst, durable=False, persistent=False)) as load:
+                spent = cpu_each(load, pids_of(brokers), effort.times(150), effort.rounds, idle)[root]
+                passed = _passed(burst, spent)
+                rows.append(Row(name=f"shared queue, {burst} at a time", counts=passed, us=spent.us))
+            watcher.doing(f"a replicated queue, {burst} at a time")
+            with closing(Passing(url(brokers, root), burst, durable=True, persistent=True)) as load:
+                each = cpu_each(load, pids_of(brokers), effort.times(2_000), effort.rounds, idle)
+                kept, copied, passed = _kept(burst), _copied(burst), _passed(burst, each[root])
+                at_root = {**passed, **kept, **{name: len(backups) * of for name, of in copied.items()}}
+                rows.append(Row(name=f"replicated, {burst} at a time, root", counts=at_root, us=each[root].us))
+                of_backups = statistics.mean(each[name].us for name in backups)
+                counts = {**kept, **copied}
+                rows.append(Row(name=f"replicated, {burst} at a time, backup", counts=counts, us=of_backups))
+    return Rows(rows=rows)
+
+
+def persist(effort: Effort, data_in: Path, watcher: Quiet) -> Rows:
+    """One broker with a disk: a durable queue with persistent messages."""
+    rows: list[Row] = []
+    with LocalBroker(data_in) as broker:
+        for burst in effort.bursts:
+            watcher.doing(f"a durable queue, {burst} at a time")
+            with closing(Passing(broker.url, burst, durable=True, persistent=True)) as load:
+                spent = cpu_each(load, {"": broker.pid}, effort.times(2_000), effort.rounds)[""]
+                counts = {**_passed(burst, spent), **_kept(burst)}
+                rows.append(Row(name=f"durable, {burst} at a time", counts=counts, us=spent.us))
+    return Rows(rows=rows)
+
+
+def _passed(burst: int, spent: Spent) -> dict[str, float]:
+    """One turn brings the messages and another their acknowledgements; one write a delivery's, one the confirms'."""
+    turns = {"turn_us": 2.0, "wait_us_per_ms": spent.waited_ms}
+    return {**turns, "publish_us": burst, "delivery_us": burst, "write_us": 2.0, "shared_us": burst}
+
+
+def _kept(burst: int) -> dict[str, float]:
+    return {"persist_batch_us": 2.0, "persist_us": burst}
+
+
+def _copied(burst: int) -> dict[str, float]:
+    return {"replicate_batch_us": 2.0, "replicate_us": burst}
+
+
+def exchange_at(publisher: Connection, kind: str = "fanout") -> str:
+    """On all brokers when it is declared on one."""
+    name = f"bench.{secrets.token_hex(4)}"
+    publisher.call(frames.exchange_declare(1, name, kind), frames.EXCHANGE_DECLARE_OK)
+    return name
+
+
+def pids_of(brokers: Cluster) -> dict[str, int]:
+    return {name: brokers.pid(name) for name in brokers.names}
+
+
+def served(brokers: Cluster, stack: ExitStack, seconds: float) -> tuple[dict[str, float], dict[str, Connection]]:
+    """Started, and what they take while nothing is wanted of them."""
+    brokers.start()
+    brokers.wait_until_serving()
+    connections = {name: stack.enter_context(closing(Connection(url(brokers, name)))) for name in brokers.names}
+    return idle_share(pids_of(brokers), seconds), connections

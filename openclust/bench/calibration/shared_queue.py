@@ -1,0 +1,106 @@
+"""Bursts through a shared queue: published with confirms, delivered, acknowledged one by one when all are there."""
+
+from __future__ import annotations
+
+import secrets
+import select
+import time
+
+from openclust.bench.calibration.bursts import BUFFER_BYTES, SILENCE_SECONDS, pause
+from openclust.bench.client import frames
+from openclust.bench.client.confirms import Confirms
+from openclust.bench.client.connection import Connection
+from openclust.bench.client.errors import BenchError
+from openclust.bench.client.frames import ACK_FRAME, BASIC_ACK, FRAME_END, METHOD
+from openclust.bench.client.url import BrokerUrl
+from openclust.bench.crowd.crowd import delivery_size
+
+PREFETCH = 2_000
+KEPT_SECONDS = 0.005
+"""A disk or a log has done with what came when it is acknowledged, and with that before the next comes."""
+
+
+class Passing:
+    """A queue of its own, a publisher and a consumer at one broker. Close it in any case.
+
+    Without `durable` its contents are the root's alone; with it they are kept as contents of such queues are.
+    """
+
+    def __init__(self, url: BrokerUrl, burst: int, *, durable: bool, persistent: bool, size: int = 100) -> None:
+        self._queue = f"bench.{secrets.token_hex(4)}"
+        self._burst, self._size = burst, 0
+        self._kept_s = KEPT_SECONDS if durable else 0.0
+        self._confirms = Confirms()
+        self._published = self._received = self._delivered = self._acknowledged = 0
+        self._publisher = Connection(url)
+        try:
+            self._consumer = Connection(url)
+        except BaseException:
+            self._publisher.close()
+            raise
+        self._publisher.call(frames.queue_declare(1, self._queue, durable=durable), frames.QUEUE_DECLARE_OK)
+        self._publisher.call(frames.confirm_select(1), frames.CONFIRM_SELECT_OK)
+        self._consumer.call(frames.basic_qos(1, PREFETCH), frames.BASIC_QOS_OK)
+        self._consumer.call(frames.basic_consume(1, self._queue, "bench", no_ack=False), frames.BASIC_CONSUME_OK)
+        frame_max = self._publisher.frame_max
+        one = frames.publish(1, "", self._queue, bytes(size), frame_max=frame_max, persistent=persistent)
+        self._block = one * burst
+        self._poll = select.poll()
+        for connection in (self._publisher, self._consumer):
+            self._poll.register(connection.socket, select.POLLIN)
+
+    def run(self, times: int) -> None:
+        """So many bursts, each confirmed and delivered before it is acknowledged, and that before the next.
+
+        Acknowledged at once, what came would be written together with that it went, or not at all.
+        """
+        for _ in range(times):
+            self._rest()
+            self._publisher.send(self._block)
+            self._published += self._burst
+            while self._confirms.confirmed < self._published or self._delivered < self._published:
+                self._hear()
+            self._rest()
+            self._acknowledge()
+
+    def close(self) -> None:
+        self._publisher.call(frames.queue_delete(1, self._queue), frames.QUEUE_DELETE_OK)
+        self._consumer.close()
+        self._publisher.close()
+
+    def _hear(self) -> None:
+        events = self._poll.poll(SILENCE_SECONDS * 1000)
+        if not events:
+            raise BenchError(f"{self._publisher.url.address} says nothing for {SILENCE_SECONDS:.0f} s")
+        for fd, _ in events:
+            if fd == self._publisher.socket.fileno():
+                others = self._confirms.feed(_received(self._publisher))
+                for reason in filter(None, map(frames.close_reason, others)):
+                    raise BenchError(f"{self._publisher.url.address} closed the publisher: {reason}")
+            else:
+                self._take(_received(self._consumer))
+
+    def _take(self, data: bytes) -> None:
+        if not self._size:
+            self._size = delivery_size(data)
+        self._received += len(data)
+        self._delivered = self._received // self._size
+
+    def _acknowledge(self) -> None:
+        tags = range(self._acknowledged + 1, self._delivered + 1)
+        self._acknowledged = self._delivered
+        self._consumer.send(b"".join(ACK_FRAME.pack(METHOD, 1, 13, *BASIC_ACK, tag, 0, FRAME_END) for tag in tags))
+
+    def _rest(self) -> None:
+        time.sleep(self._kept_s)
+        pause()
+
+
+def _received(connection: Connection) -> bytes:
+    try:
+        data = connection.socket.recv(BUFFER_BYTES)
+    except OSError as error:
+        raise BenchError(f"{connection.url.address} broke a connection: {error}") from None
+    if not data:
+        raise BenchError(f"{connection.url.address} closed a connection without a reason")
+    return data

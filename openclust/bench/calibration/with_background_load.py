@@ -1,0 +1,164 @@
+"""The same turns in company: beside other brokers at work on the same cores, as in a cluster on one machine.
+
+A broker that takes turns with others finds its caches cold, wakes processes on other cores, and waits for one. Nothing
+here is of a workload: lone messages to few of some hundred subscribers, others each time, while three other brokers
+have a light stream of such messages each.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
+
+from openclust.bench.brokers.wanted_cluster import Cluster, MakeCluster, url
+from openclust.bench.calibration.bursts import PAUSE_SECONDS, Bursts, Subscribers, apart, cpu_each
+from openclust.bench.calibration.fit import Row
+from openclust.bench.calibration.parts import (
+    SMALL,
+    Effort,
+    Rows,
+    after_pauses,
+    exchange_at,
+    fanout_row,
+    pids_of,
+    relay_rows,
+    served,
+)
+from openclust.bench.client.connection import Connection
+from openclust.bench.client.spread import wait_until_known
+from openclust.bench.load.background_load import Company, Streams
+from openclust.bench.report.progress import Quiet
+
+BROKERS = 4
+"""Of which each has the three others for company."""
+LISTENING = 300
+"""So many connections are there, of which each message goes to some: those of the same few would never be cold."""
+APART = ("turn_us", "wait_us_per_ms", "write_us", "link_us")
+"""What is solved for here; all else is taken to cost what it does alone."""
+
+
+def company(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
+    """Its costs are `company_turn_us` and the like; all others must be known. `company_remote_us` is for `hop_us`."""
+    rows: list[Row] = []
+    with make(BROKERS, 0) as brokers, ExitStack() as stack:
+        idle, connections = served(brokers, stack, effort.rest_s)
+        first, second, *others = brokers.names
+        with closing(Company(_streams(brokers, [second, *others]))):
+            with apart(brokers.pid(first)):
+                found, stack_us = _fanouts(effort, connections[first], {"": brokers.pid(first)}, idle[first], watcher)
+            rows += found
+            watcher.doing("in company: a message to another broker")
+            remote_us = _to_another(effort, connections)
+        with closing(Company(_streams(brokers, others))):
+            pids = {name: pid for name, pid in pids_of(brokers).items() if name in (first, second)}
+            for name in (first, second):
+                with apart(brokers.pid(name)):
+                    found = _relays(effort, connections[first], connections[second], pids, idle, watcher)
+                # The other of the two may be anywhere, also with this process.
+                rows += found[name == second :: 2]
+    return Rows(rows=rows, figures={"company_stack_us": stack_us, "company_remote_us": remote_us})
+
+
+def _streams(brokers: Cluster, names: list[str]) -> Streams:
+    return Streams(brokers=[url(brokers, name) for name in names])
+
+
+def _fanouts(
+    effort: Effort, at: Connection, pid: Mapping[str, int], idle: float, watcher: Quiet
+) -> tuple[list[Row], float]:
+    rows, stack_us = [], 0.0
+    for subscribers in effort.few:
+        exchange, keys = exchange_at(at, "direct"), _keys(subscribers)
+        with closing(Subscribers(at, exchange, subscribers, keys)) as listening:
+            for burst in effort.bursts[:2]:
+                watcher.doing(f"in company: fan-out of {burst} to {subscribers}")
+                with closing(Bursts(at, exchange, listening.sockets, SMALL, burst, keys)) as load:
+                    spent = cpu_each(load, pid, effort.times(60), effort.rounds, {"": idle})[""]
+                    rows.append(_in_company(fanout_row(subscribers, SMALL, burst, load.delivery_bytes, spent)))
+                    if (subscribers, burst) == (1, 1):
+                        stack_us = max(0.0, statistics.median(load.latencies_ns) / 1000 - spent.us)
+            if subscribers == 1:
+                rows += map(_in_company, after_pauses(effort, at, exchange, listening, pid, {"": idle}, keys))
+    return rows, stack_us
+
+
+def _relays(
+    effort: Effort,
+    publisher: Connection,
+    there: Connection,
+    pids: Mapping[str, int],
+    idle: Mapping[str, float],
+    watcher: Quiet,
+) -> list[Row]:
+    rows: list[Row] = []
+    first, second = pids
+    for subscribers in effort.few:
+        exchange, keys = exchange_at(publisher, "direct"), _keys(subscribers)
+        with closing(Subscribers(there, exchange, subscribers, keys)) as listening:
+            wait_until_known(publisher, [there])
+            for burst in effort.bursts[:2]:
+                watcher.doing(f"in company: relaying {burst} to {subscribers}")
+                with closing(Bursts(publisher, exchange, listening.sockets, SMALL, burst, keys)) as load:
+                    spent = cpu_each(load, pids, effort.times(120), effort.rounds, idle)
+                    found = relay_rows(subscribers, SMALL, burst, load.delivery_bytes, spent[first], spent[second])
+                    rows += map(_in_company, found)
+    return rows
+
+
+def _to_another(effort: Effort, connections: Mapping[str, Connection]) -> float:
+    """From one broker to a subscriber at another, each time at any of the others: how long, in the mean.
+
+    Which of them share a core, and wake one another up there or elsewhere, is as the scheduler likes, and for some
+    pairs is ten times what it is for others. The longest and the shortest tenth are left out.
+    """
+    publisher, *others = connections.values()
+    exchange, keys = exchange_at(publisher, "direct"), _keys(1)
+    each = len(keys) // len(others)
+    with ExitStack() as stack:
+        sockets = []
+        for number, there in enumerate(others):
+            theirs = keys[number * each : (number + 1) * each]
+            sockets += stack.enter_context(closing(Subscribers(there, exchange, 1, theirs))).sockets
+        wait_until_known(publisher, others)
+        with closing(Bursts(publisher, exchange, sockets, SMALL, 1, keys[: len(sockets)])) as load:
+            load.run(max(3, effort.times(300) // 10))
+            load.each_ns.clear()
+            load.run(effort.rounds * effort.times(300))
+            ascending = sorted(load.each_ns)
+            tenth = len(ascending) // 10
+            return statistics.mean(ascending[tenth : len(ascending) - tenth]) / 1000
+
+
+def _keys(subscribers: int) -> list[str]:
+    """Of equal length, and so many of them that each can have its own subscribers."""
+    return [f"k{number:03}" for number in range(LISTENING // subscribers)]
+
+
+def hop_us(costs: Mapping[str, float]) -> float:
+    """From one broker to the next: what is left of `company_remote_us` when all that is done for it is taken off."""
+    kb = SMALL / 1000
+    wait_us = costs["company_wait_us_per_ms"] * PAUSE_SECONDS * 1000
+    sent_on = (
+        costs["company_turn_us"]
+        + wait_us
+        + costs["publish_us"]
+        + costs["company_link_us"]
+        + costs["relay_out_us"]
+        + kb * costs["relay_kb_us"]
+    )
+    delivered = (
+        costs["company_turn_us"]
+        # Each of the others gets its share.
+        + (BROKERS - 1) * wait_us
+        + costs["relay_in_us"]
+        + kb * costs["relay_kb_us"]
+        + costs["delivery_us"]
+        + costs["company_write_us"]
+    )
+    return max(0.0, costs["company_remote_us"] - costs["company_stack_us"] - sent_on - delivered)
+
+
+def _in_company(row: Row) -> Row:
+    counts = {f"company_{name}" if name in APART else name: count for name, count in row.counts.items()}
+    return Row(name=f"in company: {row.name}", counts=counts, us=row.us)

@@ -1,0 +1,57 @@
+"""Subscribers spread over the brokers of a cluster, and when what is published at one broker reaches them all."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from openclust.bench.client import frames
+from openclust.bench.client.connection import Connection
+from openclust.bench.client.errors import BenchError
+
+PROBE_EXCHANGE = "amq.direct"
+KNOWN_SECONDS = 60.0
+STEP_SECONDS = 0.02
+
+Item = TypeVar("Item")
+Place = TypeVar("Place")
+
+
+def share(items: Sequence[Item], places: Sequence[Place]) -> Iterator[tuple[Place, list[Item]]]:
+    """Each place with its part of the items, in order; no two parts differ by more than one."""
+    for number, place in enumerate(places):
+        yield place, list(items[number * len(items) // len(places) : (number + 1) * len(items) // len(places)])
+
+
+def wait_until_known(publisher: Connection, elsewhere: Sequence[Connection]) -> None:
+    """Return when bindings made so far at these brokers hold for messages of this publisher.
+
+    Brokers tell each other of bindings in order: when one made now is known, so are those before it.
+    """
+    key = f"bench.probe.{secrets.token_hex(4)}"
+    probes = {f"{key}.{number}": connection for number, connection in enumerate(elsewhere)}
+    for queue, connection in probes.items():
+        connection.call(frames.queue_declare(1, queue, exclusive=True), frames.QUEUE_DECLARE_OK)
+        connection.call(frames.queue_bind(1, queue, PROBE_EXCHANGE, key), frames.QUEUE_BIND_OK)
+    message = frames.publish(1, PROBE_EXCHANGE, key, b"", frame_max=0, persistent=False)
+    deadline = time.monotonic() + KNOWN_SECONDS
+    unknown = dict(probes)
+    while unknown:
+        publisher.send(message)
+        time.sleep(STEP_SECONDS)
+        unknown = {queue: connection for queue, connection in unknown.items() if not _count(queue, connection)}
+        if time.monotonic() > deadline:
+            names = ", ".join(connection.url.address for connection in unknown.values())
+            raise BenchError(
+                f"what {publisher.url.address} publishes does not reach {names} after {KNOWN_SECONDS:.0f} s: "
+                "are they brokers of one cluster?"
+            )
+    for queue, connection in probes.items():
+        connection.call(frames.queue_delete(1, queue), frames.QUEUE_DELETE_OK)
+
+
+def _count(queue: str, connection: Connection) -> int:
+    answer = connection.call(frames.queue_declare(1, queue, passive=True), frames.QUEUE_DECLARE_OK)
+    return frames.message_count(answer)

@@ -1,0 +1,129 @@
+"""Rounds of one work, alternating between brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from openclust.bench.brokers.broker_process import BrokerProcess, find_listener
+from openclust.bench.client.connection import Connection
+from openclust.bench.client.errors import BenchError
+from openclust.bench.client.url import BrokerUrl
+from openclust.bench.load.generator import Generator
+from openclust.bench.load.messages import Order, Progressed
+from openclust.bench.load.work import Figures, Work
+
+
+class Contender(msgspec.Struct, frozen=True, kw_only=True):
+    """A broker in a comparison. Without a process id nothing is said about its CPU and memory.
+
+    In a cluster its subscribers may be at other brokers, and its queue be declared at yet another; their processes
+    count too.
+    """
+
+    name: str
+    url: BrokerUrl
+    product: str = ""
+    pids: tuple[int, ...] = ()
+    subscribers_at: tuple[BrokerUrl, ...] = ()
+    declared_at: BrokerUrl | None = None
+    queue_arguments: dict[str, str] = {}
+
+
+class Watcher(Protocol):
+    """Sees what goes on, for a progress bar."""
+
+    def doing(self, what: str) -> None: ...
+
+    def told(self, progressed: Progressed) -> None: ...
+
+    def finished_round(self) -> None: ...
+
+
+def introduce(name: str | None, url: BrokerUrl, pid: int | None, others: Sequence[BrokerUrl] = ()) -> Contender:
+    """Log in once, so that what is wrong with a URL is said before anything is measured; ask the broker who it is.
+
+    `others` are the other brokers of its cluster. Unless all processes are known nothing is said about CPU and memory.
+    """
+    for other in others:
+        Connection(other).close()
+    connection = Connection(url)
+    connection.close()
+    product = f"{connection.product} {connection.version}".strip()
+    pids = [pid if pid is not None else find_listener(url.host, url.port)]
+    pids += [find_listener(other.host, other.port) for other in others]
+    known = tuple(found for found in pids if found is not None)
+    return Contender(
+        name=name or connection.product.lower() or "broker",
+        url=url,
+        product=product,
+        pids=known if len(known) == len(pids) else (),
+    )
+
+
+def order_for(contender: Contender, work: Work) -> Order:
+    """What its load generator is told."""
+    return Order(
+        url=contender.url,
+        work=work,
+        broker_pids=contender.pids,
+        subscribers_at=contender.subscribers_at,
+        declared_at=contender.declared_at,
+        queue_arguments=contender.queue_arguments,
+    )
+
+
+def run_rounds(
+    work: Work, contenders: Sequence[Contender], rounds: int, watcher: Watcher
+) -> list[tuple[Contender, list[Figures]]]:
+    """Round 1 at each broker, round 2 at each... so that what slows this machine for a while slows all of them."""
+    figures: list[list[Figures]] = [[] for _ in contenders]
+    generators: list[Generator] = []
+    try:
+        for contender in contenders:
+            watcher.doing(f"{contender.name}: attaching")
+            with _naming(contender):
+                generators.append(Generator(order_for(contender, work), watcher.told))
+        for number in range(rounds):
+            for contender, generator, found in zip(contenders, generators, figures, strict=True):
+                with _naming(contender):
+                    if number == 0 and work.warm_up_seconds and work.pattern != "connections":
+                        watcher.doing(f"{contender.name}: warming up")
+                        generator.run(work.warm_up_seconds)
+                    watcher.doing(f"{contender.name}: waiting for quiet")
+                    _settle(contenders)
+                    watcher.doing(f"{contender.name}: round {number + 1} of {rounds}")
+                    found.append(generator.run())
+                watcher.finished_round()
+    finally:
+        for generator in generators:
+            watcher.doing("cleaning up")
+            generator.close()
+        _settle(contenders, forgiving=True)
+    return list(zip(contenders, figures, strict=True))
+
+
+def _settle(contenders: Sequence[Contender], forgiving: bool = False) -> None:
+    for contender in contenders:
+        if contender.pids:
+            try:
+                BrokerProcess(*contender.pids).settle()
+            except BenchError:
+                if not forgiving:
+                    raise
+
+
+class _naming:
+    """Put the broker's name in front of what went wrong there."""
+
+    def __init__(self, contender: Contender) -> None:
+        self._name = contender.name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, BenchError):
+            raise BenchError(f"{self._name}: {error}") from None

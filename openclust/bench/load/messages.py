@@ -1,0 +1,55 @@
+"""What a load generator and the command that started it say to each other: one JSON object a line."""
+
+from __future__ import annotations
+
+import msgspec
+
+from openclust.bench.client.url import BrokerUrl
+from openclust.bench.load.work import Figures, Work
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True, tag="order"):
+    """Comes first: connect to this broker and get ready for this work. Answered by `Ready`.
+
+    Subscribers go evenly to other brokers of its cluster where these are given. Queues that are nobody's own are
+    declared at `declared_at` first, with these arguments.
+    """
+
+    url: BrokerUrl
+    work: Work
+    broker_pids: tuple[int, ...] = ()
+    subscribers_at: tuple[BrokerUrl, ...] = ()
+    declared_at: BrokerUrl | None = None
+    queue_arguments: dict[str, str] = {}
+
+
+class RunRound(msgspec.Struct, frozen=True, kw_only=True, tag="run"):
+    """Run a round, with `seconds` or else `count` of the work. Answered by `Done`."""
+
+    seconds: float | None = None
+
+
+class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
+    product: str
+    version: str
+
+
+class Progressed(msgspec.Struct, frozen=True, kw_only=True, tag="progressed"):
+    """Comes a few times a second: how many of what is being done."""
+
+    doing: str
+    number: int
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
+    figures: Figures
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
+    """Comes last, instead of an answer."""
+
+    why: str
+
+
+Command = Order | RunRound
+Answer = Ready | Progressed | Done | Failed

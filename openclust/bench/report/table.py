@@ -1,0 +1,153 @@
+"""The rows of the table that openclust is held to, and how far a run of them is from its targets."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from openclust.bench.load.work import Work
+from openclust.bench.report.statistics import ratio
+from openclust.bench.report.summary import Summary
+
+Measure = Literal["cpu", "memory", "attach"]
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One line: the work, and the least (for memory the most) that openclust promises of it."""
+
+    key: str
+    title: str
+    measure: Measure
+    target: float
+    work: Work
+
+    @property
+    def target_text(self) -> str:
+        if self.measure == "cpu":
+            return f">= {self.target:g} x"
+        return f"<= {self.target:g} kB each" if self.measure == "memory" else f">= {self.target:,.0f}/s"
+
+
+_IDLE = Work(pattern="connections", subscribers=10_000)
+
+ROWS = (
+    Row(
+        key="fanout-100",
+        title="fan-out to 100, 16 in flight",
+        measure="cpu",
+        target=10,
+        work=Work(pattern="fanout", subscribers=100),
+    ),
+    Row(
+        key="fanout-1000",
+        title="fan-out to 1,000, 16 in flight",
+        measure="cpu",
+        target=20,
+        work=Work(pattern="fanout", subscribers=1_000),
+    ),
+    Row(
+        key="fanout-5000",
+        title="fan-out to 5,000, 16 in flight",
+        measure="cpu",
+        target=20,
+        work=Work(pattern="fanout", subscribers=5_000),
+    ),
+    Row(
+        key="fanout-1000-single",
+        title="fan-out to 1,000, one in flight",
+        measure="cpu",
+        target=4,
+        work=Work(pattern="fanout", subscribers=1_000, window=1),
+    ),
+    Row(
+        key="p2p",
+        title="point to point, 1,000 in flight",
+        measure="cpu",
+        target=3,
+        work=Work(pattern="p2p", window=1_000),
+    ),
+    Row(
+        key="confirm",
+        title="point to point, confirms (200) and acks (prefetch 200)",
+        measure="cpu",
+        target=2.5,
+        work=Work(pattern="confirm", window=200, prefetch=200),
+    ),
+    Row(
+        key="topic",
+        title="topic, 10,000 wildcard bindings, 1,000 keys",
+        measure="cpu",
+        target=5,
+        work=Work(pattern="topic", subscribers=100, bindings=10_000, keys=1_000, window=200),
+    ),
+    Row(key="memory", title="memory for 10,000 idle subscribers", measure="memory", target=12, work=_IDLE),
+    Row(key="attach", title="attaching 10,000 subscribers", measure="attach", target=4_000, work=_IDLE),
+)
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """A row as measured; the first of the brokers is the one with the target. `failed` says why there are none."""
+
+    row: Row
+    summaries: list[Summary] = []
+    failed: str = ""
+
+    @property
+    def ours(self) -> float | None:
+        """What the target is held against."""
+        if not self.summaries:
+            return None
+        if self.row.measure == "cpu":
+            return self.cpu_ratio(self.summaries[1]) if len(self.summaries) > 1 else None
+        return measured(self.row, self.summaries[0])
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target is reached, None where that cannot be said."""
+        ours = self.ours
+        if ours is None:
+            return None
+        return ours <= self.row.target if self.row.measure == "memory" else ours >= self.row.target
+
+    def cpu_ratio(self, other: Summary) -> float | None:
+        """How many times more the first broker does with a second of CPU (for memory: with a byte)."""
+        first = self.summaries[0]
+        if self.row.measure == "memory":
+            return ratio(measured(self.row, other), measured(self.row, first))
+        if self.row.measure == "attach":
+            return ratio(first.attaches_per_broker_cpu_s, other.attaches_per_broker_cpu_s)
+        return ratio(first.deliveries_per_broker_cpu_s, other.deliveries_per_broker_cpu_s)
+
+    def wall_ratio(self, other: Summary) -> float | None:
+        """How many times more the first broker does in a second on the clock."""
+        if self.row.measure == "memory":
+            return None
+        first = self.summaries[0]
+        if self.row.measure == "attach":
+            return ratio(first.attaches_per_s, other.attaches_per_s)
+        return ratio(first.deliveries_per_s, other.deliveries_per_s)
+
+
+def measured(row: Row, summary: Summary) -> float | None:
+    """The row's figure for one broker, in the unit of its target."""
+    if row.measure == "memory":
+        idle = summary.idle_bytes_per_subscriber
+        return None if idle is None else idle / 1_000
+    return summary.attaches_per_s if row.measure == "attach" else summary.deliveries_per_s
+
+
+def select_rows(only: str | None) -> list[Row]:
+    """Rows by their keys, comma-separated; all without. Raises KeyError with an unknown key."""
+    if not only:
+        return list(ROWS)
+    by_key = {row.key: row for row in ROWS}
+    return [by_key[key.strip()] for key in only.split(",")]
+
+
+def in_running_order(rows: list[Row]) -> list[list[Row]]:
+    """Rows that share their work, together; memory first, while the brokers have not grown by other work."""
+    groups: dict[Work, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row.work.pattern != "connections"):
+        groups.setdefault(row.work, []).append(row)
+    return list(groups.values())

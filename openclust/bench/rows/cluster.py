@@ -1,0 +1,232 @@
+"""What is measured of a cluster, row by row: each makes the clusters it needs, and one broker to compare with."""
+
+from __future__ import annotations
+
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from openclust.bench.brokers.local_broker import LocalBroker
+from openclust.bench.brokers.one_root import under_one_root
+from openclust.bench.brokers.wanted_cluster import Cluster, MakeCluster, Wanted, url
+from openclust.bench.client.errors import BenchError
+from openclust.bench.crowd.gathering import gather
+from openclust.bench.crowd.joining import join_with_bindings
+from openclust.bench.load.comparison import Contender, run_rounds
+from openclust.bench.load.work import Work
+from openclust.bench.report.progress import Quiet
+from openclust.bench.report.statistics import ratio
+from openclust.bench.report.summary import Summary, summarize
+from openclust.bench.rows.cluster_row import ClusterRow
+from openclust.bench.rows.rejoin import rejoin
+from openclust.bench.rows.replicated import replicated, replicated_backups
+from openclust.bench.rows.root_killed import root_killed
+
+STOP_SECONDS = 60.0
+QUEUES_OF_JOINER = 1_000
+CPU_RATIO_OF_FANOUT, CPU_RATIO_OF_SHARED = 1.3, 4.0
+SILENCE_SECONDS = 5.0
+"""Without confirms a silence tells that a root went, and took messages along: no need to wait long for them."""
+
+
+def _start(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+    found = [_time_up() for _ in range(wanted.rounds)]
+    return ClusterRow(
+        key="start",
+        title="`openclust up`, 3 primaries and 2 secondaries, until all serve",
+        unit="s",
+        target=3.0,
+        value=statistics.median(found),
+        shown=f"worst of {len(found)}: {max(found):.2f} s",
+        figures={"seconds": found},
+    )
+
+
+def _time_up() -> float:
+    """From the start of the command; it says itself when all serve."""
+    command = [sys.executable, "-m", "openclust", "up", "--primaries", "3", "--secondaries", "2"]
+    started = time.perf_counter()
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if re.search(r"has a root after", line):
+                if "all serve" not in line:
+                    raise BenchError(f"`openclust up`: {line.strip()}")
+                return time.perf_counter() - started
+        raise BenchError("`openclust up` ended before it served")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=STOP_SECONDS)
+
+
+def _fanout(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+    work = Work(pattern="fanout", subscribers=wanted.subscribers, window=wanted.window, **_times(wanted))
+    title = f"fan-out to {wanted.subscribers:,} over 3 brokers, CPU of all a delivery, against one broker"
+    return _against_one("fanout", title, CPU_RATIO_OF_FANOUT, work, wanted, make, watcher, secondaries=0)
+
+
+def _fanout_from_secondary(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+    work = Work(pattern="fanout", subscribers=wanted.subscribers, window=wanted.window, **_times(wanted))
+    title = f"fan-out to {wanted.subscribers:,} over 3 others, from a secondary, against one broker"
+    return _against_one("fanout-secondary", title, CPU_RATIO_OF_FANOUT, work, wanted, make, watcher, secondaries=1)
+
+
+def _shared(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+    work = Work(pattern="shared", window=1_000, **_times(wanted))
+    title = "shared queue, no-ack, published and consumed on non-root brokers, CPU of all a message, against one broker"
+    return _against_one("shared", title, CPU_RATIO_OF_SHARED, work, wanted, make, watcher, secondaries=0)
+
+
+def _times(wanted: Wanted) -> dict[str, Any]:
+    return {
+        "size": wanted.size,
+        "seconds": wanted.seconds,
+        "warm_up_seconds": wanted.warm_up,
+        "silence_seconds": SILENCE_SECONDS,
+    }
+
+
+def _against_one(
+    key: str,
+    title: str,
+    target: float,
+    work: Work,
+    wanted: Wanted,
+    make: MakeCluster,
+    watcher: Quiet,
+    *,
+    secondaries: int,
+) -> ClusterRow:
+    def both(brokers: Cluster, root: str) -> tuple[Summary, Summary]:
+        publishing, receiving = _places(brokers, root, is_shared=work.pattern == "shared")
+        with LocalBroker() as single:
+            contenders = [
+                Contender(
+                    name="cluster",
+                    url=url(brokers, publishing),
+                    pids=brokers.pids(),
+                    subscribers_at=tuple(url(brokers, name) for name in receiving),
+                ),
+                Contender(name="one broker", url=single.url, pids=(single.pid,)),
+            ]
+            ours, one = (summarize(*found) for found in run_rounds(work, contenders, wanted.rounds, watcher))
+            return ours, one
+
+    ours, one = under_one_root(make, 3, secondaries, both)
+    rate = f"{ours.deliveries_per_s:,.0f} and {one.deliveries_per_s:,.0f} a second" if one.deliveries_per_s else ""
+    return ClusterRow(
+        key=key,
+        title=title,
+        unit="x",
+        target=target,
+        value=ratio(ours.broker_cpu_us_per_delivery, one.broker_cpu_us_per_delivery),
+        shown=f"{_us(ours.broker_cpu_us_per_delivery)} and {_us(one.broker_cpu_us_per_delivery)}, {rate}",
+        figures={"cluster": msgspec.to_builtins(ours), "one_broker": msgspec.to_builtins(one)},
+        notes=[f"{each.name}: {note}" for each in (ours, one) for note in each.notes],
+    )
+
+
+def _places(brokers: Cluster, root: str, *, is_shared: bool) -> tuple[str, list[str]]:
+    """Where to publish, and where to receive."""
+    if is_shared:
+        first, second = [name for name in brokers.primaries if name != root]
+        return first, [second]
+    others = [name for name in brokers.names if name not in brokers.primaries]
+    return (others or brokers.primaries)[0], brokers.primaries
+
+
+def _us(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f} us"
+
+
+def _bindings(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+    with make(3, 1) as brokers:
+        joiner = next(name for name in brokers.names if name not in brokers.primaries)
+        brokers.start(joiner)
+        brokers.wait_until_answering(joiner)
+        found = join_with_bindings(
+            url(brokers, joiner),
+            [url(brokers, name) for name in brokers.primaries],
+            queues=min(QUEUES_OF_JOINER, wanted.bindings),
+            bindings=wanted.bindings,
+            start_others=lambda: brokers.start(*brokers.primaries),
+            is_rooted=lambda: brokers.root(joiner) is not None,
+            held_by_others=lambda: min(brokers.held(name) for name in brokers.primaries),
+        )
+        epochs = [brokers.epoch(name) for name in brokers.primaries]
+    return ClusterRow(
+        key="bindings",
+        title=f"{found.bindings:,} meta-bindings of a broker that joins, until effective",
+        unit="s",
+        target=10.0,
+        value=found.effective_s,
+        shown=f"since the others' start; a root after {found.root_s:.2f} s, epoch {max(epochs)} in the end",
+        figures={**msgspec.to_builtins(found), "epochs": epochs},
+    )
+
+
+def _crowd(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+    with make(3, 3) as brokers:
+        brokers.start()
+        brokers.wait_until_serving()
+        found = gather(
+            [url(brokers, name) for name in brokers.names],
+            brokers.pids(),
+            subscribers=wanted.crowd,
+            per_connection=wanted.per_connection,
+            messages=wanted.messages,
+            size=wanted.size,
+            tell=watcher.doing,
+        )
+    took = found.last_receipts_ms
+    each = "a connection each" if wanted.per_connection == 1 else f"{wanted.per_connection} a connection"
+    return ClusterRow(
+        key="crowd",
+        title=f"subscribers attached at once over 6 brokers, {each}, each with every message",
+        unit="subscribers",
+        target=50_000,
+        is_floor=True,
+        value=found.subscribers,
+        shown=(
+            f"{found.attaches_per_s:,.0f} attached a second; {found.rss_idle / 1e6:,.0f} MB, "
+            f"{found.idle_bytes_each / 1_000:.1f} kB each, {found.bytes_each_after / 1_000:.1f} kB after traffic; "
+            f"last receipt after {statistics.median(took):,.0f} ms, at most {max(took):,.0f}"
+        ),
+        figures=msgspec.to_builtins(found),
+    )
+
+
+ROWS: dict[str, Callable[[Wanted, MakeCluster, Quiet], ClusterRow | list[ClusterRow]]] = {
+    "start": _start,
+    "fanout": _fanout,
+    "fanout-secondary": _fanout_from_secondary,
+    "shared": _shared,
+    "bindings": _bindings,
+    "crowd": _crowd,
+    "root-killed": root_killed,
+    "replicated": replicated,
+    "replicated-backups": replicated_backups,
+    "rejoin": rejoin,
+}
+
+
+def measure(key: str, wanted: Wanted, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
+    """One of `ROWS`, which may come to several lines; what goes wrong is said in it."""
+    watcher.doing(key)
+    try:
+        found = ROWS[key](wanted, make, watcher)
+        return found if isinstance(found, list) else [found]
+    except BenchError as error:
+        return [ClusterRow(key=key, title=key, unit="", failed=str(error))]
+    finally:
+        watcher.finished_round()
