@@ -16,11 +16,11 @@ from openclust import __version__
 from openclust.cli.simulate_progress import Watched
 from openclust.cli.spark_options import SparkOptions, spark_options
 from openclust.shell.config import ConfigError
-from topology.simulate.results import PARQUET, REPORT, make_folder, write_results
-from topology.simulate.trace_files import TraceFiles, find_files
+from topology.simulate.report.results_folder import PARQUET, REPORT, make_folder, write_results
+from topology.simulate.trace.files import TraceFiles, find_files
 
 if TYPE_CHECKING:
-    from topology.simulate.summary import Summary
+    from topology.simulate.results.summary import Summary
 
 NAMES_SHOWN_MAX = 20
 
@@ -70,7 +70,7 @@ def analyze(
 def _analyzed(
     files: TraceFiles, out: Path, options: SparkOptions, *, keep: bool, parquet: bool, quiet: bool
 ) -> Summary:
-    from topology.simulate.session import check_packages, spark_session
+    from topology.simulate.spark.session import check_packages, spark_session
 
     check_packages()
     _check_apart(files, out)
@@ -79,8 +79,8 @@ def _analyzed(
     with warnings.catch_warnings(), Watched(is_shown=not quiet) as watched:
         warnings.simplefilter("ignore")  # what Spark and pandas have to tell their own developers
         with spark_session(**options._asdict(), out=out, name="openclust analyze") as spark:
-            from topology.simulate.summary import Summary
-            from topology.simulate.trace import analyze as compute
+            from topology.simulate.results.summary import Summary
+            from topology.simulate.trace.analysis import analyze as compute
 
             found = compute(spark, files, out=out / PARQUET if parquet else None, progress=watched)
             context = spark.sparkContext
@@ -128,7 +128,7 @@ def _show(summary: Summary, out: Path, *, as_json: bool, quiet: bool) -> None:
     elif not quiet:
         from rich.console import Console
 
-        from topology.simulate.text import show
+        from topology.simulate.results.text import show
 
         show(summary, Console(file=sys.stdout))
         click.echo(f"{out / REPORT}: the report ({summary.took_s:.1f} s)")

@@ -19,14 +19,14 @@ from openclust.cli.simulate_validate import OrValidate
 from openclust.cli.spark_options import SparkOptions, spark_options
 from openclust.shell.config import ConfigError
 from topology.simulate.asked import Asked, read_asked
-from topology.simulate.grid import parse_count, shown
-from topology.simulate.layout import DESIGNS
-from topology.simulate.results import REPORT, make_folder, write_results
-from topology.simulate.workload_check import CLIENTS_MAX, DAY_S
+from topology.simulate.input.grid import parse_count, shown
+from topology.simulate.input.layout import DESIGNS
+from topology.simulate.input.workload_check import CLIENTS_MAX, DAY_S
+from topology.simulate.report.results_folder import REPORT, make_folder, write_results
 
 if TYPE_CHECKING:
     from topology.simulate.pipeline import Simulated
-    from topology.simulate.summary import Summary
+    from topology.simulate.results.summary import Summary
 
 MET, UNMET = 0, 1
 _TERM = re.compile(r"[A-Za-z]\w*=\S+")
@@ -148,7 +148,7 @@ def _sorted_out(files: tuple[str, ...], sweep: tuple[str, ...]) -> tuple[str | N
 
 
 def _simulated(asked: Asked, out: Path, options: SparkOptions, *, keep: bool, parquet: bool, quiet: bool) -> Summary:
-    from topology.simulate.session import check_packages, spark_session
+    from topology.simulate.spark.session import check_packages, spark_session
 
     check_packages()
     make_folder(out, keep=keep)
@@ -168,8 +168,8 @@ def _simulated(asked: Asked, out: Path, options: SparkOptions, *, keep: bool, pa
 def _summary(asked: Asked, found: Simulated, about: dict[str, str], took_s: float) -> Summary:
     import msgspec
 
-    from topology.simulate.goal import cheapest
-    from topology.simulate.summary import Summary, Sweep
+    from topology.simulate.results.goal import cheapest
+    from topology.simulate.results.summary import Summary, Sweep
 
     sweep = None
     if asked.swept or asked.goal is not None:
@@ -199,7 +199,7 @@ def _show(summary: Summary, out: Path, *, as_json: bool, quiet: bool) -> None:
     elif not quiet:
         from rich.console import Console
 
-        from topology.simulate.text import show
+        from topology.simulate.results.text import show
 
         show(summary, Console(file=sys.stdout))
         click.echo(f"{out / REPORT}: the report ({summary.took_s:.1f} s)")

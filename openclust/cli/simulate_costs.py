@@ -11,7 +11,7 @@ import msgspec
 
 from openclust.cli.benched_cluster import BenchedCluster
 from openclust.shell.config import ConfigError
-from topology.simulate.calibration import Calibration
+from topology.simulate.input.calibration import Calibration
 
 if TYPE_CHECKING:
     from openclust.bench.calibration.parts import Effort

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclust.shell.config import ConfigError
-from topology.simulate.layout import Layout
-from topology.simulate.workload import Workload
+from topology.simulate.input.layout import Layout
+from topology.simulate.input.workload import Workload
 
 if TYPE_CHECKING:
     from openclust.bench.live.cost import LiveFound
     from openclust.bench.live.plan import LivePlan
     from openclust.bench.live.run import Stage
-    from topology.simulate.drawn import Drawn
+    from topology.simulate.traffic.drawn import Drawn
 
 SAMPLED_OF = 20
 """One of so many subscribers has the time of its messages taken, by a process that is not busy with all the others."""

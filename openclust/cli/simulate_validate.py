@@ -18,18 +18,18 @@ from openclust.cli.simulate_costs import CostsHere, middle
 from openclust.cli.simulate_played import SAMPLED_OF, played
 from openclust.cli.spark_options import SparkOptions, spark_options
 from openclust.shell.config import ConfigError
-from topology.simulate.calibration import Calibration
-from topology.simulate.fault import Kill, parse_fault
-from topology.simulate.layout import Layout, LocalClients, Run, layout_of_counts
-from topology.simulate.workload import Workload
+from topology.simulate.input.calibration import Calibration
+from topology.simulate.input.fault import Kill, parse_fault
+from topology.simulate.input.layout import Layout, LocalClients, Run, layout_of_counts
+from topology.simulate.input.workload import Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from openclust.bench.live.cost import LiveFound
     from openclust.bench.live.run import Stage
-    from topology.simulate.drawn import Drawn
-    from topology.simulate.summary import RunSummary
+    from topology.simulate.results.summary import RunSummary
+    from topology.simulate.traffic.drawn import Drawn
 
 WORKLOAD = Path(topology.simulate.__file__).with_name("validate.toml")
 PRIMARIES, SECONDARIES = 3, 1
@@ -82,8 +82,8 @@ def validated(
     not count. Before each round it is measured what brokers that share this machine cost in these minutes.
     """
     from openclust.cli.simulate_validated import data, show
-    from topology.simulate.calibration import read_calibration
-    from topology.simulate.session import check_packages, spark_session
+    from topology.simulate.input.calibration import read_calibration
+    from topology.simulate.spark.session import check_packages, spark_session
 
     topology, read = _read(files)
     known = read_calibration(Path(calibration)) if calibration is not None else None
@@ -124,8 +124,8 @@ class OrValidate(click.Command):
 
 
 def _read(files: tuple[str, ...]) -> tuple[Layout | None, Workload]:
-    from topology.simulate.layouts import layout_of_model, read_model
-    from topology.simulate.workload_file import check_against, read_workload_file
+    from topology.simulate.input.layouts import layout_of_model, read_model
+    from topology.simulate.input.workload_file import check_against, read_workload_file
 
     if len(files) > 2:
         raise click.UsageError(f"{len(files)} files are too many; name a topology and a workload")
@@ -212,8 +212,8 @@ def validate(
 ) -> Validation:
     """Takes as long as the workload in each round, and two simulations of it. ConfigError where it does not work."""
     from openclust.bench.live.cost import middle as middle_of_rounds
-    from topology.simulate.drawn import drawn
     from topology.simulate.pipeline import simulate
+    from topology.simulate.traffic.drawn import drawn
 
     cores = len(os.sched_getaffinity(0))
     layout, workload = local_layout(known, cores, base), near(workload)

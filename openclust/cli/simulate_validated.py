@@ -13,7 +13,7 @@ from openclust.cli.simulate_validate import Validation
 
 if TYPE_CHECKING:
     from openclust.bench.live.cost import LiveFound
-    from topology.simulate.summary import Point
+    from topology.simulate.results.summary import Point
 
 NEAR, NEAR_P50 = 0.15, 0.30
 

@@ -27,7 +27,7 @@ def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def told(
         *args: Any, master: str | None, memory: str, local_dir: Path | None, no_cache: bool, **options: Any
     ) -> Any:
-        from topology.simulate.class_archive import cache_folder
+        from topology.simulate.spark.class_archive import cache_folder
 
         cache = None if no_cache else cache_folder(os.environ)
         return command(*args, spark_options=SparkOptions(master, memory, local_dir, cache), **options)

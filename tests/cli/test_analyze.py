@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from openclust.cli.main import openclust
-from tests.topology.simulate.traces import begin, write
+from tests.support.simulate.traces import begin, write
 
 
 def analyze(*arguments: object) -> Result:
@@ -20,7 +20,7 @@ def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(*_: object, **__: object) -> None:
         raise AssertionError("Spark is started for nothing")
 
-    monkeypatch.setattr("topology.simulate.session.spark_session", start)
+    monkeypatch.setattr("topology.simulate.spark.session.spark_session", start)
 
 
 def test_a_trace_must_be_named() -> None:

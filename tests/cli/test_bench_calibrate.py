@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from openclust.cli.bench import bench
-from topology.simulate.calibration import read_calibration
+from topology.simulate.input.calibration import read_calibration
 
 
 def test_a_file_that_cannot_be_written_is_known_at_once(tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ from click.testing import CliRunner, Result
 
 from openclust.cli.main import openclust
 from openclust.shell.config import ConfigError
-from tests.topology.simulate.test_goal import run as summary_of
-from topology.simulate import session
-from topology.simulate.layout import Run
-from topology.simulate.summary import Stage, Summary
+from tests.topology.simulate.results.test_goal import run as summary_of
+from topology.simulate.input.layout import Run
+from topology.simulate.results.summary import Stage, Summary
+from topology.simulate.spark import session
 
 ROOT = Path(__file__).parents[2]
 EIGHT = ROOT / "conf" / "topologies" / "eight.toml"

@@ -21,11 +21,11 @@ from openclust.cli.simulate_validated import Line, data, lines, show
 from openclust.shell.config import ConfigError
 from tests.support.live import live_found
 from tests.support.spark import spark
-from topology.simulate.calibration import shipped
-from topology.simulate.layout import Host, layout_of_counts
-from topology.simulate.summary import FaultSummary, Latency, Point, RunSummary, Totals
-from topology.simulate.workload import Publishers, Queues, Subscribers, Topics, Workload
-from topology.simulate.workload_file import read_workload
+from topology.simulate.input.calibration import shipped
+from topology.simulate.input.layout import Host, layout_of_counts
+from topology.simulate.input.workload import Publishers, Queues, Subscribers, Topics, Workload
+from topology.simulate.input.workload_file import read_workload
+from topology.simulate.results.summary import FaultSummary, Latency, Point, RunSummary, Totals
 
 __all__ = ["spark"]
 
@@ -89,7 +89,7 @@ def test_a_topology_gives_the_names_and_nothing_else() -> None:
 
 
 def drawn_plans() -> list[LivePlan]:
-    from topology.simulate.drawn import Drawn, DrawnClient, DrawnMessage
+    from topology.simulate.traffic.drawn import Drawn, DrawnClient, DrawnMessage
 
     groups = WORKLOAD.groups
     clients = [

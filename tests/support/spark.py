@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from topology.simulate.session import spark_session
+from topology.simulate.spark.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,7 @@ from topology.lint import check
 from topology.new import Plan, text_of
 from topology.rule import RULES, all_rules
 from topology.rule_table import TABLE_PAGE, WHOLE_PAGE, replaced, whole
-from topology.simulate.workload_file import read_workload
+from topology.simulate.input.workload_file import read_workload
 
 ROOT = Path(__file__).parents[2]
 WORKLOADS = sorted([*(ROOT / "conf" / "workloads").glob("*.toml"), ROOT / "topology" / "simulate" / "validate.toml"])

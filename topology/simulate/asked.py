@@ -8,15 +8,15 @@ from pathlib import Path
 import msgspec
 
 from openclust.shell.config import ConfigError
-from topology.simulate.calibration import Calibration, read_calibration, shipped
-from topology.simulate.fault import Add, parse_fault
-from topology.simulate.goal import Goal, parse_goal
-from topology.simulate.grid import Axes, parse_sweep, runs_of
-from topology.simulate.layout import DESIGNS, Design, Run
-from topology.simulate.layouts import layout_of_model, read_model
-from topology.simulate.workload import Workload
-from topology.simulate.workload_check import problems_of
-from topology.simulate.workload_file import WorkloadFile, brokers_of, check_against, read_workload_file
+from topology.simulate.input.calibration import Calibration, read_calibration, shipped
+from topology.simulate.input.fault import Add, parse_fault
+from topology.simulate.input.grid import Axes, parse_sweep, runs_of
+from topology.simulate.input.layout import DESIGNS, Design, Run
+from topology.simulate.input.layouts import layout_of_model, read_model
+from topology.simulate.input.workload import Workload
+from topology.simulate.input.workload_check import problems_of
+from topology.simulate.input.workload_file import WorkloadFile, brokers_of, check_against, read_workload_file
+from topology.simulate.results.goal import Goal, parse_goal
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):

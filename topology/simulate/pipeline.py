@@ -11,29 +11,29 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from topology.simulate import tally
-from topology.simulate.brokers import brokers_of
-from topology.simulate.calibration import Calibration
-from topology.simulate.fault import parse_fault
-from topology.simulate.interest import interest
-from topology.simulate.jobs import jobs
-from topology.simulate.latency import latencies
-from topology.simulate.layout import Run
-from topology.simulate.load import load
-from topology.simulate.period import periods, periods_of
-from topology.simulate.placement import placement
-from topology.simulate.population import attached, groups_of, population
-from topology.simulate.presence import chores, presence, ups_of
-from topology.simulate.publications import messages_of, publications
-from topology.simulate.queueing import queueing
-from topology.simulate.relaying import ways
-from topology.simulate.sent import paces, published, sent
-from topology.simulate.sharing import entered, queues_of, shared_jobs, taken
-from topology.simulate.subscriptions import subscriptions
-from topology.simulate.summarizing import Summarizing
-from topology.simulate.summary import RunSummary, Stage
-from topology.simulate.timeline import timeline
-from topology.simulate.workload import Workload
+from topology.simulate.clients.interest import interest
+from topology.simulate.clients.placement import placement
+from topology.simulate.clients.population import attached, groups_of, population
+from topology.simulate.clients.presence import chores, presence, ups_of
+from topology.simulate.clients.subscriptions import subscriptions
+from topology.simulate.input.brokers import brokers_of
+from topology.simulate.input.calibration import Calibration
+from topology.simulate.input.fault import parse_fault
+from topology.simulate.input.layout import Run
+from topology.simulate.input.period import periods, periods_of
+from topology.simulate.input.timeline import timeline
+from topology.simulate.input.workload import Workload
+from topology.simulate.queueing.latency import latencies
+from topology.simulate.queueing.load import load
+from topology.simulate.queueing.queueing import queueing
+from topology.simulate.results import tally
+from topology.simulate.results.summarizing import Summarizing
+from topology.simulate.results.summary import RunSummary, Stage
+from topology.simulate.traffic.jobs import jobs
+from topology.simulate.traffic.publications import messages_of, publications
+from topology.simulate.traffic.relaying import ways
+from topology.simulate.traffic.sent import paces, published, sent
+from topology.simulate.traffic.shared_queues import entered, queues_of, shared_jobs, taken
 
 STAGES = ("placement", "publications", "interest", "deliveries", "queueing", "latency", "summary")
 

@@ -1,6 +1,6 @@
 """This machine's costs of a broker, for `openclust simulate --calibration`: measured, solved for, written as JSON.
 
-The fields are those of `topology.simulate.calibration.Calibration`, which says what each of them means.
+The fields are those of `topology.simulate.input.calibration.Calibration`, which says what each of them means.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Light streams of messages at some brokers, beside what is measured at others.
 
-A process of its own, `python -m openclust.bench.load.background_load`. It reads on stdin whom to keep busy, answers that it does, and leaves when stdin ends.
+A process of its own: `python -m openclust.bench.load.background_load`. It reads on stdin whom to keep busy, answers
+that it does, and leaves when stdin ends.
 """
 
 from __future__ import annotations

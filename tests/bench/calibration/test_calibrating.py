@@ -10,7 +10,7 @@ import pytest
 
 from openclust.bench.calibration.calibrating import Calibrated, document, machine
 from openclust.bench.calibration.fit import Fitted, Row, fit, fitted
-from topology.simulate.calibration import Calibration, shipped
+from topology.simulate.input.calibration import Calibration, shipped
 
 COSTS = {"turn_us": 50.0, "publish_us": 2.0, "delivery_us": 0.15, "write_us": 4.0}
 

@@ -9,12 +9,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tests.topology.simulate.small import workload
-from topology.simulate.calibration import shipped
-from topology.simulate.layout import Run, as_design, layout_of_counts
+from tests.support.simulate.small import workload
+from topology.simulate.input.calibration import shipped
+from topology.simulate.input.layout import Run, as_design, layout_of_counts
+from topology.simulate.input.workload import Publishers, Queues, Subscribers, Topics, Workload
 from topology.simulate.pipeline import STAGES, simulate
-from topology.simulate.summary import RunSummary
-from topology.simulate.workload import Publishers, Queues, Subscribers, Topics, Workload
+from topology.simulate.results.summary import RunSummary
 
 pytestmark = pytest.mark.sockets
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from tests.support.simulate.standalone import standalone
 from tests.support.spark import BRIEF_JVM
-from tests.topology.simulate.standalone import standalone
 from topology.simulate.asked import read_asked
 from topology.simulate.pipeline import simulate
 
@@ -56,7 +56,7 @@ work_ms = 50
 DRIVER = """
 import sys
 from openclust.cli.main import main
-from topology.simulate.session import spark_session
+from topology.simulate.spark.session import spark_session
 
 def told(rows):
     import topology

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from openclust.cli.main import openclust
 from tests.cluster.whole_cluster import WholeCluster, pump, settle, whole_cluster
-from topology.simulate.results import read_summary
-from topology.simulate.summary import Summary
+from topology.simulate.report.results_folder import read_summary
+from topology.simulate.results.summary import Summary
 
 pytestmark = pytest.mark.sockets
 

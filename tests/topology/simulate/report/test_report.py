@@ -1,0 +1,331 @@
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.simulate import summaries
+from topology.simulate.report.chart import Axis, axis_of
+from topology.simulate.report.html import Html, element
+from topology.simulate.report.report import report_of, write_report
+from topology.simulate.report.timeline_lines import POINTS_MAX, timeline_of
+from topology.simulate.results.summary import Summary
+
+ALWAYS = ("answer", "asked", "load", "latency", "failover", "copies", "queues", "brokers", "stages", "notes")
+VOID = {"meta", "br", "img", "link", "input", "hr", "base"}
+PAGE_MAX = 2_000_000
+
+
+class Page(HTMLParser):
+    """What is on a page. Elements that are not closed, or closed in another order, are wrong."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.sections: dict[str, list[str]] = {}
+        self.text: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag == "section":
+            self.sections[dict(attrs)["id"] or ""] = []
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" in self.open:
+            return
+        self.text.append(data)
+        if "section" in self.open:
+            list(self.sections.values())[-1].append(data)
+
+    def words(self, section: str) -> str:
+        return " ".join(self.sections[section])
+
+    def count(self, tag: str) -> int:
+        return sum(each == tag for each, _ in self.tags)
+
+
+def page_of(summary: Summary) -> Page:
+    return Page(report_of(summary))
+
+
+@pytest.fixture(scope="module")
+def of_one() -> Page:
+    return page_of(summaries.one_run())
+
+
+@pytest.fixture(scope="module")
+def of_sweep() -> Page:
+    return page_of(summaries.sweep_of_24())
+
+
+MADE: dict[str, Callable[[], Summary]] = {
+    "one run": summaries.one_run,
+    "four designs": summaries.four_designs,
+    "sweep": summaries.sweep_of_24,
+    "empty": summaries.empty,
+    "idle": lambda: summaries.summary([summaries.idle_run()]),
+    "trace": lambda: summaries.summary([summaries.run()], kind="trace"),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_every_part_is_there_and_linked(name: str) -> None:
+    page = page_of(MADE[name]())
+
+    assert set(ALWAYS) <= set(page.sections)
+    assert {f"#{each}" for each in page.sections} == {attrs["href"] for tag, attrs in page.tags if tag == "a"}
+    assert all("".join(words).strip() for words in page.sections.values())
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_page_fetches_nothing(name: str) -> None:
+    text = report_of(MADE[name]())
+    page = Page(text)
+
+    assert not {"script", "link", "img", "iframe", "object", "base", "image", "use"} & {tag for tag, _ in page.tags}
+    for _, attrs in page.tags:
+        assert not {"src", "srcset", "xlink:href", "action", "data"} & set(attrs)
+        assert (attrs.get("href") or "#").startswith("#")
+    assert not re.search(r"url\(|@import|https?:", text)
+
+
+def test_it_is_written_and_small(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    write_report(summaries.one_run(), path)
+
+    assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert path.stat().st_size < 200_000
+
+
+def test_hundreds_of_runs_on_hundreds_of_brokers_stay_below_two_megabytes() -> None:
+    names = [f"broker-{number}.site-{number % 7}.example" for number in range(150)]
+    large = summaries.run(0, names=names, span_s=2.0)
+    runs = [msgspec.structs.replace(large, run=number, subscribers=1_000 * number + 1) for number in range(600)]
+    made = msgspec.structs.replace(summaries.summary(runs), workload={"name": "large", "text": "x" * 3_000_000})
+
+    text = report_of(made)
+    assert len(text.encode()) < PAGE_MAX
+    assert "The first 400 of 600 runs" in text
+
+
+def test_a_long_timeline_is_told_in_few_points() -> None:
+    run = summaries.run(span_s=0.05)
+    timeline = timeline_of(run)
+
+    assert len(run.timeline) > 20 * POINTS_MAX / 4
+    assert all(len(points) <= POINTS_MAX + 1 for points in timeline.by_broker.values())
+    attaches = sum(each.attaches for points in timeline.by_broker.values() for each in points.values())
+    assert attaches == sum(each.attaches for each in run.timeline)
+    backlog = max(each.backlog_ms for points in timeline.by_broker.values() for each in points.values())
+    assert backlog == max(each.backlog_ms for each in run.timeline)
+
+
+def test_the_answer_comes_first_in_plain_sentences(of_one: Page) -> None:
+    answer = of_one.words("answer")
+
+    assert next(iter(of_one.sections)) == "answer"
+    assert "100 k subscribers on 8 brokers (3 of them primaries) got 11,991,600 of 12,000,000 deliveries" in answer
+    assert "99 % within 7.85 ms" in answer
+    assert "p1 is nearest to its limit: 62 % of its CPU" in answer
+    assert "kill p2 at 30s: no root for 240 ms; 12.5 k clients lost their broker" in answer
+
+
+def test_what_was_asked_can_be_asked_again(of_one: Page) -> None:
+    asked = of_one.words("asked")
+
+    for told in ("conf/topologies/eight.toml", "match day", "kill p2 at 30s", "2026-11-18, 2 cores", "local[2]"):
+        assert told in asked
+    assert "seed = 7" in asked
+    assert "popularity = zipf" in asked
+    assert "turn_us = 15.0" in asked
+
+
+def test_a_fault_has_its_timeline_and_its_numbers(of_one: Page) -> None:
+    failover = of_one.words("failover")
+
+    for told in (
+        "clients connected",
+        "attaches a second",
+        "deliveries missed a second",
+        "no root for 240 ms",
+        "half back",
+    ):
+        assert told in failover
+
+
+def test_every_picture_has_a_title_and_a_description(of_one: Page, of_sweep: Page) -> None:
+    for page in (of_one, of_sweep):
+        pictures = [number for number, (tag, attrs) in enumerate(page.tags) if tag == "svg" and "role" in attrs]
+        assert len(pictures) > 8
+        assert all([tag for tag, _ in page.tags[n + 1 : n + 3]] == ["title", "desc"] for n in pictures)
+
+
+def test_lines_are_told_apart_by_more_than_colour(of_one: Page) -> None:
+    looks = {
+        (attrs["class"], attrs.get("stroke-dasharray"))
+        for tag, attrs in of_one.tags
+        if tag == "path" and (attrs.get("class") or "").startswith("s c")
+    }
+
+    assert len({color for color, _ in looks}) == 8
+    assert len({dashes for _, dashes in looks}) == 4
+
+
+def test_designs_stand_side_by_side() -> None:
+    page = page_of(summaries.four_designs())
+    told = page.words("designs")
+
+    for name in ("openclust, 3 + 5 brokers", "single, 1 broker", "active-passive, 8 brokers", "Deliveries missed"):
+        assert told.count(name) >= (5 if "broker" in name else 1)
+    assert "4 s" in told
+
+
+def test_one_design_is_not_compared_with_itself(of_one: Page) -> None:
+    assert "designs" not in of_one.sections
+    assert "scaling" not in of_one.sections
+
+
+def test_a_sweep_shows_how_it_grows_and_the_cheapest(of_sweep: Page) -> None:
+    scaling, answer = of_sweep.words("scaling"), of_sweep.words("answer")
+
+    assert "For 100 k subscribers 6 brokers (3 of them primaries) suffice" in answer
+    assert "For 1 M subscribers no layout of the grid meets the goal: 16 brokers have a p99 of 112 ms" in answer
+    for told in ("p99 latency against brokers", "CPU of the busiest broker against subscribers", "none of the grid"):
+        assert told in scaling
+    rings = [attrs for tag, attrs in of_sweep.tags if tag == "circle" and attrs.get("class") == "ring"]
+    assert len(rings) == 4 * 2 + 4  # two cheapest in each of four pictures, and one in each legend
+
+
+def test_of_a_sweep_only_the_cheapest_have_timelines(of_sweep: Page) -> None:
+    assert of_sweep.words("load").count("CPU of each broker over time") == 2
+    assert "2 of 24 runs are shown" in of_sweep.words("load")
+    assert "12 ✓" in of_sweep.words("runs")
+
+
+def test_what_did_not_happen_is_said() -> None:
+    page = page_of(summaries.summary([summaries.run(has_fault=False, has_queues=False)]))
+
+    assert "there was no fault" in page.words("failover")
+    assert "no shared queues" in page.words("queues")
+    assert "got all of their" in page.words("answer")
+
+
+def test_a_trace_is_not_called_a_simulation() -> None:
+    text = report_of(summaries.summary([summaries.run()], kind="trace"))
+
+    assert "What really happened" in text
+    assert "Simulated" not in text
+
+
+def test_of_many_brokers_those_with_most_cpu_or_backlog_have_lines_and_the_rest_a_band() -> None:
+    names = [f"n{number}" for number in range(30)]
+    run = summaries.run(names=names, primaries=30, secondaries=0, has_fault=False)
+    odd = {"n17": {"cpu": 3.0}, "n23": {"backlog_ms": 900.0}}
+    points = [msgspec.structs.replace(each, **odd.get(each.broker, {})) for each in run.timeline]
+
+    shown, others = timeline_of(msgspec.structs.replace(run, timeline=points)).split()
+    assert len(shown) == 8
+    assert {"n17", "n23"} <= set(shown)
+    assert sorted(shown + others) == sorted(names)
+    assert "22 less busy, from least to most" in report_of(summaries.summary([run]))
+
+
+def test_a_broker_that_is_gone_has_a_gap_not_a_line() -> None:
+    run = summaries.run(span_s=1.0)
+    back = msgspec.structs.replace(
+        run, timeline=[*run.timeline, msgspec.structs.replace(run.timeline[0], broker="p2", at_s=50.0)]
+    )
+
+    points = timeline_of(back).values("p2", lambda point: point.cpu)
+    assert points[29] is not None
+    assert points[30:50] == [None] * 20
+    assert points[50] is not None
+
+
+MARKUP = st.one_of(
+    st.sampled_from(
+        ["<script>alert(1)</script>", '"><b>', "a&b", "</title>", "'", "\x00\x1b[31m", "\ud800", "]]>", "<!--"]
+    ),
+    st.text(min_size=1, max_size=20),
+)
+
+
+@settings(max_examples=25)
+@given(st.lists(MARKUP, min_size=2, max_size=4, unique=True), st.randoms(use_true_random=False))
+def test_no_name_becomes_markup(names: list[str], chance: random.Random) -> None:
+    run = summaries.run(names=names, primaries=len(names), secondaries=0, span_s=5.0, design=chance.choice(names))
+    made = summaries.summary([run])
+    odd = msgspec.structs.replace(
+        made,
+        title=names[0],
+        topology=names[1],
+        notes=names,
+        workload={names[0]: [{names[1]: names[0]}]},
+        spark={names[0]: "x"},
+    )
+    plain = summaries.run(names=["n1", "n2", "n3", "n4"][: len(names)], primaries=len(names), secondaries=0, span_s=5.0)
+
+    text = report_of(odd)
+    text.encode()
+    page = Page(text)
+    assert "script" not in {tag for tag, _ in page.tags}
+    assert "\x00" not in text and "\x1b" not in text
+    # The same elements as with names that need no care.
+    assert page.count("svg") == page_of(summaries.summary([plain])).count("svg")
+
+
+def test_text_is_escaped_and_markup_is_not() -> None:
+    assert element("p", "<b>", Html("<i></i>"), title='"') == '<p title="&quot;">&lt;b&gt;<i></i></p>'
+
+
+def test_numbers_that_are_none_spoil_no_picture() -> None:
+    run = summaries.run()
+    assert run.bottleneck is not None
+    odd = msgspec.structs.replace(
+        run,
+        latency=msgspec.structs.replace(run.latency, p99_ms=float("inf"), p50_ms=float("nan")),
+        bottleneck=msgspec.structs.replace(run.bottleneck, room=float("inf")),
+        timeline=[msgspec.structs.replace(each, cpu=float("nan")) for each in run.timeline],
+    )
+
+    text = report_of(summaries.summary([odd, msgspec.structs.replace(run, run=2, subscribers=5)]))
+    assert not re.search(r"\b(nan|inf)\b", text)
+
+
+@pytest.mark.parametrize(
+    ("axis", "ticks"),
+    [
+        (Axis(low=0, high=10, label=""), [0, 2, 4, 6, 8, 10]),
+        (Axis(low=0, high=1.06, label=""), [0, 0.5, 1.0]),
+        (Axis(low=0.9, high=3.1, label="", is_whole=True), [1, 2, 3]),
+        (Axis(low=0.5, high=3_000, label="", is_log=True), [1, 10, 100, 1_000]),
+        (Axis(low=9, high=110, label="", is_log=True), [10, 20, 50, 100]),
+    ],
+)
+def test_ticks_are_round_numbers(axis: Axis, ticks: list[float]) -> None:
+    assert axis.ticks() == pytest.approx(ticks)
+
+
+@given(st.lists(st.floats(0, 1e9), max_size=5), st.booleans())
+def test_every_value_has_its_place_on_an_axis(values: list[float], is_log: bool) -> None:
+    axis = axis_of(values, "", is_log=is_log)
+
+    assert axis.low < axis.high
+    assert len(axis.ticks()) <= 12
+    assert all(0 <= axis.part(each) <= 1 for each in values if each > 0)

@@ -1,0 +1,69 @@
+"""Where every client of every run is, and when: the recursion of `attaching`, one run beside the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pandas as pd
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from topology.simulate.clients.attaching import attach
+from topology.simulate.clients.cohort import Attempt, Session
+from topology.simulate.input.calibration import Calibration
+from topology.simulate.input.fault import parse_fault
+from topology.simulate.input.layout import Run
+from topology.simulate.input.timeline import timeline
+from topology.simulate.input.workload import Workload
+from topology.simulate.spark.schemas import SESSIONS
+
+PARTITIONS_PER_RUN = 4
+"""Runs are dealt out by hash: with more partitions than runs, few share one."""
+PARTITIONS_MAX = 400
+
+_COLUMNS = ["run", *Session._fields]
+
+
+def placement(population: DataFrame, runs: Sequence[Run], workload: Workload, calibration: Calibration) -> DataFrame:
+    """Sessions of all clients. Of each run only a row for each group, time and broker comes to Python.
+
+    Members of a group with the same `joins_ms` and `contact` must have consecutive numbers; ValueError else.
+    """
+    attempts = population.groupBy("run", "grp", "joins_ms", "contact").agg(
+        F.min("client").alias("first"), F.max("client").alias("last"), F.count("client").alias("members")
+    )
+    # A number that is given is kept: small as the rows are, Spark would put all runs into one partition.
+    dealt = attempts.repartition(min(PARTITIONS_PER_RUN * len(runs), PARTITIONS_MAX) if len(runs) > 1 else 1, "run")
+    return dealt.groupBy("run").applyInPandas(_recursion(runs, workload, calibration), SESSIONS)
+
+
+def _recursion(
+    runs: Sequence[Run], workload: Workload, calibration: Calibration
+) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    by_number = {run.number: run for run in runs}
+    faults = [parse_fault(each) for each in workload.faults]
+
+    def sessions_of(attempts: pd.DataFrame) -> pd.DataFrame:
+        run = by_number[int(attempts["run"].iloc[0])]
+        placed = attach(
+            run.layout,
+            workload.groups,
+            _attempts(attempts),
+            timeline(run.layout, faults, calibration, workload.duration_ms),
+            calibration,
+            workload.bin_ms,
+        )
+        return pd.DataFrame([(run.number, *each) for each in placed], columns=_COLUMNS)
+
+    return sessions_of
+
+
+def _attempts(rows: pd.DataFrame) -> Iterator[Attempt]:
+    split = rows[rows["last"] - rows["first"] + 1 != rows["members"]]
+    if len(split):
+        one = split.iloc[0]
+        raise ValueError(
+            f"run {one['run']}, group {one['grp']}: clients {one['first']} to {one['last']} are {one['members']} that "
+            f"join at {one['joins_ms']} ms at broker {one['contact']}; they must have consecutive numbers"
+        )
+    return map(Attempt._make, rows[["grp", "joins_ms", "contact", "first", "last"]].itertuples(index=False, name=None))

@@ -1,0 +1,80 @@
+"""The last of a delivery's way, from broker to subscriber: a topic set has as many ways as groups that want it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+import msgspec
+
+from topology.simulate.input.chance import share_of
+from topology.simulate.input.workload import Group, Workload
+from topology.simulate.queueing.buckets import bucket, edge
+
+JITTER_POINTS = 8
+
+
+class Way(msgspec.Struct, frozen=True, kw_only=True):
+    """A latency, and the share of a topic set's deliveries that have it."""
+
+    us: float
+    share: float
+
+
+def ways_of(workload: Workload) -> list[list[Way]]:
+    """Of each topic set, in the order of their first topics: how far those are who get what is published there."""
+    return [_ways(workload, name) for name in sorted(workload.topics, key=workload.topic_base.__getitem__)]
+
+
+def _ways(workload: Workload, topics: str) -> list[Way]:
+    weights: dict[Group, float] = {}
+    count = workload.topics[topics].count
+    published = [
+        sum(
+            each.rate * each.count * share_of(topic, count, each.popularity, each.exponent)
+            for each in workload.publishers
+            if each.topics == topics
+        )
+        for topic in range(count)
+    ]
+    for group, each in zip(workload.groups, workload.subscribers, strict=False):
+        if each.topics == topics:
+            wanted = (share_of(topic, count, each.popularity, each.exponent) for topic in range(count))
+            # Drawn `each` times, at least once.
+            weight = sum(rate * (1 - (1 - share) ** each.each) for rate, share in zip(published, wanted, strict=True))
+            weights[group] = weight * each.count
+    total = sum(weights.values())
+    return [
+        Way(us=us, share=weight / total / len(points))
+        for group, weight in weights.items()
+        if total
+        for points in (_points(group),)
+        for us in points
+    ]
+
+
+def _points(group: Group) -> list[float]:
+    if not group.jitter_us:
+        return [group.latency_us]
+    return [group.latency_us + group.jitter_us * (number + 0.5) / JITTER_POINTS for number in range(JITTER_POINTS)]
+
+
+def on_their_ways(counts: Mapping[tuple[int, int], int], ways: list[list[Way]]) -> dict[int, int]:
+    """Deliveries by bucket, of such by audience and bucket: as many as before, later by their ways."""
+    found: dict[int, int] = {}
+    for (audience, number), count in counts.items():
+        begun, told = 0.0, 0
+        for way, later in _moved(number, tuple(ways[audience])) or [(1.0, number)]:
+            begun += way * count
+            part = round(begun) - told
+            told += part
+            found[later] = found.get(later, 0) + part
+        if told != count:
+            found[number] = found.get(number, 0) + count - told
+    return {number: count for number, count in sorted(found.items()) if count}
+
+
+@cache
+def _moved(number: int, ways: tuple[Way, ...]) -> list[tuple[float, int]]:
+    middle = (edge(number) * edge(number + 1)) ** 0.5
+    return [(way.share, bucket(middle + way.us)) for way in ways]

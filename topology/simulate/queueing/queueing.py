@@ -1,0 +1,92 @@
+"""Stage: every broker does its jobs in order of arrival: see `broker_thread`, and `host_turns` for shared cores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from topology.simulate.input.calibration import Calibration
+from topology.simulate.input.layout import Host, Run
+from topology.simulate.queueing.broker_thread import Costs, Jobs, Turns
+from topology.simulate.queueing.host_threads import HostRow
+from topology.simulate.queueing.host_turns import HostTurns
+from topology.simulate.spark.recursion import Columns, Recursion, in_order
+from topology.simulate.spark.rows import rows_of
+
+_PASSES = ("run", "broker", "at_us", "publication", "kind", "deliveries")
+_USED = ("base_us", "batch_us", "clients")
+_ADDS = "begun_us long, relayed_us long, writes_from_us long, writes_to_us long, cost_us float"
+_Place = tuple[int, int]
+"""A run, and the first of the brokers that share cores, which stands for them."""
+
+
+def queueing(
+    jobs: DataFrame, calibration: Calibration, runs: Sequence[Run] = (), partitions: int | None = None
+) -> DataFrame:
+    """WORKED, and whatever other columns `jobs` has, but `base_us`, `batch_us` and `clients`.
+
+    `runs` tell which brokers share cores; each of the others is worked out for itself.
+    """
+    others = tuple(name for name in jobs.columns if name not in (*_PASSES, *_USED))
+    hosts = {(run.number, host.brokers[0]): host for run in runs for host in run.layout.hosts}
+    return in_order(
+        _placed(jobs, hosts),
+        keys=("run", "place"),
+        # The last three but one only tell chores apart: jobs that are equal in all may change places.
+        order=("at_us", "publication", "kind", "topic", "deliveries", "base_us", "broker"),
+        takes=HostRow._fields,
+        begin=_Begin(hosts, costs_of(calibration)),
+        passes=(*_PASSES, *others),
+        adds=_ADDS,
+        partitions=partitions,
+    )
+
+
+def costs_of(calibration: Calibration) -> Costs:
+    return Costs(*(getattr(calibration, name) for name in Costs._fields))
+
+
+def _placed(jobs: DataFrame, hosts: Mapping[_Place, Host]) -> DataFrame:
+    """With the `place` where a job's broker is worked out."""
+    rows = [(run, broker, first) for (run, first), host in hosts.items() for broker in host.brokers]
+    if not rows:
+        return jobs.withColumn("place", F.col("broker"))
+    shared = rows_of(jobs.sparkSession, rows, "run int, broker int, first int")
+    joined = jobs.join(F.broadcast(shared), ["run", "broker"], "left")
+    return joined.withColumn("place", F.coalesce("first", "broker")).drop("first")
+
+
+class _Begin:
+    def __init__(self, hosts: Mapping[_Place, Host], costs: Costs) -> None:
+        self._hosts, self._costs = hosts, costs
+
+    def __call__(self, key: tuple[int, ...]) -> Recursion:
+        run, place = key
+        host = self._hosts.get((run, place))
+        return _Broker(self._costs) if host is None else _Host(host, self._costs)
+
+
+class _Broker:
+    def __init__(self, costs: Costs) -> None:
+        self._turns = Turns(costs)
+
+    def take(self, columns: Columns) -> Columns:
+        known = columns[: len(Jobs._fields)]
+        return self._turns.take(Jobs(*(np.asarray(column, dtype=np.float64) for column in known)))
+
+    def end(self) -> Columns:
+        return self._turns.end()
+
+
+class _Host:
+    def __init__(self, host: Host, costs: Costs) -> None:
+        self._turns = HostTurns(host, costs)
+
+    def take(self, columns: Columns) -> Columns:
+        return self._turns.take([HostRow(*row) for row in zip(*(column.tolist() for column in columns), strict=True)])
+
+    def end(self) -> Columns:
+        return self._turns.end()

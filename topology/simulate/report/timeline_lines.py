@@ -1,0 +1,127 @@
+"""A run's timeline as lines to draw: few enough points, and few enough brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from topology.simulate.report.chart import LOOKS, Line, Points
+from topology.simulate.results.summary import Point, RunSummary
+
+POINTS_MAX = 160
+"""A line has at most about so many: where there are more, several spans are told as one."""
+
+
+class Timeline(msgspec.Struct, frozen=True, kw_only=True):
+    """Points by broker, by the number of their span. `span_s` may be several of the run's."""
+
+    order: dict[str, int]
+
+    span_s: float
+    last: int
+    by_broker: dict[str, dict[int, Point]]
+
+    def split(self) -> tuple[list[str], list[str]]:
+        """As many of the busiest as there are looks, and the others; each in the order of the run's brokers.
+
+        Busy by CPU or by backlog, whichever is nearer to the most of all; where there is neither, by deliveries.
+        """
+        peaks = {
+            name: (max(each.cpu for each in points.values()), max(each.backlog_ms for each in points.values()))
+            for name, points in self.by_broker.items()
+        }
+        cpu_most = max((cpu for cpu, _ in peaks.values()), default=0.0) or 1.0
+        backlog_most = max((backlog for _, backlog in peaks.values()), default=0.0) or 1.0
+
+        def load(name: str) -> tuple[float, int, str]:
+            cpu, backlog = peaks[name]
+            deliveries = sum(each.deliveries for each in self.by_broker[name].values())
+            return -max(cpu / cpu_most, backlog / backlog_most), -deliveries, name
+
+        def place(name: str) -> tuple[int, str]:
+            return self.order.get(name, len(self.order)), name
+
+        names = sorted(self.by_broker, key=load)
+        return sorted(names[:LOOKS], key=place), sorted(names[LOOKS:], key=place)
+
+    def values(self, broker: str, value: Callable[[Point], float]) -> Points:
+        """A broker that is not there has a gap."""
+        points = self.by_broker[broker]
+        return [
+            (number * self.span_s, value(points[number])) if number in points else None
+            for number in range(min(points), max(points) + 1)
+        ]
+
+    def steps(self, value: Callable[[Point], float]) -> list[tuple[float, float]]:
+        """Of all brokers together, level from the beginning of a span to its end."""
+        totals = dict.fromkeys(sorted({number for points in self.by_broker.values() for number in points}), 0.0)
+        for points in self.by_broker.values():
+            for number, each in points.items():
+                totals[number] += value(each)
+        return [(edge * self.span_s, total) for number, total in totals.items() for edge in (number, number + 1)]
+
+
+def timeline_of(run: RunSummary, from_s: float = 0.0, to_s: float | None = None) -> Timeline:
+    """The timeline between two times, in at most `POINTS_MAX` spans."""
+    points = [each for each in run.timeline if each.at_s >= from_s and (to_s is None or each.at_s <= to_s)]
+    span_s = run.span_s if run.span_s > 0 else 1.0
+    if not points:
+        return Timeline(span_s=span_s, last=0, by_broker={}, order={})
+    wide = max(each.at_s for each in points) - min(each.at_s for each in points)
+    merged_s = span_s * max(1, -(-round(wide / span_s) // POINTS_MAX))
+    by_broker: dict[str, dict[int, list[Point]]] = {}
+    for each in sorted(points, key=lambda point: point.at_s):
+        number = int(each.at_s / merged_s + 1e-6)
+        by_broker.setdefault(each.broker, {}).setdefault(number, []).append(each)
+    return Timeline(
+        span_s=merged_s,
+        order={each.name: number for number, each in enumerate(run.brokers)},
+        last=max(max(each) for each in by_broker.values()),
+        by_broker={
+            broker: {number: _merged(same, number * merged_s) for number, same in spans.items()}
+            for broker, spans in by_broker.items()
+        },
+    )
+
+
+def lines_of(timeline: Timeline, value: Callable[[Point], float], tell: Callable[[float], str]) -> list[Line]:
+    """The busiest brokers, a line each; the others are for `band_of`."""
+    names, _ = timeline.split()
+    lines = []
+    for look, name in enumerate(names):
+        points = timeline.values(name, value)
+        most = max(each[1] for each in points if each is not None)
+        lines.append(Line(name=name, points=points, look=look, told=f"{tell(most)} at most"))
+    return lines
+
+
+def band_of(timeline: Timeline, value: Callable[[Point], float]) -> tuple[list[tuple[float, float, float]], str]:
+    """Least and most of the brokers that have no line of their own, and their name."""
+    _, names = timeline.split()
+    found: dict[int, list[float]] = {}
+    for name in names:
+        for number, point in timeline.by_broker[name].items():
+            found.setdefault(number, []).append(value(point))
+    band = [(number * timeline.span_s, min(values), max(values)) for number, values in sorted(found.items())]
+    return band, f"{len(names)} less busy, from least to most" if names else ""
+
+
+def _merged(points: Iterable[Point], at_s: float) -> Point:
+    """Spans that follow one another as one: counts are added up, CPU and bandwidth are means, a backlog its most."""
+    same = list(points)
+    if len(same) == 1:
+        return same[0]
+    return Point(
+        broker=same[0].broker,
+        at_s=at_s,
+        cpu=sum(each.cpu for each in same) / len(same),
+        clients=same[-1].clients,
+        attaches=sum(each.attaches for each in same),
+        deliveries=sum(each.deliveries for each in same),
+        copies_in=sum(each.copies_in for each in same),
+        copies_out=sum(each.copies_out for each in same),
+        out_mbit=sum(each.out_mbit for each in same) / len(same),
+        backlog_ms=max(each.backlog_ms for each in same),
+        missed=sum(each.missed for each in same),
+    )
