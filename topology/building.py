@@ -61,6 +61,7 @@ def build(
         others=others,
         live=live,
         lines=lines,
+        is_blank=not loaded.is_written,
     )
 
 

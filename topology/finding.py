@@ -34,6 +34,10 @@ class Found(msgspec.Struct, frozen=True):
     line: int = 0
     column: int = 0
     severity: Severity | None = None
+    alike: str = ""
+    """Findings of one rule with the same text here are told as one: the first, and what the others are about."""
+    subject: str = ""
+    """What this one is about, in a few words."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

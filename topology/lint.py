@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from openclust.shell.config import Config, ConfigError
-from openclust.shell.config_file import Loaded, load
+from openclust.shell.config_file import FILE_BYTES_MAX, Loaded, load
 from topology.building import build
 from topology.finding import Finding, Found, Report, in_order
 from topology.live import Live
@@ -18,10 +19,21 @@ from topology.rule import RULES, Rule, all_rules
 
 SYNTAX, UNKNOWN_KEY, WRONG_VALUE = "OC101", "OC102", "OC103"
 
+STDIN = "-"
+
+ALIKE_SHOWN_MAX = 4
+"""Of findings that are alike the first is told whole, and so many others by what they are about."""
+
 
 def read(path: str | Path) -> Loaded:
-    """What the file says, of all brokers; ConfigError where it cannot be used. The files it names need not be there."""
-    return load(path, environ={}, cluster_key_required=False, files_required=False, for_one_broker=False)
+    """What the file says, of all brokers; ConfigError where it cannot be used. The files it names need not be there.
+
+    `STDIN` is standard input, which can be read once.
+    """
+    content = sys.stdin.buffer.read(FILE_BYTES_MAX + 1) if str(path) == STDIN else None
+    return load(
+        path, environ={}, cluster_key_required=False, files_required=False, for_one_broker=False, content=content
+    )
 
 
 def check(
@@ -73,8 +85,8 @@ def lint(model: Model, *, select: Sequence[str] = (), ignore: Sequence[str] = ()
         for each in all_rules()
         if each.check is not None and each.can_be_asked(model) and is_wanted(each.code, select, ignore)
     ]
-    findings = [_finding(model, rule, found) for rule in rules if rule.check for found in rule.check(model)]
-    left, ignored = _without_ignored(model, findings)
+    findings = [(_finding(model, rule, found), found) for rule in rules if rule.check for found in rule.check(model)]
+    left, ignored = (_merged(each) for each in _without_ignored(model, findings))
     return Report(
         file=model.file,
         findings=in_order(left),
@@ -138,19 +150,46 @@ def _line_of(model: Model, broker: str) -> int:
     return model.brokers[broker].line if broker in model.brokers else 0
 
 
-def _without_ignored(model: Model, findings: list[Finding]) -> tuple[list[Finding], list[Finding]]:
+def _merged(findings: Iterable[tuple[Finding, Found]]) -> list[Finding]:
+    """Those that are alike become one: otherwise a triangle is told nine times, and 4,000 brokers fill the screen."""
+    groups: dict[object, list[tuple[Finding, Found]]] = {}
+    for number, (finding, found) in enumerate(findings):
+        alike = (finding.code, finding.severity, finding.reason, found.alike) if found.alike else number
+        groups.setdefault(alike, []).append((finding, found))
+    return [_as_one(group) for group in groups.values()]
+
+
+def _as_one(group: list[tuple[Finding, Found]]) -> Finding:
+    (first, _), *others = group
+    if not others:
+        return first
+    subjects = [found.subject for _, found in others]
+    rest = [*subjects[: ALIKE_SHOWN_MAX - 1], f"{len(subjects) - ALIKE_SHOWN_MAX + 1} more"]
+    shown = subjects if len(subjects) <= ALIKE_SHOWN_MAX else rest
+    return msgspec.structs.replace(
+        first,
+        message=f"{first.message}; likewise {'; '.join(shown)}",
+        brokers=tuple(dict.fromkeys(name for each, _ in group for name in each.brokers)),
+        nodes=tuple(dict.fromkeys(name for each, _ in group for name in each.nodes)),
+        links=tuple(dict.fromkeys(pair for each, _ in group for pair in each.links)),
+    )
+
+
+def _without_ignored(
+    model: Model, findings: list[tuple[Finding, Found]]
+) -> tuple[list[tuple[Finding, Found]], list[tuple[Finding, Found]]]:
     """Those that stay, and those that the file says are meant to be so, with its reason. Without a reason they stay."""
-    left: list[Finding] = []
-    ignored: list[Finding] = []
+    left: list[tuple[Finding, Found]] = []
+    ignored: list[tuple[Finding, Found]] = []
     entries = [each for each in model.config.topology.ignore if each.reason.strip()]
-    for finding in findings:
+    for finding, found in findings:
         reasons = [
             each.reason
             for each in entries
             if each.rule == finding.code and (not each.brokers or {*finding.brokers} & {*each.brokers})
         ]
         if reasons:
-            ignored.append(msgspec.structs.replace(finding, reason=reasons[0]))
+            ignored.append((msgspec.structs.replace(finding, reason=reasons[0]), found))
         else:
-            left.append(finding)
+            left.append((finding, found))
     return left, ignored

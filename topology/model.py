@@ -115,8 +115,11 @@ class Model:
         others: tuple[tuple[str, str], ...] = (),
         live: Live | None = None,
         lines: dict[tuple[str, ...], int] | None = None,
+        is_blank: bool = False,
     ) -> None:
         self.config = config
+        self.is_blank = is_blank
+        """Whether there is a file that has no key and no section."""
         self.file = file
         self.brokers: dict[str, Broker] = {each.name: each for each in brokers}
         self.primaries = tuple(each.name for each in brokers if each.is_primary)

@@ -36,6 +36,8 @@ def command(file: str, output: str, format_: str | None, no_findings: bool) -> i
     if model is None:
         show_reports([report], sys.stderr)
         return report.exit_code()
+    if not model.brokers and not model.nodes:
+        raise click.ClickException(f"{file}: names no broker, so that there is nothing to draw")
     if no_findings:
         report = Report(file=report.file, findings=())
     picture = draw(model, report, chosen)

@@ -94,7 +94,7 @@ def cluster_problems(config: Config, told: Told, *, for_one_broker: bool = True)
     if cluster.secret is not None and cluster.secret_file is not None:
         problems.append(f"{told('cluster.secret_file')}: cluster.secret is given too; one of them is enough")
     problems += _join_problems(config, told)
-    problems += _own_address_problems(config, told)
+    problems += _own_address_problems(config, told, for_one_broker=for_one_broker)
     if cluster.join and not problems:
         problems += _undialable(config, told)
     tls_keys = ("peer_cert", "peer_key", "peer_ca")
@@ -109,11 +109,6 @@ def cluster_problems(config: Config, told: Told, *, for_one_broker: bool = True)
             address = getattr(entry, kind)
             where = f"cluster.primaries.{name}.{kind}"
             if kind == "http" and not address:
-                continue
-            try:
-                split_address(address)
-            except ValueError:
-                problems.append(f"{where} = {address!r}: wanted HOST:PORT")
                 continue
             if for_one_broker and address in seen:
                 problems.append(f"{where} = {address!r}: {seen[address]} has this address too")
@@ -142,9 +137,14 @@ def _join_problems(config: Config, told: Told) -> list[str]:
     return problems
 
 
-def _own_address_problems(config: Config, told: Told) -> list[str]:
-    """What is wrong with where this broker listens, and with what it tells others of that."""
-    is_primary, is_secondary = own_entry(config) is not None, bool(config.cluster.join)
+def _own_address_problems(config: Config, told: Told, *, for_one_broker: bool) -> list[str]:
+    """What is wrong with where this broker listens, and with what it tells others of that.
+
+    A file of all brokers is that of its primaries, if it names any.
+    """
+    is_secondary = bool(config.cluster.join)
+    is_of_all = not for_one_broker and bool(config.cluster.primaries) and not is_secondary
+    is_primary = is_of_all or own_entry(config) is not None
     problems = []
     for key in ("peer_listen", "peer_advertise", "client_listen", "client_advertise"):
         address = getattr(config.cluster, key)
@@ -157,7 +157,7 @@ def _own_address_problems(config: Config, told: Told) -> list[str]:
             problems.append(f"{shown}: wanted HOST:PORT")
             continue
         if key.endswith("_advertise") and is_primary:
-            entry = f"cluster.primaries.{config.name}.{key.removesuffix('_advertise')}"
+            entry = f"cluster.primaries.{'NAME' if is_of_all else config.name}.{key.removesuffix('_advertise')}"
             problems.append(f"{shown}: others are told what {entry} says; write it there, for all primaries alike")
         if key == "client_listen" and not is_primary:
             problems.append(
@@ -224,7 +224,8 @@ def with_secret(config: Config) -> Config:
 def split_address(address: str, *, port_min: int = 1) -> tuple[str, int]:
     """`host:port`, with brackets around an IPv6 host; ValueError where it is none."""
     host, colon, port = address.rpartition(":")
-    if not colon or not host or not port_min <= int(port) < 65_536:
+    is_number = port.isascii() and port.isdigit()  # int() takes more: spaces, signs, underscores
+    if not colon or not host or not is_number or not port_min <= int(port) < 65_536:
         raise ValueError(address)
     return host.strip("[]"), int(port)
 

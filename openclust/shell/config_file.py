@@ -35,7 +35,11 @@ from openclust.shell.config_lines import line_of, lines_of
 from openclust.shell.config_nested import Problems, convert_nested, is_nested
 from openclust.shell.config_settings import settings_problems
 
-FILE_BYTES_MAX = 1_048_576
+FILE_BYTES_MAX = 16 * 1_048_576
+"""Room for the entries of a hundred thousand brokers."""
+
+# A file of another encoding begins with its byte order mark, which editors do not show.
+_BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "UTF-8", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 # Read by the command line and by the test suite, no keys of the configuration.
 OTHER_VARIABLES = frozenset({"OPENCLUST_CONFIG", "OPENCLUST_TEST_URL"})
@@ -62,10 +66,14 @@ class Given(msgspec.Struct, frozen=True):
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """A configuration, and for each key that is not at its default the place that set it."""
+    """A configuration, and for each key that is not at its default the place that set it.
+
+    `is_written`: the file has a key or a section, though it may be of comments only.
+    """
 
     config: Config
     given: dict[str, Given]
+    is_written: bool = True
 
     def told(self, key: str) -> str:
         return _told(key, self.given)
@@ -79,34 +87,39 @@ def load(
     cluster_key_required: bool = True,
     files_required: bool = True,
     for_one_broker: bool = True,
+    content: bytes | None = None,
 ) -> Loaded:
     """Put the configuration together, or raise ConfigError with every problem found.
 
     `flags` are by dotted key (`listen.port`). With `files_required` the files it names must be readable. Without
-    `for_one_broker` it is looked at as all brokers' file: nobody needs to be the one that starts with it.
+    `for_one_broker` it is looked at as all brokers' file: nobody needs to be the one that starts with it. `content` is
+    what stands in the file, where it was read already (from standard input).
     """
     problems: list[str] = []
     given: dict[str, Given] = {}
+    is_written = True
     if path is not None:
-        given.update(_from_file(Path(path), problems))
+        document, lines = read_toml(Path(path), content=content)
+        is_written = bool(document)
+        given.update(_from_file(Path(path), document, lines, problems))
     given.update(_from_environment(environ, problems))
     given.update(_known(flags or {}, problems))
 
     values: dict[str, dict[str, Any]] = {section: {} for section in ("", *SECTIONS)}
+    wrong_within: list[str] = []
     for dotted, one in given.items():
         key = KEYS[dotted]
         if is_nested(key.type) and not one.is_text:
-            wrong_within: Problems = []
-            values[key.section][key.name] = convert_nested(key.type, one.value, wrong_within)
-            names = tuple(dotted.split("."))
-            problems += [_told_within(one, (*names, *path), text) for path, text in wrong_within]
+            within: Problems = []
+            converted = convert_nested(key.type, one.value, within)
+            if not within:
+                values[key.section][key.name] = converted
+            wrong_within += [_told_within(one, (*dotted.split("."), *path), text) for path, text in within]
             continue
         try:
             values[key.section][key.name] = (convert_text if one.is_text else convert)(key, one.value)
         except WrongType as wrong:
             problems.append(f"{_told(dotted, given)}: {wrong}")
-    if problems and any(is_nested(KEYS[dotted].type) for dotted in given):
-        raise ConfigError(*dict.fromkeys(problems))  # what is half right within tables cannot be looked at further
     config = _build(values)
     problems += check_values(
         config, lambda key: _told(key, given), cluster_key_required=cluster_key_required and "cluster_key" not in given
@@ -115,14 +128,17 @@ def load(
         problems.append(f"{_told('cluster_key', given)}: must not be empty")
     if files_required:
         problems += check_files(config, lambda key: _told(key, given))
-    problems += cluster_problems(config, lambda key: _told(key, given), for_one_broker=for_one_broker)
+    if wrong_within:
+        problems += wrong_within  # what is half right within tables is not held against the rest
+    else:
+        problems += cluster_problems(config, lambda key: _told(key, given), for_one_broker=for_one_broker)
     if "topology.settings" in given:
-        within = given["topology.settings"]
-        problems += [_told_within(within, path, text) for path, text in settings_problems(config)]
+        own = given["topology.settings"]
+        problems += [_told_within(own, path, text) for path, text in settings_problems(config)]
     if problems:
         raise ConfigError(*dict.fromkeys(problems))
     config = with_secret(config) if files_required else config
-    return Loaded(placed(config) if for_one_broker else config, given)
+    return Loaded(placed(config) if for_one_broker else config, given, is_written)
 
 
 def parse_setting(text: str) -> tuple[str, Given]:
@@ -173,9 +189,11 @@ def _shown(value: Any) -> str:
         return "..."
 
 
-def read_toml(path: Path, what: str = "configuration file") -> tuple[dict[str, Any], dict[KeyPath, int]]:
+def read_toml(
+    path: Path, what: str = "configuration file", *, content: bytes | None = None
+) -> tuple[dict[str, Any], dict[KeyPath, int]]:
     """A file of ours and the lines of its keys, or ConfigError with what is wrong with it."""
-    text = _read(path, what)
+    text = _text_of(path, what, _read(path, what) if content is None else content)
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -187,8 +205,9 @@ def read_toml(path: Path, what: str = "configuration file") -> tuple[dict[str, A
     return document, lines_of(text)
 
 
-def _from_file(path: Path, problems: list[str]) -> dict[str, Given]:
-    document, lines = read_toml(path)
+def _from_file(
+    path: Path, document: dict[str, Any], lines: dict[KeyPath, int], problems: list[str]
+) -> dict[str, Given]:
     given: dict[str, Given] = {}
 
     def take(section: str, name: str, value: Any) -> None:
@@ -277,17 +296,26 @@ def _unknown(section: str, name: str) -> str:
     return f"unknown key {name!r} {where}{hint or '; its keys are ' + ', '.join(here)}"
 
 
-def _read(path: Path, what: str) -> str:
+def _read(path: Path, what: str) -> bytes:
     try:
         with path.open("rb") as file:
-            data = file.read(FILE_BYTES_MAX + 1)
+            return file.read(FILE_BYTES_MAX + 1)
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such {what}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"{path}: the {what} cannot be read: {reason}") from None
+
+
+def _text_of(path: Path, what: str, data: bytes) -> str:
     if len(data) > FILE_BYTES_MAX:
-        raise ConfigError(f"{path}: a {what} has at most {FILE_BYTES_MAX} bytes")
+        raise ConfigError(f"{path}: a {what} has at most {FILE_BYTES_MAX // 1_048_576} MiB")
+    for mark, encoding in _BYTE_ORDER_MARKS.items():
+        if data.startswith(mark):
+            raise ConfigError(
+                f"{path} line 1, column 1: begins with the byte order mark (BOM) of {encoding}; "
+                "save it as UTF-8 without BOM"
+            )
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

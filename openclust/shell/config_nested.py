@@ -9,11 +9,15 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
+from openclust.shell.config_cluster import split_address
 from openclust.shell.config_keys import INTEGER_MAX, did_you_mean, wanted_text
 from openclust.shell.config_lines import Path
 from openclust.shell.config_topology import NUMBERS
 
 NAME_BYTES_MAX = 255
+
+ADDRESSES = frozenset({"client", "peer", "http"})
+"""Fields of brokers that are `host:port`."""
 
 Problems = list[tuple[Path, str]]
 """What is wrong, and where: the names down from the value."""
@@ -70,7 +74,17 @@ def _struct(type_: Any, value: Any, problems: Problems, path: Path) -> Any:
         for name, each in value.items()
         if name in fields
     }
+    for name in sorted(ADDRESSES & found.keys()):
+        if isinstance(found[name], str) and (found[name] or fields[name].required):
+            _address(found[name], problems, (*path, name))
     return type_(**found) if len(problems) == before else None
+
+
+def _address(value: str, problems: Problems, path: Path) -> None:
+    try:
+        split_address(value)
+    except ValueError:
+        problems.append((path, f"wanted HOST:PORT, with a port from 1 to 65535{_instead(value)}"))
 
 
 def _plain(type_: Any, value: Any, problems: Problems, path: Path) -> Any:

@@ -68,3 +68,19 @@ def test_png_without_matplotlib_is_one_line_that_says_what_to_install(
     assert result.stderr == (
         "openclust: error: matplotlib is needed for PNG: pip install 'openclust[plot]'; SVG needs nothing more\n"
     )
+
+
+@pytest.mark.parametrize("text", ["", "# later\n", 'cluster_key = "k"\n'])
+def test_a_file_without_a_broker_makes_no_picture(file: Path, tmp_path: Path, text: str) -> None:
+    file.write_text(text)
+    result = run(file, "-o", tmp_path / "out.svg")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        f"openclust: error: {file}: names no broker, so that there is nothing to draw\n",
+    )
+    assert not (tmp_path / "out.svg").exists()
+
+
+def test_a_file_comes_from_standard_input_too() -> None:
+    result = CliRunner().invoke(openclust, ["draw", "-", "--format", "dot"], input=SOUND, prog_name="openclust")
+    assert (result.exit_code, result.stdout[:7]) == (0, 'graph "'), result.output

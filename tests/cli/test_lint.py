@@ -155,3 +155,21 @@ def test_a_cluster_that_does_not_answer_is_bad_input(file: Path) -> None:
     result = run("--live", "http://guest:guest@127.0.0.1:9", file)
     assert result.exit_code == 2
     assert "no answer from the HTTP API" in result.stderr
+
+
+def test_a_file_comes_from_standard_input(file: Path) -> None:
+    def piped(text: bytes, *arguments: object) -> Result:
+        return CliRunner().invoke(openclust, ["lint", *map(str, arguments), "-"], input=text, prog_name="openclust")
+
+    assert piped(SOUND.encode()).stdout.startswith("-: clean (5 brokers")
+    assert "OC101 not UTF-8 text (line 2)" in piped(b"# a\nname = \xe4").stdout
+    assert piped(SOUND.replace("10.0.", "10.9.").encode(), file).stdout.count("OC704") == 2
+
+
+def test_a_blank_file_is_not_clean(file: Path) -> None:
+    file.write_text("\n# primaries: to do\n")
+    result = run(file)
+    assert result.exit_code == 1
+    assert "OC107 the file says nothing: no key, and no broker" in result.stdout
+    file.write_text('cluster_key = "alone"\n[listen]\nport = 5672\n')
+    assert run(file).exit_code == 0, "settings of a broker alone"

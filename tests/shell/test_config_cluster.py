@@ -50,10 +50,38 @@ def test_a_name_that_is_not_on_the_list_is_refused_with_the_list(tmp_path: Path)
         loaded(tmp_path, "p9")
 
 
-@pytest.mark.parametrize("wrong", ["127.0.0.1", "127.0.0.1:0", "127.0.0.1:99999", "127.0.0.1:x", ":5"])
-def test_an_address_without_host_or_port_is_named(tmp_path: Path, wrong: str) -> None:
-    with pytest.raises(ConfigError, match=r"cluster.primaries.p1.peer = .*wanted HOST:PORT"):
+@pytest.mark.parametrize(
+    "wrong", ["127.0.0.1", "127.0.0.1:0", "127.0.0.1:99999", "127.0.0.1:x", ":5", "", "h:5_6", "h: 5", "h:+5", "h:٥"]
+)
+def test_an_address_without_host_or_port_is_named_with_its_line(tmp_path: Path, wrong: str) -> None:
+    with pytest.raises(ConfigError, match=r"line 7: cluster.primaries.p1.peer: wanted HOST:PORT") as caught:
         loaded(tmp_path, text=TEXT.replace("127.0.0.1:5101", wrong))
+    assert len(caught.value.problems) == 1
+
+
+def test_wrong_ports_are_told_at_once_with_all_else_that_is_wrong(tmp_path: Path) -> None:
+    text = TEXT.replace("127.0.0.1:5101", "127.0.0.1:0").replace("127.0.0.1:5002", "127.0.0.1:70000")
+    text += 'pear = "x"\n[topology.secondaries.s1]\nclient = "s1.example"\n[limits]\nqueues_max = 0\n'
+    with pytest.raises(ConfigError) as caught:
+        loaded(tmp_path, text=text)
+    told = [each.partition(": ")[0].rpartition("/")[2] + each.partition(":")[2] for each in caught.value.problems]
+    assert [each.split(": ")[0] for each in told] == [
+        "cluster.toml line 16 limits.queues_max = 0",
+        "cluster.toml line 7 cluster.primaries.p1.peer",
+        "cluster.toml line 12 cluster.primaries.p2.pear",
+        "cluster.toml line 9 cluster.primaries.p2.client",
+        "cluster.toml line 14 topology.secondaries.s1.client",
+    ]
+
+
+def test_a_file_of_all_primaries_may_say_where_they_listen(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.toml"
+    file.write_text(TEXT.format(extra='client_listen = "[::]:5672"'))
+    assert load(file, environ={"OPENCLUST_NAME": "p1"}).config.listen.host == "::"
+    assert load(file, environ={}, for_one_broker=False).config.cluster.client_listen == "[::]:5672"
+    file.write_text(TEXT.format(extra='client_advertise = "p:5672"'))
+    with pytest.raises(ConfigError, match=r"others are told what cluster\.primaries\.NAME\.client says"):
+        load(file, environ={}, for_one_broker=False)
 
 
 def test_two_listeners_with_one_address_are_found_before_they_clash(tmp_path: Path) -> None:

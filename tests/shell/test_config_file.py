@@ -189,6 +189,13 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     latin.write_bytes(b"# a\nname = '\xe4'\n")
     with pytest.raises(ConfigError, match="line 2: not UTF-8"):
         load(latin, environ={})
+    marked = tmp_path / "marked.toml"
+    for encoding, name in (("utf-8-sig", "UTF-8"), ("utf-16", "UTF-16")):
+        marked.write_text('cluster_key = "k"', encoding=encoding)
+        with pytest.raises(
+            ConfigError, match=rf"line 1, column 1: begins with the byte order mark \(BOM\) of {name}; save"
+        ):
+            load(marked, environ={})
     huge = tmp_path / "huge.toml"
     huge.write_bytes(b"#" * (FILE_BYTES_MAX + 1))
     with pytest.raises(ConfigError, match="at most"):

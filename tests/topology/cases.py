@@ -68,6 +68,7 @@ CASES = {
     "OC104": Case(SOUND + links("p1 p9"), "there is no 'p9'", SOUND + links("p1 p2")),
     "OC105": Case(SOUND + links("p1 p1"), "between p1, p1", SOUND + links("p1 p2")),
     "OC106": Case(ignoring("OC303"), "no reason is given", ignoring("OC303", "it is a trunk")),
+    "OC107": Case("# to be written\n", "the file says nothing", ON_LOOPBACK),
     "OC201": Case(
         changed("10.0.2.1:5682", "10.0.1.1:5682"), "p2: its peer address 10.0.1.1:5682 is the peer address of p1 too"
     ),
@@ -89,7 +90,11 @@ CASES = {
     "OC302": Case(SOUND + links("s1 p1", "s1 p2"), "s1 has no way to p3", SOUND + links("s1 p1", "s1 p2", "s1 p3")),
     "OC303": Case(SOUND + links("s1 s2"), "s1 and s2 are linked, and both are secondaries", SOUND + STAR),
     "OC304": Case(SOUND + TWO_SWITCHES, "more than one path lies between p1 and p2", SOUND + STAR),
-    "OC305": Case(SOUND + TWO_NETWORKS, "without link p2 - b, p1 hears p2 and p3, which do not hear", SOUND + STAR),
+    "OC305": Case(
+        SOUND + TWO_NETWORKS,
+        "p2 hears p1 and p3, which do not hear each other; likewise without link p2 - b",
+        SOUND + STAR,
+    ),
     "OC306": Case(SOUND + STAR, "without switch sw1 no primary reaches another", SOUND + TWO_SWITCHES),
     "OC307": Case(SOUND + ONE_EACH, "without switch sw1, p1 and s1 cannot be reached", SOUND + TWO_SWITCHES),
     "OC308": Case(SOUND + nodes("sw9"), "no link goes to switch sw9", SOUND + STAR),

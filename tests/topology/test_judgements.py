@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.topology.files import found, links, nodes, report_of
@@ -102,3 +104,61 @@ def test_a_link_is_not_blamed_for_a_broker_that_was_cut_off_before() -> None:
     told = [each.message for each in found(text, "OC307")]
     assert told == [], "the trunk from sw1 to sw2 carries nobody, and s2 is told of by OC302"
     assert [each.brokers[0] for each in found(text, "OC302")] == ["s2"]
+
+
+def test_one_triangle_is_one_finding() -> None:
+    triangle = nodes("a", "b", "c", kind="network") + links("p1 a", "p1 b", "p2 b", "p2 c", "p3 c", "p3 a")
+    (finding,) = found(cluster("zone=a", "zone=b", "zone=c") + triangle, "OC305")
+    assert finding.message == (
+        "without node a, p2 hears p1 and p3, which do not hear each other; "
+        "likewise without node b; without node c; without link p1 - a; 5 more"
+    )
+    mesh = links("p1 p2", "p1 p3", "p2 p3", latency_ms=50)
+    (finding,) = found(cluster("zone=a", "zone=b", "zone=c") + mesh, "OC501")
+    assert finding.message.endswith("; 250 ms would do; likewise p1 and p3; p2 and p3")
+
+
+# -- addresses
+
+
+def test_a_broker_is_not_its_own_twin() -> None:
+    text = cluster("zone=a", "zone=b", "zone=c").replace("10.0.1.1:5682", "10.0.1.1:5672")
+    assert [each.message for each in found(text, "OC201")] == [
+        "p1: its client and its peer address are both 10.0.1.1:5672"
+    ]
+
+
+def test_a_broker_in_both_partitions_is_told_once() -> None:
+    text = cluster("zone=a", "zone=b", "zone=c")
+    text += '[topology.secondaries.p1]\nclient = "10.0.1.1:5672"\npeer = "10.0.1.1:5682"\n'
+    assert judged(text, "OC2") == {"OC203": ERROR}
+
+
+def test_many_brokers_with_one_address_are_one_finding() -> None:
+    text = cluster("zone=a", "zone=b", "zone=c", secondaries=("zone=a",) * 200)
+    text = re.sub(r"10\.0\.(?!1\.)\d+\.1:5672", "10.0.1.1:5672", text)
+    (finding,) = found(text, "OC201")
+    assert finding.message == (
+        "p2: its client address 10.0.1.1:5672 is the client address of p1 too; likewise the client address of p3; "
+        "the client address of s1; the client address of s2; 198 more"
+    )
+    assert len(finding.brokers) == 203
+
+
+@pytest.mark.parametrize("port", ["0", "70000", "", "x"])
+def test_a_wrong_port_is_told_with_its_line(port: str) -> None:
+    text = cluster("zone=a", "zone=b", "zone=c", secondaries=("zone=a",)).replace("10.0.2.1:5672", f"10.0.2.1:{port}")
+    (finding,) = report_of(text).findings
+    assert (finding.code, finding.line) == ("OC103", 10)
+    assert finding.message.startswith("cluster.primaries.p2.client: wanted HOST:PORT, with a port from 1 to 65535, not")
+
+
+def test_a_file_of_primaries_may_say_where_they_listen() -> None:
+    text = cluster("zone=a", "zone=b", "zone=c", also='client_listen = "[::]:5672"\npeer_listen = "[::]:5682"')
+    assert report_of(text).findings == ()
+
+
+def test_a_byte_order_mark_is_called_by_its_name() -> None:
+    (finding,) = report_of("\ufeff" + cluster("zone=a", "zone=b", "zone=c")).findings
+    assert (finding.code, finding.line) == ("OC101", 1)
+    assert "byte order mark" in finding.message

@@ -109,6 +109,8 @@ def beyond_memory(model: Model) -> Iterator[Found]:
             yield Found(
                 f"{name}: {number(wanted)} connections, and {number(broker.memory_mb)} MB hold {number(fits)}",
                 brokers=(name,),
+                alike=f"{wanted} {broker.memory_mb} {fits}",
+                subject=name,
             )
 
 
@@ -152,6 +154,8 @@ def root_bandwidth(model: Model) -> Iterator[Found]:
                 f"{name} as root sends {number(out)} Mbit/s ({number(shared)} to consumers, and as much to each of "
                 f"{len(model.primaries) - 1} primaries), and has {number(has)}",
                 brokers=(name,),
+                alike=number(has),
+                subject=name,
             )
 
 
@@ -176,4 +180,6 @@ def narrow_links(model: Model) -> Iterator[Found]:
                     f"need {number(shared)}",
                     brokers=(one, other),
                     links=((one, other),),
+                    alike=number(route.bandwidth_mbit),
+                    subject=f"{one} and {other}",
                 )

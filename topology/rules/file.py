@@ -88,3 +88,18 @@ def ignored_without_reason(model: Model) -> Iterator[Found]:
             yield Found(f"topology.ignore: there is no rule {each.rule!r}{did_you_mean(each.rule, RULES)}", line=line)
         elif not each.reason.strip():
             yield Found(f"topology.ignore: {each.rule} is to be ignored and no reason is given", line=line)
+
+
+@rule(
+    "OC107",
+    Severity.ERROR,
+    title="A file that names no broker",
+    why="There is nothing to judge, so that clean would say nothing. A blank file is as a rule one that was not "
+    "written, or not copied, in full. A file of settings for a broker alone is no mistake, and no cluster either.",
+    fix="Name the primaries in [cluster.primaries.NAME]; openclust topology new writes a file to begin with.",
+)
+def names_no_broker(model: Model) -> Iterator[Found]:
+    if model.is_blank:
+        yield Found("the file says nothing: no key, and no broker")
+    elif model.file and not model.brokers and not model.twins:
+        yield Found("the file names no broker: nothing of a cluster can be judged", severity=Severity.INFO)

@@ -26,7 +26,13 @@ from topology.words import few
 def primaries_apart(model: Model) -> Iterator[Found]:
     for one, other in combinations(model.primaries, 2):
         if not model.routes.are_joined(one, other):
-            yield Found(f"{one} and {other} have no way to each other", brokers=(one, other), links=((one, other),))
+            yield Found(
+                f"{one} and {other} have no way to each other",
+                brokers=(one, other),
+                links=((one, other),),
+                alike="no way",
+                subject=f"{one} and {other}",
+            )
 
 
 @rule(
@@ -45,6 +51,8 @@ def secondary_apart(model: Model) -> Iterator[Found]:
                 f"{name} has no way to {few(missing)}",
                 brokers=(name, *missing),
                 links=tuple((each, name) for each in missing),
+                alike=few(missing),
+                subject=name,
             )
 
 
@@ -64,6 +72,8 @@ def secondaries_linked(model: Model) -> Iterator[Found]:
                 brokers=(one, other),
                 links=((one, other),),
                 line=link.line,
+                alike="linked",
+                subject=f"{one} and {other}",
             )
 
 
@@ -150,6 +160,8 @@ def _views(model: Model, loss: Loss) -> Iterator[Found]:
                     brokers=(one, other, third),
                     nodes=tuple(loss.nodes),
                     links=tuple(model.links_by_index[each].names for each in loss.links),
+                    alike=" ".join(sorted((one, other, third))),
+                    subject=f"without {loss.text}",
                 )
                 return
 
@@ -274,4 +286,10 @@ def idle_nodes(model: Model) -> Iterator[Found]:
     used = {key for link in model.links for key in link.ends}
     for node in model.nodes.values():
         if node.key not in used:
-            yield Found(f"no link goes to {node.kind} {node.name}", nodes=(node.name,), line=node.line)
+            yield Found(
+                f"no link goes to {node.kind} {node.name}",
+                nodes=(node.name,),
+                line=node.line,
+                alike="idle",
+                subject=f"{node.kind} {node.name}",
+            )

@@ -28,18 +28,31 @@ def _addresses(broker: Broker) -> Iterator[tuple[str, str]]:
     fix="Give each listener an address of its own.",
 )
 def one_address_twice(model: Model) -> Iterator[Found]:
-    seen: dict[str, tuple[str, str, str]] = {}
+    seen: dict[str, tuple[Broker, str, str]] = {}
     for broker in (*model.brokers.values(), *model.twins):
+        own: dict[str, str] = {}
         for kind, address in _addresses(broker):
-            known = seen.setdefault(normal(address), (broker.name, kind, address))
-            if known == (broker.name, kind, address) and broker not in model.twins:
+            one = normal(address)
+            if one in own:
+                yield Found(
+                    f"{broker.name}: its {own[one]} and its {kind} address are both {address}",
+                    brokers=(broker.name,),
+                    line=broker.line,
+                    alike=f"{own[one]} {kind}",
+                    subject=broker.name,
+                )
                 continue
-            name, its_kind, spelled = known
+            own[one] = kind
+            other, its_kind, spelled = seen.setdefault(one, (broker, kind, address))
+            if other.name == broker.name:
+                continue  # the first of all; or one broker in both partitions, which is told as that
             also = f" (as {spelled})" if spelled != address else ""
             yield Found(
-                f"{broker.name}: its {kind} address {address} is the {its_kind} address of {name} too{also}",
-                brokers=tuple(dict.fromkeys((broker.name, name))),
+                f"{broker.name}: its {kind} address {address} is the {its_kind} address of {other.name} too{also}",
+                brokers=(broker.name, other.name),
                 line=broker.line,
+                alike=one,
+                subject=f"the {kind} address of {broker.name}",
             )
 
 
@@ -100,7 +113,12 @@ def wildcards(model: Model) -> Iterator[Found]:
     for broker in model.brokers.values():
         for kind, address in _addresses(broker):
             if is_wildcard(address):
-                yield Found(f"{broker.name}: nobody can dial its {kind} address {address}", brokers=(broker.name,))
+                yield Found(
+                    f"{broker.name}: nobody can dial its {kind} address {address}",
+                    brokers=(broker.name,),
+                    alike=kind,
+                    subject=f"{broker.name} ({address})",
+                )
 
 
 @rule(
@@ -119,6 +137,8 @@ def loopback_among_hosts(model: Model) -> Iterator[Found]:
                 yield Found(
                     f"{broker.name}: its {kind} address {address} is on the loopback, and other brokers are not",
                     brokers=(broker.name,),
+                    alike=kind,
+                    subject=f"{broker.name} ({address})",
                 )
 
 

@@ -66,6 +66,8 @@ def heartbeat_too_short(model: Model) -> Iterator[Found]:
                 brokers=(one, other),
                 links=((one, other),),
                 line=model.line("cluster", "heartbeat_ms"),
+                alike=ms(route.latency_ms),
+                subject=f"{one} and {other}",
             )
 
 
@@ -88,6 +90,8 @@ def heartbeat_with_little_room(model: Model) -> Iterator[Found]:
                 brokers=(one, other),
                 links=((one, other),),
                 line=model.line("cluster", "heartbeat_ms"),
+                alike=ms(route.latency_ms),
+                subject=f"{one} and {other}",
             )
 
 
@@ -134,6 +138,8 @@ def losses(model: Model) -> Iterator[Found]:
                 f"root's lease leaves {ms(slack)}",
                 brokers=(one, other),
                 links=((one, other),),
+                alike=f"{route.loss:.2g} {ms(takes)}",
+                subject=f"{one} and {other}",
             )
 
 
