@@ -9,10 +9,15 @@ import msgspec
 
 from openclust.broker.access import Permission, User
 from openclust.cluster.hello import Hello, Introduction, VersionTold, difference, is_proven
+from openclust.cluster.presences import SILENT_MAX_MS
 from openclust.wire.errors import ACCESS_REFUSED, CONNECTION_FORCED, NOT_ALLOWED, SYNTAX_ERROR, ConnectionError
+from openclust.wire.frames import HEARTBEAT
 
 if TYPE_CHECKING:
     from openclust.broker.connection import Connection
+
+SILENT_BEATS_MAX = 3
+"""A primary says something every heartbeat. After so many it is offline, and its name is free for its next life."""
 
 PEER_PREFIX = "peer:"
 """Logins of brokers are named so: no user of the users file can be mistaken for one."""
@@ -32,8 +37,10 @@ class Admission:
         self._primaries = primaries
         self.connections: dict[str, Connection] = {}
         self.hellos: dict[str, Hello] = {}
+        # For how many of our heartbeats each has said nothing. Time that this broker stood still is not among them.
+        self._silent_beats: dict[str, int] = {}
 
-    def admit(self, connection: Connection, response: bytes) -> Hello:
+    def check(self, connection: Connection, response: bytes) -> Hello:
         """What the peer says of itself, now that it is believed; ConnectionError names what is wrong with it."""
         try:
             version = msgspec.json.decode(response, type=VersionTold).hello
@@ -47,17 +54,51 @@ class Admission:
             raise ConnectionError(SYNTAX_ERROR, "a peer introduced itself in another way") from error
         self._demand_proof(connection, introduction)
         hello = introduction.hello
-        problem = difference(self._own(), hello) or self._misplaced(hello)
+        problem = difference(self._own(), hello) or self._misplaced(hello) or self._taken(hello)
         if problem is not None:
             raise ConnectionError(NOT_ALLOWED, problem)
-        name = hello.name
-        older = self.connections.get(name)
-        self.connections[name] = connection
-        self.hellos[name] = hello
+        return hello
+
+    def admit(self, connection: Connection, hello: Hello) -> None:
+        """From now on this is the peer's connection."""
+        older = self.connections.get(hello.name)
+        self.connections[hello.name] = connection
+        self.hellos[hello.name] = hello
+        self._silent_beats[hello.name] = 0
         if older is not None:
             # What is still to be read of it is older than what the new link brings.
             older.close(CONNECTION_FORCED, "CONNECTION_FORCED - a newer link of the same broker takes its place")
-        return hello
+
+    def former(self, hello: Hello) -> Connection | None:
+        """The connection of a broker that had this name before, and whose end was not noticed."""
+        known = self.hellos.get(hello.name)
+        return self.connections[hello.name] if known is not None and known.life != hello.life else None
+
+    def heard(self, name: str) -> None:
+        """A peer has said something."""
+        self._silent_beats[name] = 0
+
+    def beat(self) -> None:
+        """A heartbeat of this broker has passed."""
+        for name in self._silent_beats:
+            self._silent_beats[name] += 1
+
+    def _taken(self, hello: Hello) -> str | None:
+        """A name is its broker's as long as that is heard: who comes back after a crash finds its last life silent."""
+        known = self.hellos.get(hello.name)
+        if known is None or known.life == hello.life:
+            return None
+        beats_max = SILENT_BEATS_MAX
+        if known.role == "secondary":
+            beats_max = max(beats_max, SILENT_MAX_MS // self._own().heartbeat_ms)
+        if self._silent_beats[hello.name] > beats_max:
+            return None
+        older = self.connections[hello.name]
+        # Where its process is gone and the machine is not, the answer to this ends the connection.
+        older.send(HEARTBEAT)
+        host = older.peer.host
+        place = f"{host}, its peers at {known.peer}" if known.peer else host
+        return f"the name {hello.name!r} is taken by a broker at {place}: give one of the two another name, or stop it"
 
     def _misplaced(self, hello: Hello) -> str | None:
         """A name stands for one broker: a secondary must not take a primary's place, nor be counted among them."""
@@ -82,7 +123,7 @@ class Admission:
         name = peer_name(connection)
         if self.connections.get(name) is not connection:
             return None
-        del self.connections[name]
+        del self.connections[name], self._silent_beats[name]
         return self.hellos.pop(name)
 
 

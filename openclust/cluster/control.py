@@ -61,6 +61,7 @@ class Control:
         if self._cluster.admission.connections.get(peer) is not connection:
             # A newer link has taken its place.
             return
+        self._cluster.admission.heard(peer)
         self._cluster.peer_speaks(peer)
         if isinstance(message, Lane):
             self._open_lane(connection, peer, message)

@@ -18,7 +18,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     """What a broker says of itself when it dials another. `primaries` is the list it knows, sorted.
 
     `uuid` is the cluster's own, once it has had a root; `peer` is where the others reach this broker. A secondary knows
-    neither primaries nor heartbeat: it is told.
+    neither primaries nor heartbeat: it is told. `life` is made up at each start: it tells a broker that comes back from
+    another one of the same name.
 
     The heartbeat is among it because leases are counted in heartbeats: with a longer one than its voters', a root would
     outlive their patience.
@@ -32,6 +33,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_ms: int = 100
     uuid: str = ""
     peer: str = ""
+    life: str = ""
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +59,9 @@ class Introduction(msgspec.Struct, frozen=True, kw_only=True):
 def difference(mine: Hello, theirs: Hello) -> str | None:
     """Why the two cannot be of one cluster, with the item that differs; None where they can."""
     if theirs.name == mine.name:
-        return f"the broker {mine.name!r} has reached itself, or another of the same name"
+        if theirs.life == mine.life:
+            return f"the broker {mine.name!r} has reached itself"
+        return f"the name {mine.name!r} is taken by this broker: give one of the two another name, or stop it"
     items = ["cluster_key"]
     if mine.uuid and theirs.uuid:
         items.append("uuid")

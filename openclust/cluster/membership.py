@@ -36,6 +36,7 @@ from openclust.cluster.status import Reign, Status
 from openclust.cluster.storing import Storing
 from openclust.cluster.view import Election, is_online, serves
 from openclust.cluster.watch import Watch
+from openclust.wire.errors import CONNECTION_FORCED
 
 if TYPE_CHECKING:
     from openclust.broker.access import User
@@ -146,7 +147,15 @@ class Membership(Port):
 
     def admit(self, connection: Connection, response: bytes) -> User:
         """The user that a peer is from now on; ConnectionError names what is wrong with it."""
-        hello = self.admission.admit(connection, response)
+        hello = self.admission.check(connection, response)
+        former = self.admission.former(hello)
+        if former is not None:
+            # It died, and its end was not noticed: what it had here does not go over to its next life.
+            self.broker.note("info", "a broker was started again, and the link of its last life is silent", former)
+            self.connection_lost(former)
+        self.admission.admit(connection, hello)
+        if former is not None:
+            former.close(CONNECTION_FORCED, "CONNECTION_FORCED - the link was silent, and its broker was started again")
         self.founding.met(hello.uuid)
         self._fresh.add(hello.name)
         if hello.role == "secondary" and self.is_primary:
@@ -266,6 +275,7 @@ class Membership(Port):
 
     def tick(self) -> None:
         """A heartbeat has passed."""
+        self.admission.beat()
         if self._election is not None:
             self.tell(events.Tick(self.broker.now_ms))
         else:

@@ -79,6 +79,7 @@ class Member:
             heartbeat_ms=cluster.heartbeat_ms,
             uuid=self._identity.uuid,
             peer=entry.peer if entry is not None else "",
+            life=self._server.broker.unguessable(),
         )
         election = None
         if not cluster.join:

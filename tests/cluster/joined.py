@@ -123,7 +123,7 @@ class Joined:
         for user in ("guest", "other"):
             broker.put_user(User(name=user, permissions={"/": EVERYTHING}))
         election = None
-        hello = Hello(cluster_key="k", name=name, role="secondary", peer=f"{name}:5673")
+        hello = Hello(cluster_key="k", name=name, role="secondary", peer=f"{name}:5673", life=f"{name}-{life}")
         if is_primary:
             # As if it had been started a millisecond after the last one: who is named first is most senior.
             terms = Terms(primaries=tuple(sorted(self.primaries)), heartbeat_ms=HEARTBEAT_MS, start_grace_ms=500)
@@ -134,6 +134,7 @@ class Joined:
                 primaries=tuple(sorted(self.primaries)),
                 heartbeat_ms=HEARTBEAT_MS,
                 peer=f"{name}:5673",
+                life=f"{name}-{life}",
             )
 
         def save(vote: Reign) -> bool:
@@ -244,6 +245,18 @@ class Joined:
             self._unlink(name, other)
         self.cuts = {pair for pair in self.cuts if name not in pair}
         self.settle()
+
+    def vanish(self, name: str) -> dict[str, Wire]:
+        """A broker is gone, and no other notices the end of its links, which are returned by the others' names."""
+        del self.members[name]
+        wires = {}
+        for other in self.members:
+            self[other].link_down(name)
+            self.held.pop((other, name), None)
+            if name in self.members[other].wires:
+                wires[other] = self.members[other].wires.pop(name)
+        self.settle()
+        return wires
 
     def hold(self, sender: str, receiver: str) -> None:
         """What the one says to the other stays on its way."""

@@ -23,7 +23,7 @@ from openclust.cluster.status import Reign
 from openclust.cluster.view import Terms, begin
 from openclust.node import Node
 from openclust.wire.codec import decode_method, method_frame
-from openclust.wire.frames import FRAME_METHOD, PROTOCOL_HEADER
+from openclust.wire.frames import FRAME_HEARTBEAT, FRAME_METHOD, PROTOCOL_HEADER
 from openclust.wire.handshake import State
 from openclust.wire.methods import (
     ChannelOpen,
@@ -150,7 +150,10 @@ class Nodes(World):
 
     def _membership(self, host: Host, core: Core, now_ms: int) -> Membership:
         primaries = self.terms.primaries
-        hello = Hello(cluster_key=CLUSTER_KEY, name=host.name, role="secondary", uuid=host.disk.uuid, peer=host.name)
+        life = f"{host.name}-{host.life}"
+        hello = Hello(
+            cluster_key=CLUSTER_KEY, name=host.name, role="secondary", uuid=host.disk.uuid, peer=host.name, life=life
+        )
         election = None
         if host.is_primary:
             election = begin(self.terms, host.name, host.clock.wall_ms(self.now_us), now_ms, host.disk.vote)
@@ -162,6 +165,7 @@ class Nodes(World):
                 uuid=host.disk.uuid,
                 # A broker of one that nobody will ever join has no address for peers.
                 peer=host.name if len(self.names) > 1 or self.is_open else "",
+                life=life,
             )
         membership = Membership(
             core, hello, SECRET, election, bounds=self.bounds, save_vote=lambda vote: self._save_vote(host, vote)
@@ -186,10 +190,10 @@ class Nodes(World):
         self.on_crash(host)
         for pair in self.network.links:
             if pair[0] == name:
-                self.network.drop(pair)
                 seen = self.chance.random()
                 if seen < 0.8:
                     self.network.end(pair, self.now_us, in_order=seen < 0.4)
+                self.network.drop(pair)
             elif pair[1] == name:
                 self._sender_learns(pair)
 
@@ -510,9 +514,18 @@ class Nodes(World):
             return
         for kind, _, payload in frames(data):
             method = decode_method(payload) if kind == FRAME_METHOD else None
+            if kind == FRAME_HEARTBEAT:
+                # It asks whether the link is alive; who was started anew answers that it has none.
+                link = self.network.links[end.pair]
+                if end.life != self.brokers[end.pair[0]].life and not link.is_cut:
+                    self.after(*link.delay_us, lambda: self.ended(end.pair, end.number))
+                continue
             is_newer = isinstance(method, ConnectionClose) and method.reply_code == 320
             if self.has_forgotten and isinstance(method, ConnectionClose) and "uuid differs" in method.reply_text:
                 self.after(0, 5_000, lambda: self._unite(host.name, end.pair[0]))
+            elif isinstance(method, ConnectionClose) and "is taken by" in method.reply_text:
+                # The end of its last life was not noticed: it dials again, until that is missed.
+                continue
             elif not is_newer and not isinstance(method, _TO_A_PEER):
                 raise Violation(f"{host.name} says to {end.pair[0]} on its link: {method}")
 

@@ -18,7 +18,15 @@ from openclust.broker.limits import Limits
 from openclust.broker.login import checked
 from openclust.broker.peer import Peer
 from openclust.wire.codec import decode_method, method_frame
-from openclust.wire.frames import ENVELOPE, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, PROTOCOL_HEADER, frame
+from openclust.wire.frames import (
+    ENVELOPE,
+    FRAME_BODY,
+    FRAME_HEADER,
+    FRAME_HEARTBEAT,
+    FRAME_METHOD,
+    PROTOCOL_HEADER,
+    frame,
+)
 from openclust.wire.methods import (
     BasicAck,
     BasicCancel,
@@ -442,6 +450,8 @@ class Client:
         self.raw = b""
 
     def _frame(self, kind: int, channel: int, payload: bytes) -> None:
+        if kind == FRAME_HEARTBEAT:
+            return
         if kind == FRAME_METHOD:
             assert self._content is None, "a method between a method and its content"
             self._method(channel, decode_method(payload))
