@@ -117,7 +117,9 @@ def _check_channels(channels: list[Channel], out: list[Unacked]) -> None:
             assert channel.lowest_tag <= tag <= channel.delivery_tag, "a delivery outside the range of tags"
         for consumer in (channel.consumers or {}).values():
             assert consumer.unacked == by_consumer[id(consumer)], f"a consumer counts {consumer.unacked} unacknowledged"
-            assert not consumer.prefetch or consumer.unacked <= consumer.prefetch, "more than the prefetch is out"
+            # A policy that comes later bounds what it gets, and takes nothing back.
+            asked = consumer.prefetch_asked
+            assert not asked or consumer.unacked <= asked, "more than the prefetch is out"
             assert consumer is getattr(channel.reply, "consumer", None) or (
                 consumer.queue.is_alive and consumer in consumer.queue.turns.all
             ), "a consumer of nothing"
