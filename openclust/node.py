@@ -68,6 +68,11 @@ class Node:
         self.broker.now_ms = now_ms
         self.membership.link_down(peer)
 
+    def leave(self, reason: str, now_ms: int) -> None:
+        """This broker is about to end: its peers hear so, in this turn."""
+        self.broker.now_ms = now_ms
+        self.membership.leave(reason)
+
     def beat(self, now_ms: int) -> None:
         """A heartbeat has passed."""
         self.broker.now_ms = now_ms

@@ -18,6 +18,7 @@ from openclust.cluster.messages import (
     Enlist,
     Fetch,
     Founded,
+    Goodbye,
     Held,
     Interest,
     InterestDigest,
@@ -154,6 +155,8 @@ class Control:
                 (cluster.pressed.add if message.is_high else cluster.pressed.discard)(peer)
             case Welcome():
                 cluster.welcomed(message)
+            case Goodbye():
+                cluster.left(peer, message.reason)
             case Presence():
                 cluster.presences.heard(peer, message)
             case Founded():

@@ -37,7 +37,7 @@ from openclust.cluster.events import (
     Tell,
     Tick,
 )
-from openclust.cluster.status import Reign, Seniority, Status
+from openclust.cluster.status import Ended, Reign, Seniority, Status
 from openclust.cluster.view import (
     Election,
     Peer,
@@ -45,8 +45,11 @@ from openclust.cluster.view import (
     active,
     can_spare,
     electorate,
+    gave_up,
     is_online,
     is_starting,
+    not_heard,
+    stood_still,
     supporters,
     vote_of,
 )
@@ -118,7 +121,7 @@ def step(election: Election, event: Event) -> tuple[Election, list[Effect]]:
             effects += forced
         case Tick():
             pass
-    election, more = evaluate(election, is_tick=isinstance(event, Tick))
+    election, more = evaluate(election, is_tick=isinstance(event, Tick), passed_ms=election.now_ms - before.now_ms)
     effects += more
     if isinstance(event, Tick) or _told(election) != _told(before):
         election, status = _number(election)
@@ -137,7 +140,7 @@ def _caught_up(election: Election, epoch: int) -> tuple[Election, list[Effect]]:
     if 2 * len(supporters(election)) <= len(election.terms.primaries):
         return _resign(election, Trigger.QUORUM_LOST, "its voters are gone")
     election = _move(election, Trigger.CAUGHT_UP)
-    return msgspec.structs.replace(election, reign=Reign(epoch, election.name), stands_in=0), [Serve(epoch)]
+    return msgspec.structs.replace(election, reign=Reign(epoch, election.name), stands_in=0, ended=None), [Serve(epoch)]
 
 
 def _force(election: Election) -> tuple[Election, list[Effect]]:
@@ -147,7 +150,7 @@ def _force(election: Election) -> tuple[Election, list[Effect]]:
     epoch = 1 + max([election.status().epoch, *(peer.status.epoch for peer in election.peers.values())])
     reign = Reign(epoch, election.name)
     election = _move(election, Trigger.FORCED)
-    election = msgspec.structs.replace(election, vote=reign, reign=reign, stands_in=0, is_forced=True)
+    election = msgspec.structs.replace(election, vote=reign, reign=reign, stands_in=0, is_forced=True, ended=None)
     return election, [PersistVote(reign), Serve(epoch)]
 
 
@@ -215,22 +218,22 @@ def _move(election: Election, trigger: Trigger) -> Election:
     return msgspec.structs.replace(election, role=role)
 
 
-def evaluate(election: Election, *, is_tick: bool) -> tuple[Election, list[Effect]]:
-    """What follows from what is known now."""
+def evaluate(election: Election, *, is_tick: bool, passed_ms: int = 0) -> tuple[Election, list[Effect]]:
+    """What follows from what is known now, so long after the last event."""
     if election.role is Role.STARTING:
         return election, []
     heard = _root_heard(election)
     if election.role in (Role.ROOT, Role.TAKING_OVER):
-        return _evaluate_reign(election, heard)
+        return _evaluate_reign(election, heard, passed_ms)
     if heard is not None:
         if election.role is Role.BACKUP and election.reign == heard:
             return election, []
         election = _move(election, Trigger.ROOT_HEARD)
-        return msgspec.structs.replace(election, reign=heard, stands_in=0), [Follow(heard)]
+        return msgspec.structs.replace(election, reign=heard, stands_in=0, ended=None), [Follow(heard)]
     effects: list[Effect] = []
     if election.role is Role.BACKUP:
         assert election.reign is not None, "a backup has a root"
-        effects.append(NoRoot(election.reign))
+        effects.append(_root_lost(election, election.reign, passed_ms))
         election = _move(election, Trigger.ROOT_LOST)
         election = msgspec.structs.replace(election, reign=None)
     election, more = _elect(election, is_tick=is_tick)
@@ -247,7 +250,22 @@ def _root_heard(election: Election) -> Reign | None:
     return max(reigns, default=None)
 
 
-def _evaluate_reign(election: Election, heard: Reign | None) -> tuple[Election, list[Effect]]:
+def _root_lost(election: Election, last: Reign, passed_ms: int) -> NoRoot:
+    """Why the root that was followed is none any more, as far as that can be seen from here."""
+    peer = election.peers[last.root]
+    ended = peer.status.ended
+    if ended is not None and ended.epoch == last.epoch:
+        return NoRoot(last, gave_up(ended), is_told=True)
+    if passed_ms > election.terms.stood_still_ms:
+        return NoRoot(last, not_heard(stood_still(passed_ms)))
+    if peer.lost:
+        return NoRoot(last, not_heard("its link has ended"))
+    if is_online(election, last.root):
+        return NoRoot(last, "says that it is root no more", is_told=True)
+    return NoRoot(last, not_heard(f"nothing came for {election.now_ms - peer.heard_ms} ms"))
+
+
+def _evaluate_reign(election: Election, heard: Reign | None, passed_ms: int) -> tuple[Election, list[Effect]]:
     """A root, or one that takes over: may it go on?"""
     own = election.reign.epoch if election.reign else election.stands_in
     if heard is not None and heard.epoch > own:
@@ -258,7 +276,10 @@ def _evaluate_reign(election: Election, heard: Reign | None) -> tuple[Election, 
         # With half of them again, it is a root like any other.
         return msgspec.structs.replace(election, is_forced=2 * len(there) < defined), []
     if 2 * len(there) < defined or (election.role is Role.TAKING_OVER and 2 * len(there) <= defined):
-        return _resign(election, Trigger.QUORUM_LOST, f"only {len(there)} of {defined} primaries hear it")
+        # Nobody can have heard it meanwhile: whether they would is not known.
+        is_own = passed_ms > election.terms.stood_still_ms
+        reason = stood_still(passed_ms) if is_own else f"only {len(there)} of {defined} primaries hear it"
+        return _resign(election, Trigger.QUORUM_LOST, reason)
     if election.illness and can_spare(election):
         return _resign(election, Trigger.STEPPED_DOWN, f"its disk is ill: {election.illness}")
     return election, []
@@ -271,7 +292,10 @@ def _resign(election: Election, trigger: Trigger, reason: str) -> tuple[Election
     election = _move(election, trigger)
     stamp = election.first_stamp_ms + max(1, election.now_ms - election.began_ms)
     seniority = Seniority(stamp, election.name)
-    election = msgspec.structs.replace(election, reign=None, stands_in=0, seniority=seniority, is_forced=False)
+    ended = Ended(epoch, reason) if was_root else election.ended
+    election = msgspec.structs.replace(
+        election, reign=None, stands_in=0, seniority=seniority, is_forced=False, ended=ended
+    )
     return election, [Resign(epoch, reason)] if was_root else []
 
 

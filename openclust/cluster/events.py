@@ -119,9 +119,11 @@ class Follow(msgspec.Struct, frozen=True):
 
 
 class NoRoot(msgspec.Struct, frozen=True):
-    """There is no root to follow any more."""
+    """There is no root to follow any more. `how` goes behind its name in a line. `is_told`: it has said so itself."""
 
     last: Reign
+    how: str
+    is_told: bool = False
 
 
 Effect: TypeAlias = PersistVote | Tell | Answer | TakeOver | Serve | Resign | Follow | NoRoot

@@ -7,7 +7,7 @@ asked anew then begins in `_meet_root`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Literal, assert_never
 
 from openclust.cluster import events
 from openclust.cluster.admission import Admission, login
@@ -22,7 +22,7 @@ from openclust.cluster.founding import Founding
 from openclust.cluster.handover import Handover
 from openclust.cluster.hello import Hello
 from openclust.cluster.interest import Interests
-from openclust.cluster.messages import Message, Pressure, Welcome
+from openclust.cluster.messages import Goodbye, Message, Pressure, Welcome
 from openclust.cluster.outbox import Outbox
 from openclust.cluster.placing import Placing
 from openclust.cluster.port import Port
@@ -107,6 +107,10 @@ class Membership(Port):
         self._effects: list[Effect] = []
         self._is_performing = False
         self._was_pressed = False
+        # It has said goodbye to its peers: what it sees of them from now on is its own doing.
+        self.is_leaving = False
+        # Peers that have said goodbye, and whose link is there still.
+        self._stopped: set[str] = set()
         # Brokers whose new link to us has not said anything yet.
         self._fresh: set[str] = set()
 
@@ -158,6 +162,7 @@ class Membership(Port):
             former.close(CONNECTION_FORCED, "CONNECTION_FORCED - the link was silent, and its broker was started again")
         self.founding.met(hello.uuid)
         self._fresh.add(hello.name)
+        self._stopped.discard(hello.name)
         if hello.role == "secondary" and self.is_primary:
             self._want_peer(hello.name, hello.peer)
         return login(hello.name)
@@ -218,7 +223,10 @@ class Membership(Port):
         if hello is None:
             return
         name = hello.name
+        if not self.is_leaving and name not in self._stopped:
+            self.broker.note("warning", f"lost {hello.role} {name}: its link to this broker has ended", connection)
         self._fresh.discard(name)
+        self._stopped.discard(name)
         self.interests.gone(name)
         self.presences.gone(name)
         self.pressed.discard(name)
@@ -228,6 +236,27 @@ class Membership(Port):
             self.peers_changed = True
         if name == self.root:
             self.distant.root_lost()
+        self._silent(name)
+
+    def leave(self, reason: str) -> None:
+        """This broker ends, for this reason: as root it makes room at once, and nobody takes it for a crash."""
+        if self._election is not None and not self.is_alone:
+            self.tell(events.StepDown(self.broker.now_ms, f"this broker stops ({reason})"))
+        self.is_leaving = True
+        for name in sorted(self.outboxes):
+            self.send(name, Goodbye(reason=reason))
+
+    def left(self, name: str, reason: str) -> None:
+        """A peer ends: nothing more will come of it, and its links are about to."""
+        self.broker.note("info", f"{name} has stopped: {reason}")
+        self._stopped.add(name)
+        outbox = self.outboxes.get(name)
+        if outbox is not None:
+            outbox.peer_has_stopped = True
+        self._silent(name)
+
+    def _silent(self, name: str) -> None:
+        """A peer is not heard any more, until it comes back."""
         if self._election is not None:
             self.tell(events.PeerLost(self.broker.now_ms, name))
         else:
@@ -334,12 +363,13 @@ class Membership(Port):
                 note("info", f"root of epoch {effect.epoch}")
                 self._begin_reign(effect.epoch)
             case events.Resign():
-                note("warning", f"no root any more, of epoch {effect.epoch}: {effect.reason}")
+                if not self.is_leaving:
+                    note("warning", f"no root any more, of epoch {effect.epoch}: {effect.reason}")
                 self._end_reign()
             case events.Follow():
                 self._follow(effect.reign)
             case events.NoRoot():
-                self._miss_root(effect.last)
+                self._miss_root(effect)
             case _:
                 assert_never(effect)
 
@@ -347,7 +377,7 @@ class Membership(Port):
         return vote is None or self._save_vote(vote)
 
     def _say(self, status: Status, peers: Iterable[str]) -> None:
-        if self._is_on_disk(status.vote):
+        if not self.is_leaving and self._is_on_disk(status.vote):
             for peer in peers:
                 self.send(peer, status)
 
@@ -381,8 +411,10 @@ class Membership(Port):
         if self.root_outbox() is not None:
             self._meet_root()
 
-    def _miss_root(self, last: Reign) -> None:
-        self.broker.note("warning", f"the root {last.root} of epoch {last.epoch} is not heard any more")
+    def _miss_root(self, lost: events.NoRoot) -> None:
+        if not self.is_leaving:
+            level: Literal["info", "warning"] = "info" if lost.is_told else "warning"
+            self.broker.note(level, f"the root {lost.last.root} of epoch {lost.last.epoch} {lost.how}")
         self.reign = None
         self.handover.stop()
         self.distant.root_lost()
@@ -391,11 +423,13 @@ class Membership(Port):
 
     def _follow_watch(self) -> None:
         """A secondary looks whether the root is still the same."""
-        reign = self.watch.reign(self.broker.now_ms)
+        now_ms = self.broker.now_ms
+        passed_ms = self.watch.look(now_ms)
+        reign = self.watch.reign(now_ms)
         if reign == self.reign:
             return
         if self.reign is not None:
-            self._miss_root(self.reign)
+            self._miss_root(self.watch.lost_root(self.reign, now_ms, passed_ms))
         if reign is not None:
             self._follow(reign)
 

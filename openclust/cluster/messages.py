@@ -35,6 +35,12 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     heartbeat_ms: int
 
 
+class Goodbye(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A broker that ends tells every peer, as the last it says: it has not crashed. `reason` is who asked for it."""
+
+    reason: str
+
+
 class Presence(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """What every broker tells every primary once a second, and a secondary every heartbeat."""
 
@@ -347,6 +353,7 @@ class Cancelled(msgspec.Struct, frozen=True, tag=True):
 Message: TypeAlias = (
     Status
     | Welcome
+    | Goodbye
     | Presence
     | RosterTold
     | Enlist

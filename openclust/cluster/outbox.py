@@ -34,6 +34,7 @@ class Outbox:
         "is_up",
         "opened",
         "peer",
+        "peer_has_stopped",
         "relayed",
         "sent",
         "size",
@@ -45,6 +46,8 @@ class Outbox:
         self.dirty = dirty
         self.bytes_max = bytes_max
         self.is_up = False
+        # It has said goodbye since the link was opened last.
+        self.peer_has_stopped = False
         self.frame_max = FRAME_MIN
         self.frames: list[bytes] = []
         self.size = 0
@@ -57,6 +60,7 @@ class Outbox:
     def open(self, frame_max: int) -> None:
         """The link is up; nothing was said on it yet."""
         self.is_up = True
+        self.peer_has_stopped = False
         self.frame_max = frame_max
         self._forget()
 

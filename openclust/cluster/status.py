@@ -30,11 +30,19 @@ class Position(msgspec.Struct, frozen=True, order=True):
     sequence: int = 0
 
 
+class Ended(msgspec.Struct, frozen=True):
+    """Why a root gave up its place, in its own words."""
+
+    epoch: int
+    reason: str
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """`number` ascends with every status of one broker; `heard` are the numbers it heard last, by name.
 
     `stands_in` is the epoch for which the sender wants to be elected, 0 if it does not. `vote` is its last vote,
     `reign` the root it serves under, itself included. `illness` is what ails its disk, empty where that is well.
+    `ended` is of the sender's own last reign, until it serves under another.
     """
 
     number: int
@@ -46,6 +54,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     reign: Reign | None = None
     heard: dict[str, int] = {}
     illness: str = ""
+    ended: Ended | None = None
 
     @property
     def name(self) -> str:

@@ -6,7 +6,7 @@ from enum import Enum
 
 import msgspec
 
-from openclust.cluster.status import Phase, Position, Reign, Seniority, Status
+from openclust.cluster.status import Ended, Phase, Position, Reign, Seniority, Status
 
 
 class Role(Enum):
@@ -31,6 +31,11 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def offline_ms(self) -> int:
         return self.heartbeat_ms * self.missed_max
+
+    @property
+    def stood_still_ms(self) -> int:
+        """Longer between two events than this, and the process itself stood still: a tick comes every heartbeat."""
+        return self.heartbeat_ms * 3 // 2
 
     @property
     def lease_ms(self) -> int:
@@ -80,6 +85,7 @@ class Election(msgspec.Struct, frozen=True, kw_only=True):
     promised: dict[str, int] = {}
     is_forced: bool = False
     illness: str = ""
+    ended: Ended | None = None
 
     @property
     def name(self) -> str:
@@ -97,6 +103,7 @@ class Election(msgspec.Struct, frozen=True, kw_only=True):
             reign=self.reign,
             heard={name: peer.status.number for name, peer in sorted(self.peers.items())},
             illness=self.illness,
+            ended=self.ended,
         )
 
 
@@ -114,6 +121,22 @@ def begin(terms: Terms, name: str, stamp_ms: int, now_ms: int, vote: Reign | Non
         # Not from 0 again: an echo meant for a former life must not be taken for one of this.
         number=stamp_ms,
     )
+
+
+def stood_still(for_ms: int) -> str:
+    """What is said of a process that was stopped, or got no time on its machine."""
+    shown = f"{for_ms / 1_000:.1f} s" if for_ms >= 1_000 else f"{for_ms} ms"
+    return f"this process stood still for {shown} (stopped, or its machine is busy)"
+
+
+def gave_up(ended: Ended) -> str:
+    """What is said of a root that has told why it is none any more, behind its name."""
+    return f"has given up its place: {ended.reason}"
+
+
+def not_heard(why: str) -> str:
+    """What is said of a root that has gone without a word, behind its name."""
+    return f"is not heard any more: {why}"
 
 
 # -- who is there

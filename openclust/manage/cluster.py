@@ -43,12 +43,17 @@ async def step_down(call: Call) -> web.Response:
         raise bad_request(f"a reason has at most {REASON_CHARACTERS_MAX} characters")
     member = call.server.member
     seen = member.snapshot()
-    if not member.step_down(body.reason or f"user '{call.user.name}' said so"):
+    if not member.step_down(_asked(call, body.reason)):
         root = seen["root"]
         there = next((f" ({each['http']})" for each in seen["brokers"] if each["name"] == root and each["http"]), "")
         who = f"{root} is{there}" if root else "there is none"
         raise Refused(409, "not_root", f"{seen['name']} is not the root, {who}")
     return answer({"stepped_down": seen["name"], "epoch": seen["epoch"]})
+
+
+def _asked(call: Call, reason: str) -> str:
+    """A reason with who gave it: brokers elsewhere log it."""
+    return f"{reason} (asked by user '{call.user.name}')" if reason else f"asked by user '{call.user.name}'"
 
 
 async def force_root(call: Call) -> web.Response:
@@ -86,7 +91,7 @@ async def drain(call: Call) -> web.Response:
         raise Refused(409, "quorum", problem)
     membership.is_draining = True
     log.warning("drain: %s sends its clients away, user %s said so", own, call.user.name)
-    stepped_down = member.step_down(f"{own} is drained")
+    stepped_down = member.step_down(_asked(call, f"{own} is drained"))
     clients, per_s = membership.client_count(), membership.placing.settings.drain_per_s
     shown = {"name": own, "draining": True, "clients": clients, "per_s": per_s, "stepped_down": stepped_down}
     return answer(shown)

@@ -146,6 +146,11 @@ class Link:
         assert self._connection is not None, "only a connected link has agreed on it"
         return self._connection.connection_tune.frame_max or FRAME_MIN
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether it is connected, and what was said is not with its socket yet."""
+        return self._connection is not None and bool(self.outbox.frames or self.outbox.waiting_bytes)
+
     def flush(self) -> None:
         """Give the outbox to the connection, unless that has enough to write."""
         connection = self._connection
@@ -196,7 +201,10 @@ class Link:
                 await connection.closing
         finally:
             self._connection, self.state = None, "connecting"
-        log.warning("link lost", extra=self._whose())
+        if self.outbox.peer_has_stopped:
+            log.info("link ended: the peer has stopped", extra=self._whose())
+        else:
+            log.warning("link lost", extra=self._whose())
         self._on_down(self)
 
     async def _connect(self) -> _Dialled:
@@ -219,7 +227,8 @@ class Link:
             if isinstance(error, AMQPError) and not refused:
                 self._answering = await who_answers(*split_address(self.address))
             # That nobody is there yet is nothing to worry about at first.
-            level = logging.ERROR if refused else logging.WARNING if again or self._answering else logging.INFO
+            is_odd = self._answering or (again and not self.outbox.peer_has_stopped)
+            level = logging.ERROR if refused else logging.WARNING if is_odd else logging.INFO
             log.log(level, "no link: %s%s", self._answering or text, again, extra=self._whose())
         if not isinstance(error, AMQPError) or refused:
             self._answering = ""

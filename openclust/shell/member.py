@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("openclust.cluster")
 
 MB = 1_048_576
+GOODBYE_WAIT_MS = 500
+"""How long a peer that reads nothing may keep this broker from its end."""
+
+GOODBYE_POLL_S = 0.005
 
 
 class Member:
@@ -148,11 +152,17 @@ class Member:
         if not membership.is_alone:
             log.warning("no data directory: a restarted broker could vote twice in an epoch")
 
-    async def stop(self) -> None:
+    async def stop(self, reason: str) -> None:
+        """Say goodbye to all peers, with who asked for it, and end the links once that is written."""
+        self._server.node.leave(reason, self._server.now_ms())
+        self._server.turn()
         self._rebalancing.stop()
         for timer in (self._tick, self._lease):
             if timer is not None:
                 timer.cancel()
+        end_ms = self._server.now_ms() + GOODBYE_WAIT_MS
+        while any(link.is_writing for link in self.links.values()) and self._server.now_ms() < end_ms:
+            await asyncio.sleep(GOODBYE_POLL_S)
         await asyncio.gather(*(link.close() for link in [*self.links.values(), *self._joining]))
         if self.tracing is not None:
             self.tracing.stop()

@@ -95,6 +95,7 @@ class Server:
         self._tasks: set[asyncio.Task[None]] = set()
         self._refused = 0
         self.stopping = asyncio.Event()
+        self.stop_reason = ""
 
     now_ms = staticmethod(monotonic_ms)
 
@@ -248,9 +249,9 @@ class Server:
         return False
 
     def connection_lost(self, connection: Connection) -> None:
-        if connection.state is State.OPEN:
-            who = "another broker" if connection.peer.is_peer else "client"
-            self.broker.note("warning", f"{who} closed its socket without closing the connection", connection)
+        if connection.state is State.OPEN and not connection.peer.is_peer:
+            # Of a peer the membership says who is gone.
+            self.broker.note("warning", "client closed its socket without closing the connection", connection)
         self.wheel.remove(connection)
         self.node.connection_lost(connection, self.now_ms())
         # Connection and transport name each other, and the garbage collector seldom comes.
@@ -345,9 +346,14 @@ class Server:
             log.info("accepting TLS on %s:%d", config.tls.host or config.listen.host, config.tls.port)
         self.tick()
 
+    def stop_for(self, reason: str) -> None:
+        """Have the broker end; `reason` is who asked for it."""
+        self.stop_reason = self.stop_reason or reason
+        self.stopping.set()
+
     async def stop(self) -> None:
         """Accept nobody, say goodbye to all, and wait a while for them to go."""
-        await self.member.stop()
+        await self.member.stop(self.stop_reason or "asked by the program that runs it")
         for listener in self.listeners:
             listener.close()
         self.peer_listener.close()
@@ -376,7 +382,7 @@ async def _serve(config: Config, services: Sequence[Service]) -> int:
     loop = asyncio.get_running_loop()
     server = Server(config, loop)
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, server.stopping.set)
+        loop.add_signal_handler(number, server.stop_for, f"asked by {number.name}")
     # Ten thousand connections are millions of objects that live long: look through them seldom.
     gc.collect()
     gc.freeze()
@@ -389,7 +395,7 @@ async def _serve(config: Config, services: Sequence[Service]) -> int:
             started.append(service)
         log.info("openclust is ready", extra=fields(cluster_key=config.cluster_key, name=config.name))
         await server.stopping.wait()
-        log.info("stopping")
+        log.info("stopping: %s", server.stop_reason)
     finally:
         for service in started:
             with contextlib.suppress(Exception):

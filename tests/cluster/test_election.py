@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -10,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from openclust.cluster import election as election_module
 from openclust.cluster import events
 from openclust.cluster.election import TRANSITIONS, Trigger, step
-from openclust.cluster.status import Position, Reign, Seniority
+from openclust.cluster.status import Ended, Position, Reign, Seniority
 from openclust.cluster.view import Election, Role, Terms, begin, why_no_root
 from tests.cluster.scenario import FILES, Scenario, replay
 from tests.cluster.test_view import hear, ready, root, said, tick
@@ -83,6 +84,66 @@ def test_a_backup_leaves_its_root_before_it_votes() -> None:
     assert election.role is Role.BACKUP
     _, effects = step(election, events.Tick(5_000))
     assert kinds(effects) == ["NoRoot", "PersistVote", "Tell"]
+
+
+# -- why there is no root any more
+
+
+def lost_root(election: Election, event: events.Event) -> events.NoRoot:
+    """What a backup says of its root, of which an event takes leave."""
+    _, effects = step(election, event)
+    assert isinstance(effects[0], events.NoRoot), effects
+    return effects[0]
+
+
+def backup(now_ms: int = 1_000) -> Election:
+    """A backup of b in epoch 3, that has heard it just now."""
+    election = hear(ready(), now_ms, said("b", reign=Reign(3, "b"), vote=Reign(3, "b")))
+    assert election.role is Role.BACKUP
+    return election
+
+
+def test_of_a_root_that_stepped_down_its_backups_say_why() -> None:
+    told = msgspec.structs.replace(said("b", 2), ended=Ended(3, "new kernel (asked by user 'ann')"))
+    lost = lost_root(backup(), events.StatusHeard(1_050, told))
+    assert (lost.how, lost.is_told) == ("has given up its place: new kernel (asked by user 'ann')", True)
+
+
+def test_what_a_root_said_of_an_earlier_reign_is_not_said_of_this_one() -> None:
+    election = hear(ready(), 1_000, msgspec.structs.replace(said("b", reign=Reign(3, "b")), ended=Ended(2, "old")))
+    lost = lost_root(election, events.PeerLost(1_050, "b"))
+    assert (lost.how, lost.is_told) == ("is not heard any more: its link has ended", False)
+
+
+def test_of_a_root_that_is_silent_its_backups_say_for_how_long() -> None:
+    election = tick(tick(backup(), 1_100), 1_200)
+    assert lost_root(election, events.Tick(1_300)).how == "is not heard any more: nothing came for 300 ms"
+
+
+def test_a_backup_that_stood_still_says_so_and_does_not_blame_its_root() -> None:
+    how = lost_root(backup(), events.Tick(3_000)).how
+    assert how.startswith("is not heard any more: this process stood still for 2.0 s")
+
+
+def test_a_root_that_stood_still_says_so_and_does_not_blame_the_others() -> None:
+    _, effects = step(root(1_000), events.Tick(3_000))
+    assert isinstance(effects[0], events.Resign)
+    assert effects[0].reason.startswith("this process stood still for 2.0 s")
+
+
+def test_a_root_that_nobody_hears_says_how_many_do() -> None:
+    election, effects = root(1_000), list[events.Effect]()
+    for now_ms in (1_100, 1_200, 1_300):
+        election, some = step(election, events.Tick(now_ms))
+        effects += some
+    assert [each.reason for each in effects if isinstance(each, events.Resign)] == ["only 1 of 3 primaries hear it"]
+
+
+def test_a_root_tells_why_it_has_ended_until_there_is_another() -> None:
+    election, _ = step(root(1_000), events.StepDown(1_001, "new kernel"))
+    assert election.status().ended == Ended(1, "new kernel")
+    election = hear(election, 1_100, said("b", 9, reign=Reign(4, "b"), vote=Reign(4, "b")))
+    assert election.role is Role.BACKUP and election.status().ended is None
 
 
 # -- votes and promises

@@ -12,13 +12,14 @@ import pytest
 
 from openclust.broker.broker import Broker
 from openclust.broker.connection import Connection
+from openclust.broker.effects import Note
 from openclust.broker.limits import Limits
 from openclust.broker.peer import Peer
 from openclust.cluster.events import Ready
 from openclust.cluster.hello import Hello, introduce
 from openclust.cluster.membership import Membership
-from openclust.cluster.messages import Message, encode
-from openclust.cluster.status import Reign, Seniority, Status
+from openclust.cluster.messages import Goodbye, Message, encode
+from openclust.cluster.status import Ended, Reign, Seniority, Status
 from openclust.cluster.view import Terms, begin, is_online
 from openclust.wire.errors import AmqpError
 
@@ -204,3 +205,63 @@ def test_a_vote_that_cannot_be_put_on_disk_is_not_told() -> None:
     say(membership, connection, status("p2", stands_in=1))
     assert membership.election.vote == Reign(1, "p2")
     assert membership.outboxes["p2"].sent == sent
+
+
+def lines(membership: Membership) -> list[str]:
+    """What it has logged since it was asked last."""
+    effects, membership.broker.effects = membership.broker.effects, []
+    return [f"{each.level}: {each.text}" for each in effects if isinstance(each, Note)]
+
+
+@pytest.mark.parametrize("role", ["primary", "secondary"])
+def test_a_peer_that_is_gone_without_a_word_is_named(role: str) -> None:
+    membership = member()
+    name = "p2" if role == "primary" else "s1"
+    connection = dial()
+    primaries = PRIMARIES if role == "primary" else ()
+    said = hello(name, role=role, primaries=primaries, peer="127.0.0.1:6000")
+    connection.user = membership.admit(connection, introduce(said, "n", "s"))
+    membership.connection_lost(connection)
+    assert lines(membership) == [f"warning: lost {role} {name}: its link to this broker has ended"]
+
+
+def test_a_peer_that_says_goodbye_has_stopped_and_did_not_crash() -> None:
+    membership = member()
+    membership.tell(Ready(10_000))
+    membership.link_up("p2", 4_096)
+    connection = admitted(membership, "p2")
+    say(membership, connection, status("p2", reign=Reign(3, "p2")))
+    say(membership, connection, msgspec.structs.replace(status("p2", 2), ended=Ended(3, "this broker stops")))
+    say(membership, connection, Goodbye(reason="asked by SIGTERM"))
+    assert not is_online(membership.election, "p2") and membership.outboxes["p2"].peer_has_stopped
+    membership.connection_lost(connection)
+    assert lines(membership) == [
+        "info: p2 is root of epoch 3",
+        "info: the root p2 of epoch 3 has given up its place: this broker stops",
+        "info: p2 has stopped: asked by SIGTERM",
+    ]
+
+
+def test_a_peer_that_came_back_after_a_goodbye_can_crash_like_any_other() -> None:
+    membership = member()
+    say(membership, admitted(membership, "p2"), Goodbye(reason="asked by SIGTERM"))
+    again = admitted(membership, "p2", "m")
+    lines(membership)
+    membership.connection_lost(again)
+    assert lines(membership) == ["warning: lost primary p2: its link to this broker has ended"]
+
+
+def test_a_broker_that_leaves_blames_nobody_for_what_follows() -> None:
+    membership = member()
+    membership.tell(Ready(10_000))
+    membership.link_up("p2", 4_096)
+    connection = admitted(membership, "p2")
+    say(membership, connection, status("p2", reign=Reign(3, "p2")))
+    lines(membership)
+    membership.leave("asked by SIGTERM")
+    sent = membership.outboxes["p2"].sent
+    membership.connection_lost(connection)
+    membership.broker.now_ms += 1_000
+    membership.tick()
+    assert lines(membership) == []
+    assert membership.outboxes["p2"].sent <= sent + 1, "after its goodbye it says nothing of itself, but where it is"

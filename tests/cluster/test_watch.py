@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from openclust.cluster.status import Reign, Seniority, Status
+import msgspec
+
+from openclust.cluster.status import Ended, Reign, Seniority, Status
 from openclust.cluster.watch import Watch
 
 
@@ -73,3 +75,31 @@ def test_the_heartbeat_is_the_primaries() -> None:
 def test_when_a_primary_was_heard_is_known() -> None:
     watch = watching(status("p1"))
     assert (watch.heard_ms("p1"), watch.heard_ms("p2")) == (1_000, 0)
+
+
+def lost(watch: Watch, now_ms: int, passed_ms: int = 100) -> tuple[str, bool]:
+    told = watch.lost_root(Reign(3, "p1"), now_ms, passed_ms)
+    return told.how, told.is_told
+
+
+def test_of_a_root_that_is_gone_a_secondary_says_why() -> None:
+    reign = Reign(3, "p1")
+    watch = watching(status("p1", reign=reign))
+    assert lost(watch, 1_300) == ("is not heard any more: nothing came for 300 ms", False)
+    how, is_told = lost(watch, 3_000, passed_ms=2_000)
+    assert how.startswith("is not heard any more: this process stood still for 2.0 s") and not is_told
+    watch.lost("p1")
+    assert lost(watch, 1_000) == ("is not heard any more: its link has ended", False)
+
+
+def test_of_a_root_that_stepped_down_a_secondary_says_why() -> None:
+    watch = watching(status("p1", reign=Reign(3, "p1")))
+    watch.heard(msgspec.structs.replace(status("p1", 2), ended=Ended(3, "new kernel")), 1_010)
+    assert lost(watch, 1_010) == ("has given up its place: new kernel", True)
+    watch.lost("p1")
+    assert lost(watch, 1_010) == ("has given up its place: new kernel", True), "its word outlives its link"
+
+
+def test_how_long_it_is_since_the_last_look() -> None:
+    watch = Watch(100)
+    assert [watch.look(now_ms) for now_ms in (5_000, 5_100, 7_100)] == [0, 100, 2_000]

@@ -33,13 +33,13 @@ def test_the_root_steps_down_for_a_reason(api: RunningApi) -> None:
     member = put_member(api)
     answer = api.call("POST", STEP_DOWN, {"reason": "new kernel"})
     assert (answer.status, answer.json) == (200, {"stepped_down": "p1", "epoch": 3})
-    assert member.reasons == ["new kernel"]
+    assert member.reasons == ["new kernel (asked by user 'guest')"]
 
 
 def test_without_a_reason_the_user_is_it(api: RunningApi) -> None:
     member = put_member(api)
     assert api.call("POST", STEP_DOWN).status == 200
-    assert member.reasons == ["user 'guest' said so"]
+    assert member.reasons == ["asked by user 'guest'"]
 
 
 def test_who_is_not_root_names_the_root_and_where_it_is(api: RunningApi) -> None:

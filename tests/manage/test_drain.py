@@ -39,7 +39,7 @@ def test_a_broker_that_can_be_spared_is_emptied(api: RunningApi, membership: Fak
 
 def test_a_root_gives_up_its_place_too(api: RunningApi, member: FakeMember, membership: FakeMembership) -> None:
     api.call("POST", DRAIN, {"name": "one"})
-    assert member.reasons == ["one is drained"]
+    assert member.reasons == ["one is drained (asked by user 'guest')"]
 
 
 def test_it_is_refused_where_too_few_primaries_would_be_left(api: RunningApi, member: FakeMember) -> None:
