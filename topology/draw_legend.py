@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from topology.draw_looks import FAINT, LINES, LOOKS, ORANGE, RED
 from topology.draw_picture import Edge, Picture
-from topology.draw_shapes import Area, Line, Rect, Shape, Words, shortened, width_of
+from topology.draw_shapes import Area, Line, Rect, Shape, Words, width_of, wrapped
 from topology.finding import Finding, Severity
 
-FINDINGS_MAX = 14
+FINDINGS_MAX = 40
 COLORS = {Severity.ERROR: RED, Severity.WARNING: ORANGE, Severity.INFO: FAINT}
+LINES_MAX = 6
+"""Of the words of one finding."""
+
+MESSAGE = 124
+"""Where the words of a finding begin, beside the severity and the id."""
+
 SIGN, ROW = 30, 24
 
 
@@ -28,8 +34,11 @@ def below(picture: Picture, top: float, width: float, margin: float) -> tuple[li
         x += room
     y += ROW + 4
     for finding in picture.findings[:FINDINGS_MAX]:
-        shapes += _finding(finding, margin, y, width - 2 * margin)
-        y += 18
+        shapes += _finding(finding, margin, y)
+        for text in _lines(finding.message, width - 2 * margin - MESSAGE):
+            shapes.append(Words(x=margin + MESSAGE, y=y, text=text, size=11.5))
+            y += 16
+        y += 2
     more = len(picture.findings) - FINDINGS_MAX
     if more > 0:
         text = f"and {more} more: openclust lint tells them"
@@ -38,13 +47,16 @@ def below(picture: Picture, top: float, width: float, margin: float) -> tuple[li
     return shapes, y - top + 4
 
 
-def _finding(finding: Finding, x: float, y: float, room: float) -> list[Shape]:
+def _lines(message: str, room: float) -> list[str]:
+    lines = wrapped(message, 11.5, room)
+    return lines if len(lines) <= LINES_MAX else [*lines[: LINES_MAX - 1], f"{lines[LINES_MAX - 1]} …"]
+
+
+def _finding(finding: Finding, x: float, y: float) -> list[Shape]:
     color = COLORS[finding.severity]
-    text = shortened(finding.message, 11.5, room - 150)
     return [
         Words(x=x, y=y, text=finding.severity.word, size=11.5, color=color, is_bold=True),
         Words(x=x + 68, y=y, text=finding.code, size=11.5, color=color, is_bold=True),
-        Words(x=x + 124, y=y, text=text, size=11.5, color="#0f172a"),
     ]
 
 
@@ -69,6 +81,8 @@ def _signs(picture: Picture) -> list[tuple[str, str]]:
             signs.append((sign, f"{text}: {alike[ends]}" if ends in alike else text))
     if "mesh" in edges:
         signs.append(("mesh", "primaries link with each other"))
+    if picture.is_mesh and "mesh" not in edges and kinds & {"primary"}:
+        signs.append(("", "primaries link with each other (not drawn)"))
     if picture.is_mesh and kinds & {"secondary"}:
         signs.append(("", "secondaries link with every primary (not drawn)"))
     if "pair" in edges:

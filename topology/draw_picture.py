@@ -7,6 +7,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from topology.address import host_of, spelled
 from topology.finding import Finding, Report, Severity
 from topology.model import Broker, DomainKind, Key, Link, Model, Node
 from topology.words import number
@@ -14,10 +15,10 @@ from topology.words import number
 ALONE_MAX = 60
 """Brokers that are drawn one by one. Of more, those of one place that are alike make one card."""
 
-MESH_MAX = 9
+MESH_MAX = 5
 """Primaries between which all links are drawn where the file lists none."""
 
-PAIRS_MAX = 60
+PAIRS_MAX = 24
 """Pairs of a finding that are drawn though no link joins them."""
 
 CardKind = Literal["primary", "secondary", "switch", "router", "network", "wan"]
@@ -105,7 +106,10 @@ def picture_of(model: Model, report: Report) -> Picture:
 
 
 class Marks:
-    """The findings that are drawn, by what they are about. Mere information is told below the picture."""
+    """The findings that are drawn, by what they are about. Mere information is told below the picture.
+
+    A warning about links is drawn at these alone, an error also at the brokers that it is about.
+    """
 
     def __init__(self, findings: Iterable[Finding]) -> None:
         self.brokers: dict[str, Mark] = {}
@@ -114,7 +118,7 @@ class Marks:
         for finding in findings:
             if finding.severity is Severity.INFO:
                 continue
-            if not finding.links:
+            if finding.severity is Severity.ERROR or not finding.links:
                 _add(self.brokers, finding, finding.brokers)
             _add(self.nodes, finding, finding.nodes)
             _add(self.pairs, finding, (frozenset(pair) for pair in finding.links))
@@ -179,7 +183,7 @@ def _card_of(alike: list[Broker], number_: int, mark: Mark | None, shared: set[s
     address = first.peer or first.client
     if address:
         lines.append(address)
-    if first.host and first.host not in shared and not address.startswith(first.host):
+    if first.host and first.host not in shared and host_of(address) != spelled(first.host):
         lines.append(f"host {first.host}")
     lines += capacity_of(first)
     return Card(id=number_, kind=kind, title=first.name, lines=tuple(lines), names=names, mark=mark)
@@ -191,16 +195,12 @@ def capacity_of(broker: Broker) -> list[str]:
     if broker.connections:
         parts.append(f"{number(broker.connections)} clients")
     if broker.memory_mb:
-        parts.append(size_of(broker.memory_mb))
+        parts.append(f"{number(broker.memory_mb)} MB")
     if broker.cores:
         parts.append(f"{broker.cores} cores")
     if broker.bandwidth_mbit:
         parts.append(speed_of(broker.bandwidth_mbit))
     return [" · ".join(parts[i : i + 2]) for i in range(0, len(parts), 2)]
-
-
-def size_of(megabytes: int) -> str:
-    return f"{megabytes / 1024:.3g} GB" if megabytes >= 1024 else f"{megabytes} MB"
 
 
 def speed_of(mbit: float) -> str:

@@ -68,10 +68,11 @@ def _rect(shape: Rect, order: int) -> FancyBboxPatch:
 
 
 def _line(shape: Line, order: int) -> PathPatch:
-    if shape.bend is not None:
-        path = Path([shape.points[0], *shape.bend, shape.points[-1]], [Path.MOVETO, *[Path.CURVE4] * 3])
-    else:
-        path = Path(list(shape.points))
+    vertices, codes = [shape.points[0]], [Path.MOVETO]
+    for begin, corner, end in shape.corners():
+        vertices += [begin, corner, end] if shape.radius else [corner]
+        codes += [Path.LINETO, Path.CURVE3, Path.CURVE3] if shape.radius else [Path.LINETO]
+    path = Path([*vertices, shape.points[-1]], [*codes, Path.LINETO])
     style = (0, (4, 3)) if shape.is_dashed else "solid"
     width = _points(shape.width)
     return PathPatch(path, facecolor="none", edgecolor=shape.stroke, linewidth=width, linestyle=style, zorder=order)

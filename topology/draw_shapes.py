@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Literal
 
 import msgspec
@@ -30,6 +33,24 @@ class Area(msgspec.Struct, frozen=True):
     def bottom(self) -> float:
         return self.y + self.h
 
+    def grown(self, margin: float) -> Area:
+        return Area(self.x - margin, self.y - margin, self.w + 2 * margin, self.h + 2 * margin)
+
+    def is_crossed(self, one: Point, other: Point) -> bool:
+        """Whether the straight line between two points passes through it."""
+        begin, end = 0.0, 1.0
+        for low, high, start, step in (
+            (self.x, self.right, one[0], other[0] - one[0]),
+            (self.y, self.bottom, one[1], other[1] - one[1]),
+        ):
+            if abs(step) < 1e-9:
+                if not low < start < high:
+                    return False
+                continue
+            first, last = sorted(((low - start) / step, (high - start) / step))
+            begin, end = max(begin, first), min(end, last)
+        return begin < end
+
     def meets(self, other: Area, margin: float = 0) -> bool:
         return (
             self.x < other.right + margin
@@ -51,26 +72,29 @@ class Rect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """Through all points; with `bend`, a curve from the first to the last, drawn to these two points."""
+    """Through all points. Its corners are rounded by `radius`, as far as its pieces are long enough."""
 
     points: tuple[Point, ...]
     stroke: str
     width: float = 1
+    radius: float = 0
     is_dashed: bool = False
-    bend: tuple[Point, Point] | None = None
     title: str = ""
 
-    def at(self, part: float) -> Point:
-        """The point at this part of the way, along the longest piece of it."""
-        if self.bend is not None:
-            four = (self.points[0], *self.bend, self.points[-1])
-            u = 1 - part
-            shares = (u**3, 3 * u * u * part, 3 * u * part * part, part**3)
-            x, y = (sum(share * point[i] for share, point in zip(shares, four, strict=True)) for i in (0, 1))
-            return x, y
-        pieces = list(zip(self.points, self.points[1:], strict=False))
-        one, other = max(pieces, key=lambda each: (each[0][0] - each[1][0]) ** 2 + (each[0][1] - each[1][1]) ** 2)
-        return one[0] + (other[0] - one[0]) * part, one[1] + (other[1] - one[1]) * part
+    @property
+    def pieces(self) -> list[tuple[Point, Point]]:
+        return list(pairwise(self.points))
+
+    def corners(self) -> Iterator[tuple[Point, Point, Point]]:
+        """For each corner where its curve begins, the corner itself, and where the curve ends."""
+        for before, corner, after in zip(self.points, self.points[1:], self.points[2:], strict=False):
+            radius = min(self.radius, math.dist(before, corner) / 2, math.dist(corner, after) / 2)
+            yield _towards(corner, before, radius), corner, _towards(corner, after, radius)
+
+
+def _towards(start: Point, end: Point, length: float) -> Point:
+    whole = math.dist(start, end) or 1
+    return start[0] + (end[0] - start[0]) * length / whole, start[1] + (end[1] - start[1]) * length / whole
 
 
 class Words(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,29 +118,59 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
 
 Shape = Rect | Line | Words
 
-_NARROW = frozenset("ijl.,:;'|!()[] ft1I-·")
-_WIDE = frozenset("mwMW@%…")
+_PLAIN_TEXT = (
+    "318 401 460 838 636 950 780 275 390 390 500 838 318 361 318 337 636 636 636 636 636 636 636 636 636 636 "
+    "337 337 838 838 838 531 1000 684 686 698 770 632 575 775 752 295 295 656 557 863 748 787 603 787 695 635 "
+    "611 732 684 989 685 611 685 390 337 390 838 500 500 613 635 550 635 615 352 635 634 278 278 579 278 974 "
+    "634 612 635 635 411 521 392 634 592 818 592 592 525 636 337 636 838"
+)
+"""How wide the characters from the space to the tilde are in DejaVu Sans, in thousandths of the size."""
+
+_BOLD_TEXT = (
+    "348 456 521 838 696 1002 872 306 457 457 523 838 380 415 380 365 696 696 696 696 696 696 696 696 696 696 "
+    "400 400 838 838 838 580 1000 774 762 734 830 683 683 821 837 372 372 775 637 995 837 850 733 850 770 720 "
+    "682 812 774 1103 771 724 725 457 365 457 838 500 500 675 716 593 716 678 435 716 712 343 343 665 343 1042 "
+    "712 687 716 716 493 595 478 712 652 924 645 652 582 712 365 712 838"
+)
+_PLAIN, _BOLD = (tuple(map(int, each.split())) for each in (_PLAIN_TEXT, _BOLD_TEXT))
+_OTHERS = {"·": 380, "…": 1000, "–": 500}
 
 
 def width_of(text: str, size: float, *, is_bold: bool = False) -> float:
-    """How wide a line is at most, in DejaVu Sans or Verdana; narrower in most others."""
-    ems = 0.0
+    """How wide a line is in DejaVu Sans, and about as wide in Verdana; narrower in most others."""
+    widths = _BOLD if is_bold else _PLAIN
+    total = 0
     for each in text:
-        if each in _NARROW:
-            ems += 0.42
-        elif each in _WIDE:
-            ems += 1.0
-        elif ord(each) > 0x2E7F:
-            ems += 1.05
+        place = ord(each) - 32
+        if 0 <= place < len(widths):
+            total += widths[place]
         else:
-            ems += 0.7 if each.isupper() else 0.64
-    return ems * size * (1.1 if is_bold else 1)
+            total += _OTHERS.get(each) or (1050 if ord(each) > 0x2E7F else 800)
+    return total * size / 1000
 
 
-def shortened(text: str, size: float, room: float, *, is_bold: bool = False) -> str:
-    """The text, or its beginning, so that it is no wider than the room."""
+def shortened(text: str, size: float, room: float, *, is_bold: bool = False, end: str = "") -> str:
+    """The text, or its beginning and `end` (which it ends with), so that it is no wider than the room."""
     if width_of(text, size, is_bold=is_bold) <= room:
         return text
-    while text and width_of(f"{text}…", size, is_bold=is_bold) > room:
-        text = text[:-1]
-    return f"{text.rstrip()}…"
+    begin = text.removesuffix(end)
+    while begin and width_of(f"{begin}…{end}", size, is_bold=is_bold) > room:
+        begin = begin[:-1]
+    return f"{begin.rstrip()}…{end}" if begin or not end else shortened(text, size, room, is_bold=is_bold)
+
+
+def wrapped(text: str, size: float, room: float) -> list[str]:
+    """The text in lines that are no wider than the room; a word that is wider is broken."""
+    lines: list[str] = []
+    line = ""
+    for word in text.split():
+        longer = f"{line} {word}" if line else word
+        if line and width_of(longer, size) > room:
+            lines.append(line)
+            longer = word
+        while width_of(longer, size) > room and len(longer) > 1:
+            fits = next((i for i in range(len(longer) - 1, 1, -1) if width_of(longer[:i], size) <= room), 1)
+            lines.append(longer[:fits])
+            longer = longer[fits:]
+        line = longer
+    return [*lines, line]

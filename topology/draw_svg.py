@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.sax.saxutils import escape
 
 from topology.draw_scene import Scene
-from topology.draw_shapes import Line, Rect, Shape, Words
+from topology.draw_shapes import Line, Point, Rect, Shape, Words
 from topology.output_junit import clear
 
 FONT = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif"
@@ -49,11 +49,14 @@ def _stroke(shape: Rect | Line) -> str:
 
 
 def _path(line: Line) -> str:
-    first, *others = [f"{_n(x)} {_n(y)}" for x, y in line.points]
-    if line.bend is not None:
-        (ax, ay), (bx, by) = line.bend
-        return f"M{first} C{_n(ax)} {_n(ay)} {_n(bx)} {_n(by)} {others[-1]}"
-    return f"M{first} " + " ".join(f"L{each}" for each in others)
+    parts = [f"M{_p(line.points[0])}"]
+    for begin, corner, end in line.corners():
+        parts.append(f"L{_p(begin)} Q{_p(corner)} {_p(end)}" if line.radius else f"L{_p(corner)}")
+    return " ".join([*parts, f"L{_p(line.points[-1])}"])
+
+
+def _p(point: Point) -> str:
+    return f"{_n(point[0])} {_n(point[1])}"
 
 
 def _with_title(mark: str, tag: str, title: str) -> str:

@@ -4,8 +4,9 @@ import re
 import time
 import xml.etree.ElementTree as ET
 from importlib.util import find_spec
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from tests.topology.random_models import broker, model_of, models
 from topology.draw import FORMATS, draw, format_of
 from topology.draw_layout import layout_of
+from topology.draw_lines import ways_of
 from topology.draw_looks import ORANGE, RED
 from topology.draw_picture import ALONE_MAX, picture_of
-from topology.draw_scene import scene_of
+from topology.draw_scene import Scene, scene_of
 from topology.draw_shapes import Area, Line, Rect, Words, shortened, width_of
 from topology.finding import Finding, Report, Severity
 from topology.lint import check, lint
@@ -129,7 +131,7 @@ def test_no_card_covers_another_and_no_text_another(model: Model) -> None:
     picture = picture_of(model, lint(model))
     scene = scene_of(picture)
     layout = layout_of(picture.root)
-    for one, other in combinations([each.area for each in layout.spots.values()], 2):
+    for one, other in combinations(layout.areas.values(), 2):
         assert not one.meets(other, 5)
     words = [each for each in scene.shapes if isinstance(each, Words)]
     for first, second in combinations(words, 2):
@@ -139,9 +141,107 @@ def test_no_card_covers_another_and_no_text_another(model: Model) -> None:
         assert whole.x <= each.area.x and each.area.right <= whole.right + 1 and each.area.bottom <= whole.bottom
 
 
+@given(models(primaries_max=6, secondaries_max=8))
+@QUICK
+def test_no_line_passes_behind_a_card(model: Model) -> None:
+    picture = picture_of(model, lint(model))
+    layout = layout_of(picture.root)
+    for edge, points in zip(picture.edges, ways_of(picture.edges, layout, ()).points, strict=True):
+        others = [area for card, area in layout.areas.items() if card not in (edge.one, edge.other)]
+        for piece in pairwise(points):
+            assert not any(each.is_crossed(*piece) for each in others)
+
+
+def drawn_lines(scene: Scene) -> list[Line]:
+    """Those between cards: lines of the legend and below the picture have no title."""
+    return [each for each in scene.shapes if isinstance(each, Line) and each.title]
+
+
+def shared_length(one: Line, other: Line) -> float:
+    """How far two lines lie on each other, or so close that they look like one."""
+    found = 0.0
+    for (a, b), (c, d) in product(one.pieces, other.pieces):
+        for i, k in ((0, 1), (1, 0)):
+            is_lane = abs(a[i] - b[i]) < 0.5 and abs(c[i] - d[i]) < 0.5 and abs(a[i] - c[i]) < 3
+            together = min(max(a[k], b[k]), max(c[k], d[k])) - max(min(a[k], b[k]), min(c[k], d[k]))
+            found += max(0.0, together) if is_lane else 0
+    return found
+
+
+def dual_homed() -> Model:
+    """Fourteen brokers in one zone, all linked to two switches but p1 and s4."""
+    brokers = [broker(f"p{i}", zone="a") for i in range(5)] + [broker(f"s{i}", zone="a") for i in range(9)]
+    nodes = (Node(name="sw1", zone="a"), Node(name="sw2", zone="a"))
+    between = [(each.key, node.key) for each in brokers for node in nodes]
+    between = [each for each in between if each not in ((brokers[1].key, nodes[1].key), (brokers[9].key, nodes[1].key))]
+    return model_of(tuple(brokers), nodes, tuple(between))
+
+
+@pytest.mark.parametrize("name", ["three-zones", "eight", "dual-homed"])
+def test_a_broker_with_two_links_is_seen_to_have_two(name: str) -> None:
+    model = dual_homed() if name == "dual-homed" else loaded(f"conf/topologies/{name}.toml")[0]
+    lines = drawn_lines(scene_of(picture_of(model, NO_FINDINGS)))
+    assert len(lines) == len(model.links)
+    for one, other in combinations(lines, 2):
+        assert shared_length(one, other) < 3, (one.title, other.title)
+    ends = [point for each in lines for point in (each.points[0], each.points[-1])]
+    assert len(set(ends)) == len(ends)
+
+
+@pytest.mark.parametrize("name", ["three-zones", "eight", "two-sites"])
+def test_no_line_runs_through_words(name: str) -> None:
+    model, report = loaded(f"conf/topologies/{name}.toml")
+    scene = scene_of(picture_of(model, report))
+    plates: list[Area] = []
+    for shape in reversed(scene.shapes):
+        # What is painted later covers what was painted before.
+        if isinstance(shape, Rect):
+            plates.append(shape.area)
+        if isinstance(shape, Line) and shape.title:
+            words = [each for each in scene.shapes if isinstance(each, Words)]
+            for each in words:
+                is_behind = any(
+                    plate.x <= each.area.x and plate.y <= each.area.y + 2 and each.area.right <= plate.right
+                    for plate in plates
+                    if plate.meets(each.area)
+                )
+                assert is_behind or not any(each.area.is_crossed(*piece) for piece in shape.pieces), each.text
+
+
+def test_a_long_finding_is_told_to_its_end() -> None:
+    message = " ".join(f"word{i}" for i in range(60))
+    told = texts(svg(three(), Report(file="x", findings=(finding(message=message),))))
+    assert " ".join(each for each in told if each.startswith("word")) == message
+
+
+def test_an_error_about_a_link_is_red_at_its_brokers_too() -> None:
+    about: dict[str, Any] = {"brokers": ("p2",), "links": (("p1", "p2"),)}
+    error = picture_of(three(), Report(file="x", findings=(finding(**about),)))
+    assert [each.title for each in error.cards if each.mark is not None] == ["p2"]
+    warning = picture_of(three(), Report(file="x", findings=(finding(severity=Severity.WARNING, **about),)))
+    assert all(each.mark is None for each in warning.cards)
+
+
+@pytest.mark.parametrize(
+    "host", ["broker-orders-production-a.eu-central-1a.compute.internal", "[2001:0db8:85a3:1234:5678:8a2e:0370:7334]"]
+)
+def test_a_long_address_keeps_its_port_and_is_whole_under_the_pointer(host: str) -> None:
+    model = model_of((broker("p1", peer=f"{host}:5682"),))
+    (told,) = [each for each in texts(svg(model)) if each.startswith(host[:8])]
+    assert told.endswith("…:5682")
+    assert f"{host}:5682" in draw(model, NO_FINDINGS, "svg").decode()
+
+
+def test_memory_is_told_as_the_file_has_it() -> None:
+    assert "8,000 MB" in texts(svg(model_of((broker("p1", memory_mb=8000),))))
+
+
 def test_many_brokers_of_one_zone_stand_in_rows() -> None:
-    spots = layout_of(picture_of(model_of(tuple(broker(f"s{i}", zone="a") for i in range(14))), NO_FINDINGS).root).spots
-    areas = [each.area for each in spots.values()]
+    areas = list(
+        layout_of(
+            picture_of(model_of(tuple(broker(f"s{i}", zone="a") for i in range(14))), NO_FINDINGS).root
+        ).areas.values()
+    )
     assert len({each.y for each in areas}) == 4
     assert not any(one.meets(other, 20) for one, other in combinations(areas, 2))
 
