@@ -29,8 +29,8 @@ def file_options(command: F) -> F:
 
 def pattern_options(command: F) -> F:
     """The three patterns of a permission."""
-    for action in ("read", "write", "configure"):
-        about = f"Regular expression over the names of what may be {'configured' if action == 'configure' else action}."
+    for action, done in (("read", "read from"), ("write", "written to"), ("configure", "configured")):
+        about = f"Regular expression over the names of what may be {done}."
         command = click.option(f"--{action}", metavar="REGEX", help=about)(command)
     return command
 
