@@ -9,15 +9,13 @@ from openclust.shell.config_lines import Path, line_of
 from openclust.shell.config_topology import Place
 from topology.address import host_of, is_wildcard
 from topology.live import Live
-from topology.model import Broker, Key, Link, Model, Node
+from topology.model import Broker, Key, Link, Model, Node, Other
 
 _OF_PLACE = [field.name for field in msgspec.structs.fields(Place)]
 
 
-def build(
-    loaded: Loaded, *, file: str = "", others: tuple[tuple[str, str], ...] = (), live: Live | None = None
-) -> Model:
-    """The model of a file. `others` are further files with their cluster keys, `live` the cluster that runs by it."""
+def build(loaded: Loaded, *, file: str = "", others: tuple[Other, ...] = (), live: Live | None = None) -> Model:
+    """The model of a file. `others` are further files, `live` the cluster that runs by it."""
     config = loaded.config
     lines = next((each.lines for each in loaded.given.values() if each.lines), {})
     primaries = [

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-from openclust.shell.config import Config, ConfigError
+from openclust.shell.config import ConfigError
 from openclust.shell.config_file import FILE_BYTES_MAX, Loaded, load
 from topology.building import build
 from topology.finding import Finding, Found, Report, in_order
 from topology.live import Live
-from topology.model import Model
+from topology.model import Model, Other
 from topology.rule import RULES, Rule, all_rules
 
 SYNTAX, UNKNOWN_KEY, WRONG_VALUE = "OC101", "OC102", "OC103"
@@ -60,19 +60,13 @@ def check_all(
             found.append((bad_input(str(path), loaded.problems), None))
             continue
         others = tuple(
-            (str(other), each.config.cluster_key)
+            Other(str(other), each.config)
             for other, each in zip(paths, read_or_not, strict=True)
-            if isinstance(each, Loaded) and _are_two_clusters(loaded.config, each.config)
+            if isinstance(each, Loaded) and each is not loaded
         )
         model = build(loaded, file=str(path), others=others, live=live)
         found.append((lint(model, select=select, ignore=ignore), model))
     return found
-
-
-def _are_two_clusters(one: Config, other: Config) -> bool:
-    """Whether two files are of clusters of their own: they have primaries, and not one of these in common."""
-    lists = [{(name, each.peer) for name, each in config.cluster.primaries.items()} for config in (one, other)]
-    return all(lists) and not lists[0] & lists[1]
 
 
 def lint(model: Model, *, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> Report:

@@ -22,7 +22,7 @@ from topology.live import Live
 from topology.place import DOMAIN_KINDS, Domain, DomainKind, Key, Places
 from topology.route import Route, Routes
 
-__all__ = ["DOMAIN_KINDS", "Broker", "Domain", "DomainKind", "Key", "Link", "Model", "Node"]
+__all__ = ["DOMAIN_KINDS", "Broker", "Domain", "DomainKind", "Key", "Link", "Model", "Node", "Other"]
 
 
 class Broker(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,11 +95,18 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
         return " - ".join(self.names)
 
 
+class Other(msgspec.Struct, frozen=True):
+    """Another file that was given, to be held against this one."""
+
+    file: str
+    config: Config
+
+
 class Model:
     """Made by `topology.building.build`; nothing changes it afterwards.
 
     `links` are those of the file that have two known ends. `strangers` are names of the file that are of nothing, each
-    with where it was used and the line. `others` are other files given, with their cluster keys.
+    with where it was used and the line. `others` are other files given.
     """
 
     def __init__(
@@ -112,7 +119,7 @@ class Model:
         links: tuple[Link, ...] = (),
         strangers: tuple[tuple[str, str, int], ...] = (),
         twins: tuple[Broker, ...] = (),
-        others: tuple[tuple[str, str], ...] = (),
+        others: tuple[Other, ...] = (),
         live: Live | None = None,
         lines: dict[tuple[str, ...], int] | None = None,
         is_blank: bool = False,

@@ -186,4 +186,4 @@ CASES = {
         SOUND + '\n[auth]\nguest_from_loopback_only = false\nusers_file = "users.json"\n',
     ),
 }
-"""OC704 takes two files, and OC8 a running cluster: they have tests of their own."""
+"""Rules that need other files or a running cluster have tests of their own."""

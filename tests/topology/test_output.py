@@ -17,7 +17,7 @@ from tests.topology.random_models import broker, model_of, models
 from topology.finding import Finding, Report, Severity
 from topology.lint import bad_input, lint
 from topology.live import Live
-from topology.model import Model
+from topology.model import Model, Other
 from topology.output import FORMATS, Run, named, result_of
 from topology.output_github import escaped, property_escaped
 from topology.output_markdown import CHARACTERS_MAX, safe
@@ -174,7 +174,7 @@ def test_junit_does_not_show_a_rule_as_passed_that_had_nothing_to_look_at() -> N
     alone = passed(model_of(brokers))
     assert "OC201" in alone and not {each for each in alone if each.startswith("OC8")} | {"OC704"} & alone
     config = model_of(brokers).config
-    beside = passed(Model(config, brokers=brokers, others=(("b.toml", "other"),), live=live))
+    beside = passed(Model(config, brokers=brokers, others=(Other("b.toml", config),), live=live))
     assert {"OC704", "OC802", "OC807"} <= beside
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from openclust.shell.config_keys import did_you_mean
+from topology.copies import are_copies, differences
 from topology.finding import Found, Severity
 from topology.model import Model
 from topology.rule import RULES, Rule, add, rule
@@ -103,3 +104,28 @@ def names_no_broker(model: Model) -> Iterator[Found]:
         yield Found("the file says nothing: no key, and no broker")
     elif model.file and not model.brokers and not model.twins:
         yield Found("the file names no broker: nothing of a cluster can be judged", severity=Severity.INFO)
+
+
+@rule(
+    "OC108",
+    Severity.ERROR,
+    title="Copies of one file that have drifted apart",
+    why="Every broker of a cluster has a copy. Brokers whose lists of primaries, heartbeats or secrets differ refuse "
+    "each other, and one whose address differs is dialled where it is not. Of other settings it hangs on who is root "
+    "which ones hold; that is a warning.",
+    fix="Bring all copies to one, and keep a broker's own settings in flags, the environment or [topology.settings].",
+    needs="other files",
+)
+def drifted_apart(model: Model) -> Iterator[Found]:
+    for other in model.others:
+        if not are_copies(model.config, other.config):
+            continue
+        for each in differences(model.config, other.config):
+            yield Found(
+                f"{each.what} is {each.here} here, and {each.there} in {other.file}",
+                brokers=each.brokers,
+                line=model.line(*each.path),
+                severity=Severity.ERROR if each.is_refused else Severity.WARNING,
+                alike=f"{each.what} {each.there}",
+                subject=other.file,
+            )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from topology.address import host_of, is_loopback, is_wildcard, normal
+from topology.copies import addresses, are_copies
 from topology.finding import Found, Severity
 from topology.model import Broker, DomainKind, Key, Model
 from topology.rule import rule
@@ -230,3 +231,31 @@ def one_host_in_two_places(model: Model) -> Iterator[Found]:
                     brokers=tuple(name for brokers in here.values() for name in brokers),
                 )
                 break
+
+
+@rule(
+    "OC211",
+    Severity.ERROR,
+    title="Two clusters at one address",
+    why="Two files of different clusters give one address to a broker of each. Only one of them can listen there; "
+    "peers and clients of the other are refused, or are in the wrong cluster. On the loopback it is a warning, since "
+    "they may be of other machines, or not run together.",
+    fix="Give one of the brokers another address. If both files are of one cluster, give them one cluster key.",
+    needs="other files",
+)
+def two_clusters_at_one_address(model: Model) -> Iterator[Found]:
+    for other in model.others:
+        if are_copies(model.config, other.config):
+            continue
+        theirs = addresses(other.config)
+        for one, (name, kind, address) in addresses(model.config).items():
+            if one in theirs and not is_wildcard(address):
+                its_name, its_kind, _ = theirs[one]
+                yield Found(
+                    f"{name}: its {kind} address {address} is the {its_kind} address of {its_name} in {other.file}, "
+                    f"of the cluster {other.config.cluster_key!r}",
+                    brokers=(name,),
+                    severity=Severity.WARNING if is_loopback(address) else Severity.ERROR,
+                    alike=other.file,
+                    subject=f"the {kind} address of {name}",
+                )

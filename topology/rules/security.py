@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from topology.copies import are_copies, have_primaries
 from topology.finding import Found, Severity
 from topology.model import Model
 from topology.rule import rule
@@ -104,10 +105,17 @@ def well_known_key(model: Model) -> Iterator[Found]:
     needs="other files",
 )
 def shared_key(model: Model) -> Iterator[Found]:
-    key = model.config.cluster_key
-    for file, other in model.others:
-        if key and other == key:
-            yield Found(f"the cluster key {key!r} is that of {file} too", line=model.line("cluster_key"))
+    ours = model.config
+    for other in model.others:
+        theirs = other.config
+        is_shared = bool(ours.cluster_key) and ours.cluster_key == theirs.cluster_key
+        if is_shared and have_primaries(ours, theirs) and not are_copies(ours, theirs):
+            yield Found(
+                f"the cluster key {ours.cluster_key!r} is that of {other.file} too",
+                line=model.line("cluster_key"),
+                alike="key",
+                subject=other.file,
+            )
 
 
 @rule(
