@@ -70,9 +70,7 @@ def test_a_header_in_single_bytes_is_understood(broker: Broker) -> None:
         assert "PLAIN" in start.mechanisms.split()
 
 
-@pytest.mark.parametrize("greeting", [b"AMQP\x01\x01\x00\x09", b"AMQP\x01\x01\x08\x00", b"AMQP\x01\x01\x09\x01"])
-def test_a_client_that_asks_for_an_earlier_version_can_publish_and_get(broker: Broker, greeting: bytes) -> None:
-    """The first is what Perl's AnyEvent::RabbitMQ and Mojo::RabbitMQ::Client begin with."""
+def publish_and_get(broker: Broker, greeting: bytes) -> None:
     with RawClient(broker) as raw:
         raw.open(greeting=greeting)
         raw.send(commands.Queue.Declare(exclusive=True), 1)
@@ -84,6 +82,16 @@ def test_a_client_that_asks_for_an_earlier_version_can_publish_and_get(broker: B
         raw.expect(commands.Basic.GetOk)
         raw.expect(header.ContentHeader)
         assert raw.expect(body.ContentBody).value == b"hello"
+
+
+def test_a_client_that_asks_for_0_9_is_served(broker: Broker) -> None:
+    """So begin Perl's AnyEvent::RabbitMQ and Mojo::RabbitMQ::Client."""
+    publish_and_get(broker, b"AMQP\x01\x01\x00\x09")
+
+
+@pytest.mark.parametrize("greeting", [b"AMQP\x01\x01\x08\x00", b"AMQP\x01\x01\x09\x01"])
+def test_a_client_that_asks_for_0_8_is_served_in_0_9_1(broker: Broker, openclust_only: None, greeting: bytes) -> None:
+    publish_and_get(broker, greeting)
 
 
 def test_a_mechanism_that_is_not_offered_is_refused(broker: Broker) -> None:
