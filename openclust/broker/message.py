@@ -6,7 +6,8 @@ from functools import lru_cache
 
 import msgspec
 
-from openclust.wire.properties import Properties, decode_properties, encode_header
+from openclust.wire.properties import Properties, decode_properties, encode_header, header_fields
+from openclust.wire.table import encode_long
 
 OVERHEAD_BYTES = 400
 """What a waiting message costs beside its header and body: the structs, and the place in a queue."""
@@ -79,5 +80,6 @@ def names_in(suffix: bytes) -> tuple[str, str]:
 def counted_header(message: Message, deliveries: int) -> bytes:
     """The content header with `x-delivery-count`: how often the message came back, as quorum queues tell."""
     properties = message.properties
-    headers = {**(properties.headers or {}), "x-delivery-count": deliveries}
-    return encode_header(msgspec.structs.replace(properties, headers=headers), len(message.body))
+    fields = header_fields(message.header)
+    fields["x-delivery-count"] = encode_long(deliveries)
+    return encode_header(properties, len(message.body), fields)

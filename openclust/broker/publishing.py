@@ -41,6 +41,7 @@ from openclust.wire.properties import (
     Properties,
     decode_properties,
     encode_header,
+    header_fields,
 )
 from openclust.wire.properties import REPLY_TO as REPLY_TO_FLAG
 from openclust.wire.table import Table
@@ -205,7 +206,8 @@ def _publish_with_care(channel: Channel, route: Route, header: bytes, body: byte
         if channel.reply is None:
             raise ChannelError(PRECONDITION_FAILED, "fast reply consumer does not exist")
         properties = msgspec.structs.replace(properties, reply_to=channel.reply.address)
-        header = encode_header(properties, len(body))
+        fields = None if properties.headers is None else header_fields(header)
+        header = encode_header(properties, len(body), fields)
     headers = properties.headers
     keys = copy_keys(headers)
     if keys or route.watch == _BY_MESSAGE:
@@ -217,7 +219,7 @@ def _publish_with_care(channel: Channel, route: Route, header: bytes, body: byte
             route.queues = [
                 queue if isinstance(queue, Queue | ReplyQueue) else Whole(queue, header) for queue in route.queues
             ]
-        properties, header = without_blind_copies(properties, len(body))
+        properties, header = without_blind_copies(properties, header, len(body))
     if channel.transaction is not None:
         _remember(channel, channel.transaction, Publication(route, header, body))
         return
@@ -320,11 +322,13 @@ def copy_keys(headers: Table | None) -> list[str]:
     return [*_carbon_copies(headers, "CC"), *_carbon_copies(headers, "BCC")]
 
 
-def without_blind_copies(properties: Properties, size: int) -> tuple[Properties, bytes]:
-    """The properties that consumers may see, and their content header."""
+def without_blind_copies(properties: Properties, header: bytes, size: int) -> tuple[Properties, bytes]:
+    """The properties that consumers may see, and their content header. `header` is the one that came."""
     shown = {name: value for name, value in (properties.headers or {}).items() if name != "BCC"}
+    fields = header_fields(header)
+    fields.pop("BCC", None)
     properties = msgspec.structs.replace(properties, headers=shown)
-    return properties, encode_header(properties, size)
+    return properties, encode_header(properties, size, fields)
 
 
 class Whole:

@@ -260,7 +260,7 @@ def _for_shared_queues(vhost: VirtualHost, name: bytes, key: bytes, header: byte
         headers = properties.headers or {}
         keys += copy_keys(headers)
         if "BCC" in headers:
-            header = without_blind_copies(properties, len(body))[1]
+            header = without_blind_copies(properties, header, len(body))[1]
     targets, _ = find_queues(vhost, exchange, keys, headers)
     queues = [each for each in targets if isinstance(each, Queue) and each.owner is None]
     return Publication(Route(exchange.name, routing_key, queues), header, body)

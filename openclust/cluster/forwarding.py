@@ -171,7 +171,7 @@ class Forwarding:
             headers = message.properties.headers or {}
             keys = (message.routing_key, *copy_keys(headers))
             if "BCC" in headers:
-                header = without_blind_copies(message.properties, len(message.body))[1]
+                header = without_blind_copies(message.properties, message.header, len(message.body))[1]
             targets, _ = find_queues(vhost, vhost.exchanges[message.exchange], keys, headers)
             queues = [
                 each for each in self._cluster.relay.reach(vhost, targets)[0] if getattr(each, "owner", 0) is None

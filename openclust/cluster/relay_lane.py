@@ -160,7 +160,7 @@ class RelayLane(Channel):
                 here = Queue | ReplyQueue
                 route.whole_header = header
                 route.queues = [each if isinstance(each, here) else Whole(each, header) for each in route.queues]
-            header = without_blind_copies(properties, len(body))[1]
+            header = without_blind_copies(properties, header, len(body))[1]
         return route, header
 
     def _look_up_vhost(self) -> VirtualHost | None:

@@ -7,7 +7,7 @@ from struct import Struct, error
 import msgspec
 
 from openclust.wire.errors import SYNTAX_ERROR, ConnectionError
-from openclust.wire.table import Table, Timestamp, decode_table, encode_table
+from openclust.wire.table import Fields, Table, Timestamp, decode_table, encode_table, join_table, split_table
 
 CONTENT_TYPE = 0x8000
 CONTENT_ENCODING = 0x4000
@@ -105,12 +105,26 @@ def content_header(properties: bytes, body_size: int) -> bytes:
     return _UP_TO_FLAGS.pack(60, 0, body_size) + properties
 
 
-def encode_header(properties: Properties, body_size: int) -> bytes:
-    """A content header's payload."""
+def header_fields(header: bytes) -> Fields:
+    """The headers in a content header's payload that was decoded before, each as it came; {} where it has none."""
+    flags = PREAMBLE.unpack_from(header)[3]
+    if not flags & HEADERS:
+        return {}
+    at = PREAMBLE.size
+    for flag in (CONTENT_TYPE, CONTENT_ENCODING):
+        if flags & flag:
+            at += 1 + header[at]
+    return split_table(header[at : at + 4 + int.from_bytes(header[at : at + 4], "big")])
+
+
+def encode_header(properties: Properties, body_size: int, fields: Fields | None = None) -> bytes:
+    """A content header's payload. With `fields` these are its headers, whatever `properties` has."""
     flags = 0
     parts = [b""]
     for flag, name, kind in _FIELDS:
         value = getattr(properties, name)
+        if fields is not None and flag == HEADERS:
+            value = fields
         if value is None:
             continue
         flags |= flag
@@ -124,6 +138,6 @@ def encode_header(properties: Properties, body_size: int) -> bytes:
         elif kind == "timestamp":
             parts.append(_TIMESTAMP.pack(value))
         else:
-            parts.append(encode_table(value))
+            parts.append(encode_table(value) if fields is None else join_table(fields))
     parts[0] = PREAMBLE.pack(60, 0, body_size, flags)
     return b"".join(parts)

@@ -41,6 +41,7 @@ _FIXED = {
 }
 _DECIMAL = Struct(">BI")
 _TIMESTAMP = Struct(">Q")
+_FIXED_SIZES = {kind: fixed.size for kind, fixed in _FIXED.items()} | {ord("V"): 0, ord("T"): 8, ord("D"): 5}
 _INT32 = Struct(">ci")
 _INT64 = Struct(">cq")
 _DOUBLE = Struct(">cd")
@@ -153,6 +154,69 @@ def encode_value(value: Value) -> bytes:
     if isinstance(value, Decimal):
         return b"D" + _encode_decimal(value)
     raise ValueError(f"a {type(value).__name__} cannot be a field value")
+
+
+def encode_long(value: int) -> bytes:
+    """A count as a 64-bit field, however small it is: clients with static types ask for one size."""
+    return _INT64.pack(b"l", value)
+
+
+Fields: TypeAlias = dict[str, bytes]
+"""A table whose values are still as they came, type letter first: what is not changed keeps its type."""
+
+
+def split_table(data: bytes) -> Fields:
+    """The fields of an encoded table, its length first. It must have been decoded before: nothing is checked here."""
+    fields: Fields = {}
+    at = 4
+    while at < len(data):
+        value_at = at + 1 + data[at]
+        name = data[at + 1 : value_at].decode("utf-8", "surrogateescape")
+        at = _value_end(data, value_at)
+        fields[name] = data[value_at:at]
+    return fields
+
+
+def join_table(fields: Fields) -> bytes:
+    """The encoded table, its length first."""
+    parts: list[bytes] = []
+    for name, value in fields.items():
+        raw = name.encode("utf-8", "surrogateescape")
+        parts += (bytes((len(raw),)), raw, value)
+    whole = b"".join(parts)
+    return _U32.pack(len(whole)) + whole
+
+
+def split_array(value: bytes) -> list[bytes]:
+    """The items of an encoded array, type letters first; none where the value is something else."""
+    items = []
+    at = 5 if value[:1] == b"A" else len(value)
+    while at < len(value):
+        end = _value_end(value, at)
+        items.append(value[at:end])
+        at = end
+    return items
+
+
+def join_array(items: list[bytes]) -> bytes:
+    """The encoded array, type letter first."""
+    whole = b"".join(items)
+    return b"A" + _U32.pack(len(whole)) + whole
+
+
+def decode_field(value: bytes) -> Value:
+    """One value of `Fields`."""
+    return _decode_value(value, 0, len(value), 0)[0]
+
+
+def _value_end(data: bytes, at: int) -> int:
+    """Where the value at `at` ends. Tables and arrays begin with their length, so that nothing within is looked at."""
+    kind = data[at]
+    fixed = _FIXED_SIZES.get(kind)
+    if fixed is not None:
+        return at + 1 + fixed
+    size: int = _U32.unpack_from(data, at + 1)[0]
+    return at + 5 + size
 
 
 def _encode_decimal(value: Decimal) -> bytes:

@@ -9,8 +9,12 @@ import pytest
 
 from openclust.broker import broker as broker_module
 from openclust.broker.broker import Broker
-from openclust.wire.methods import QueueDelete, QueueDeleteOk
-from openclust.wire.table import Table, Timestamp
+from openclust.broker.message import counted_header
+from openclust.wire.codec import method_frame
+from openclust.wire.frames import FRAME_HEADER, frame
+from openclust.wire.methods import BasicPublish, QueueDelete, QueueDeleteOk
+from openclust.wire.properties import Properties, encode_header, header_fields
+from openclust.wire.table import Fields, Table, Timestamp, split_array, split_table
 from tests.support.client import Client, Delivery, later, publish_frames
 
 NewBroker = Callable[..., Broker]
@@ -53,6 +57,97 @@ def test_a_dead_letter_tells_how_it_died(alice: Client) -> None:
     }
     assert dead.headers["mine"] == 1
     assert (dead.method.exchange, dead.method.routing_key) == ("amq.fanout", "a.b")
+
+
+def waiting_fields(alice: Client, queue: str) -> Fields:
+    """The headers of the message at a queue's head, as they would be written."""
+    entry = alice.broker.vhosts["/"].queues[queue].backlog.peek()
+    assert entry is not None
+    return header_fields(entry.message.header)
+
+
+def test_what_the_broker_writes_into_a_dead_letter_has_rabbitmqs_types(alice: Client) -> None:
+    """Clients with static types cast a count to 64 bits, and fail where it is 32."""
+    alice.queue("dead")
+    alice.queue("q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
+    alice.publish("q", expiration="0")
+    fields = waiting_fields(alice, "dead")
+    (death,) = split_array(fields.pop("x-death"))
+    assert {name: value[:1] for name, value in split_table(death[1:]).items()} == {
+        "count": b"l",
+        "reason": b"S",
+        "queue": b"S",
+        "time": b"T",
+        "exchange": b"S",
+        "routing-keys": b"A",
+        "original-expiration": b"S",
+    }
+    assert death[:1] == b"F" and {value[:1] for value in fields.values()} == {b"S"}
+
+
+def every_type() -> Fields:
+    """One header of each type that there is."""
+    numbers = (b"b\5", b"B\xc8", b"s\0\6", b"u\xea\x60", b"I\0\0\0\7", b"i\xff\0\0\0", b"l" + b"\0" * 8)
+    more = (b"t\1", b"V", b"L" + b"\0" * 8, b"f\x3f\xc0\0\0", b"d" + b"\0" * 8, b"D\1\0\0\0\x0f", b"T" + b"\0" * 8)
+    sized = (b"x\0\0\0\1z", b"S\0\0\0\1s", b"A\0\0\0\2b\1", b"F\0\0\0\4\1ab\1")
+    return {value[:1].decode(): value for value in (*numbers, *more, *sized)}
+
+
+def publish_fields(alice: Client, queue: str, fields: Fields, **properties: str) -> None:
+    header = encode_header(Properties(**properties), 0, fields)
+    alice.feed(method_frame(1, BasicPublish(routing_key=queue)) + frame(FRAME_HEADER, 1, header))
+
+
+def test_the_publishers_headers_keep_their_types_in_a_dead_letter(alice: Client) -> None:
+    alice.queue("dead")
+    alice.queue("q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead", x_message_ttl=0)
+    publish_fields(alice, "q", every_type())
+    fields = waiting_fields(alice, "dead")
+    assert {name: fields[name] for name in every_type()} == every_type()
+
+
+def test_the_publishers_headers_keep_their_types_where_the_broker_takes_one_out_or_adds_one(alice: Client) -> None:
+    alice.queue("q", durable=True, x_queue_type="quorum")
+    publish_fields(alice, "q", {**every_type(), "BCC": b"A\0\0\0\6S\0\0\0\1c"})
+    assert waiting_fields(alice, "q") == every_type()
+    got = alice.get("q", no_ack=False)
+    assert got is not None
+    alice.nack(got.tag)
+    entry = alice.broker.vhosts["/"].queues["q"].backlog.peek()
+    assert entry is not None
+    fields = header_fields(counted_header(entry.message, 1))
+    assert fields.pop("x-delivery-count") == b"l\0\0\0\0\0\0\0\1"
+    assert fields == every_type()
+
+
+def test_several_old_deaths_of_one_queue_and_reason_are_folded_into_the_first(alice: Client) -> None:
+    """As clients send them that copy all headers and append to them."""
+
+    def death(queue: str, reason: str, **more: int) -> Table:
+        return {"queue": queue, "reason": reason, **more}
+
+    alice.queue("dead")
+    alice.queue("q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead", x_message_ttl=0)
+    deaths = [death("a", "expired", count=3), death("q", "expired", count=2), death("a", "expired", count=1)]
+    deaths += [death("b", "rejected"), death("b", "rejected"), death("q", "expired", count=7)]
+    deaths += [death("a", "rejected", count=1)]
+    headers: Table = {"x-death": [*deaths]}
+    alice.publish("q", headers=headers)
+    dead = alice.get("dead")
+    assert _deaths(dead) == [
+        death("q", "expired", count=3),
+        death("a", "expired", count=3),
+        death("b", "rejected", count=2),
+        death("a", "rejected", count=1),
+    ]
+    assert dead is not None and "x-first-death-queue" not in dead.headers, "this death was not its first"
+
+
+def test_a_history_that_is_no_list_is_replaced(alice: Client) -> None:
+    alice.queue("dead")
+    alice.queue("q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead", x_message_ttl=0)
+    alice.publish("q", headers={"x-death": "text"})
+    assert [(each["queue"], each["count"]) for each in _deaths(alice.get("dead"))] == [("q", 1)]
 
 
 def test_a_routing_key_of_its_own_replaces_the_messages(alice: Client) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
+from pika.compat import long
 from pika.exceptions import NackError
 
 from .deadline import eventually
@@ -251,6 +252,25 @@ def test_deaths_are_counted_per_queue_and_reason(channel: BlockingChannel) -> No
         channel.basic_publish("", queue, dead.body, dead.properties)
 
 
+def test_counts_in_headers_are_64_bits_wide_and_other_headers_keep_their_width(channel: BlockingChannel) -> None:
+    queue, graveyard = with_dead_letters(channel)
+    publish(channel, queue, headers={"wide": long(1), "narrow": 1})
+    channel.basic_reject(get(channel, queue, auto_ack=False).method.delivery_tag, requeue=False)
+    dead = get(channel, graveyard)
+    assert type(dead.headers["x-death"][0]["count"]) is long
+    assert (type(dead.headers["wide"]), type(dead.headers["narrow"])) == (long, int)
+
+
+def test_several_old_deaths_of_one_queue_and_reason_are_folded(channel: BlockingChannel) -> None:
+    queue, graveyard = with_dead_letters(channel)
+    old = [{"queue": name, "reason": "rejected", "count": long(2)} for name in ("a", queue, "a", queue, "b")]
+    publish(channel, queue, headers={"x-death": old})
+    channel.basic_reject(get(channel, queue, auto_ack=False).method.delivery_tag, requeue=False)
+    deaths = get(channel, graveyard).headers["x-death"]
+    assert (deaths[0]["queue"], deaths[0]["count"]) == (queue, 3)
+    assert {death["queue"]: death["count"] for death in deaths[1:]} == {"a": 2, "b": 2} and len(deaths) == 3
+
+
 def test_the_latest_death_comes_first(channel: BlockingChannel) -> None:
     graveyard = temporary_queue(channel)
     second = temporary_queue(channel, x_message_ttl=30, x_dead_letter_exchange="", x_dead_letter_routing_key=graveyard)
@@ -358,11 +378,11 @@ def test_a_message_returned_too_often_is_dead_lettered(channel: BlockingChannel)
         counts = []
         for _ in range(3):
             received = get(channel, queue, auto_ack=False)
-            counts.append(received.headers.get("x-delivery-count", 0))
+            counts.append(received.headers.get("x-delivery-count", long(0)))
             channel.basic_nack(received.method.delivery_tag, requeue=True)
         dead = get(channel, graveyard)
         assert dead.headers["x-death"][0]["reason"] == "delivery_limit"
-        assert counts == [0, 1, 2]
+        assert counts == [0, 1, 2] and {type(count) for count in counts} == {long}
         assert depth(channel, queue) == 0
     finally:
         channel.queue_delete(queue)

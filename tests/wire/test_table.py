@@ -14,7 +14,20 @@ from hypothesis import strategies as st
 from pamqp import decode, encode
 
 from openclust.wire.errors import SYNTAX_ERROR, ConnectionError
-from openclust.wire.table import DEPTH_MAX, Table, Timestamp, Value, decode_table, encode_table, encode_value
+from openclust.wire.table import (
+    DEPTH_MAX,
+    Table,
+    Timestamp,
+    Value,
+    decode_field,
+    decode_table,
+    encode_table,
+    encode_value,
+    join_array,
+    join_table,
+    split_array,
+    split_table,
+)
 from tests.support.wire import PROPERTY_TEST, plain_texts, tables
 
 
@@ -55,6 +68,20 @@ def test_a_table_comes_back_as_it_went(table: Table) -> None:
 def test_bytes_that_were_decoded_encode_to_the_same_bytes(table: Table) -> None:
     data = encode_table(table)
     assert encode_table(decode_whole(data)) == data
+
+
+@PROPERTY_TEST
+@given(tables)
+def test_a_table_that_is_split_and_joined_has_the_same_bytes(table: Table) -> None:
+    data = encode_table(table)
+    fields = split_table(data)
+    assert join_table(fields) == data
+    assert {name: decode_field(value) for name, value in fields.items()} == table
+    for value in fields.values():
+        if value[:1] == b"A":
+            assert join_array(split_array(value)) == value
+        else:
+            assert split_array(value) == []
 
 
 @pytest.mark.parametrize(
