@@ -20,6 +20,7 @@ from openclust.cluster.events import (
     Answer,
     Appended,
     CaughtUp,
+    ClocksDiffer,
     DiskIs,
     Effect,
     Event,
@@ -98,6 +99,8 @@ def step(election: Election, event: Event) -> tuple[Election, list[Effect]]:
     match event:
         case StatusHeard():
             election = _hear(election, event.status)
+            election, differ = _rank(election, event.status)
+            effects += differ
         case PeerLost():
             peer = election.peers.get(event.name)
             if peer is not None:
@@ -188,6 +191,23 @@ def _hear(election: Election, status: Status) -> Election:
     peer = Peer(status, election.now_ms, back_ms, echoed)
     election = msgspec.structs.replace(election, peers={**election.peers, name: peer})
     return _promise(election, status)
+
+
+def _rank(election: Election, status: Status) -> tuple[Election, list[Effect]]:
+    """Go behind a primary that had its place before this one had its own, and whose stamp is later all the same.
+
+    One of the two clocks was wrong, and no matter which: how long each has had its place is counted by clocks that
+    nobody sets. They may run unlike, as those of leases may, and a status is late by a little.
+    """
+    if status.name not in election.peers or status.seniority <= election.seniority:
+        return election, []
+    held_ms = election.now_ms - election.since_ms
+    if status.held_ms * 9 // 10 <= held_ms + election.terms.offline_ms:
+        return election, []
+    own_stamp_ms = election.first_stamp_ms + election.since_ms - election.began_ms
+    by_ms = status.seniority.stamp_ms + status.held_ms - own_stamp_ms - held_ms
+    seniority = Seniority(status.seniority.stamp_ms + 1, election.name)
+    return msgspec.structs.replace(election, seniority=seniority), [ClocksDiffer(status.name, by_ms)]
 
 
 def _promise(election: Election, status: Status) -> Election:
@@ -291,10 +311,16 @@ def _resign(election: Election, trigger: Trigger, reason: str) -> tuple[Election
     epoch = election.reign.epoch if election.reign else election.stands_in
     election = _move(election, trigger)
     stamp = election.first_stamp_ms + max(1, election.now_ms - election.began_ms)
-    seniority = Seniority(stamp, election.name)
+    seniority = Seniority(max(stamp, election.seniority.stamp_ms + 1), election.name)
     ended = Ended(epoch, reason) if was_root else election.ended
     election = msgspec.structs.replace(
-        election, reign=None, stands_in=0, seniority=seniority, is_forced=False, ended=ended
+        election,
+        reign=None,
+        stands_in=0,
+        seniority=seniority,
+        since_ms=election.now_ms,
+        is_forced=False,
+        ended=ended,
     )
     return election, [Resign(epoch, reason)] if was_root else []
 

@@ -126,4 +126,14 @@ class NoRoot(msgspec.Struct, frozen=True):
     is_told: bool = False
 
 
-Effect: TypeAlias = PersistVote | Tell | Answer | TakeOver | Serve | Resign | Follow | NoRoot
+class ClocksDiffer(msgspec.Struct, frozen=True):
+    """Tell people that by its clock this primary would be senior to one that was there before, and by how much.
+
+    Either clock may be the wrong one, or that of a third, behind which the other has gone.
+    """
+
+    name: str
+    by_ms: int
+
+
+Effect: TypeAlias = ClocksDiffer | PersistVote | Tell | Answer | TakeOver | Serve | Resign | Follow | NoRoot

@@ -350,6 +350,11 @@ class Membership(Port):
     def _perform(self, effect: Effect) -> None:
         note = self.broker.note
         match effect:
+            case events.ClocksDiffer():
+                text = (
+                    f"clocks of the primaries differ by {effect.by_ms / 1_000:.1f} s: by its own this broker would be"
+                )
+                note("warning", f"{text} senior to {effect.name}, which was there before; it goes behind that")
             case events.PersistVote():
                 self._is_on_disk(effect.vote)
             case events.Tell():

@@ -43,6 +43,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     `stands_in` is the epoch for which the sender wants to be elected, 0 if it does not. `vote` is its last vote,
     `reign` the root it serves under, itself included. `illness` is what ails its disk, empty where that is well.
     `ended` is of the sender's own last reign, until it serves under another.
+    `held_ms` is for how long it has had its place by a clock that nobody sets, where its stamp is what time it was said
+    to be.
     """
 
     number: int
@@ -55,6 +57,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     heard: dict[str, int] = {}
     illness: str = ""
     ended: Ended | None = None
+    held_ms: int = 0
 
     @property
     def name(self) -> str:

@@ -64,9 +64,9 @@ class Peer(msgspec.Struct, frozen=True):
 class Election(msgspec.Struct, frozen=True, kw_only=True):
     """One primary's view. `sent` keeps the times of our last statuses, to know what an echo means.
 
-    `promised` are those who may have counted on it as root or candidate, and when they last did: for a while it votes
-    for no other. The name is empty for whomever it followed before it was started. `is_forced`: an operator made it
-    root, and it needs nobody until it has half of the primaries again.
+    `since_ms` is when it took its place. `promised` are those who may have counted on it as root or candidate, and when
+    they last did: for a while it votes for no other. The name is empty for whomever it followed before it was started.
+    `is_forced`: an operator made it root, and it needs nobody until it has half of the primaries again.
     """
 
     terms: Terms
@@ -74,6 +74,7 @@ class Election(msgspec.Struct, frozen=True, kw_only=True):
     now_ms: int
     began_ms: int
     first_stamp_ms: int
+    since_ms: int = 0
     role: Role = Role.STARTING
     number: int = 0
     position: Position = Position()
@@ -104,6 +105,7 @@ class Election(msgspec.Struct, frozen=True, kw_only=True):
             heard={name: peer.status.number for name, peer in sorted(self.peers.items())},
             illness=self.illness,
             ended=self.ended,
+            held_ms=self.now_ms - self.since_ms,
         )
 
 
@@ -116,6 +118,7 @@ def begin(terms: Terms, name: str, stamp_ms: int, now_ms: int, vote: Reign | Non
         now_ms=now_ms,
         began_ms=now_ms,
         first_stamp_ms=stamp_ms,
+        since_ms=now_ms,
         vote=vote,
         promised={"": now_ms} if len(terms.primaries) > 1 else {},
         # Not from 0 again: an echo meant for a former life must not be taken for one of this.

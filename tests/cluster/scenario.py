@@ -224,6 +224,10 @@ class Scenario:
 
     def _perform(self, name: str, effect: Effect) -> None:
         match effect:
+            case events.ClocksDiffer():
+                self._says(
+                    name, f"its clock and {effect.name}'s differ by {effect.by_ms} ms, goes behind {effect.name}"
+                )
             case events.PersistVote():
                 if self.votes.setdefault((name, effect.vote.epoch), effect.vote.root) != effect.vote.root:
                     raise Broken(f"{name} votes twice in epoch {effect.vote.epoch}")

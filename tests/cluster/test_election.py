@@ -371,3 +371,38 @@ def test_a_candidate_stands_anew_when_a_log_of_a_later_epoch_comes_up(whose: str
 def test_who_holds_entries_of_an_epoch_has_seen_it() -> None:
     assert said("b").epoch == 0
     assert said("b", position=Position(9, 1)).epoch == 9
+
+
+# -- clocks that are wrong
+
+
+def behind(election: Election) -> bool:
+    """Whether b, whose stamp is 20,000, is senior to it by now."""
+    return election.seniority > Seniority(20_000, "b")
+
+
+@pytest.mark.parametrize(("held_ms", "is_behind"), [(1_444, False), (1_447, True), (10**9, True)])
+def test_who_was_there_before_is_senior_whatever_the_clocks_say(held_ms: int, is_behind: bool) -> None:
+    """Beyond what clocks may run unlike, and statuses be late."""
+    election = hear(tick(ready(), 1_000), 1_000, said("b", stamp_ms=20_000, held_ms=held_ms))
+    assert behind(election) is is_behind
+
+
+def test_people_are_told_by_how_much_clocks_differ() -> None:
+    _, effects = step(tick(ready(), 1_000), events.StatusHeard(1_000, said("b", stamp_ms=20_000, held_ms=61_000)))
+    assert effects[0] == events.ClocksDiffer("b", 20_000 - ready().seniority.stamp_ms + 60_000)
+    assert "ClocksDiffer" not in kinds(step(tick(ready(), 1_000), events.StatusHeard(1_000, said("b", held_ms=0)))[1])
+
+
+def test_who_resigns_is_behind_where_it_was_whatever_its_clock_says() -> None:
+    election = root()
+    election = hear(election, election.now_ms + 1, said("b", 9, stamp_ms=20_000, held_ms=10**6))
+    assert behind(election)
+    resigned, _ = step(election, events.StepDown(election.now_ms + 1, "told to"))
+    assert resigned.seniority > election.seniority
+    assert resigned.status().held_ms == 0, "its place is a new one"
+
+
+def test_a_stranger_makes_nobody_go_behind_it() -> None:
+    election = hear(tick(ready(), 1_000), 1_000, said("z", stamp_ms=20_000, held_ms=10**9))
+    assert not behind(election)

@@ -38,6 +38,7 @@ def said(
     reign: Reign | None = None,
     heard: int = 0,
     position: Position = NOWHERE,
+    held_ms: int = 0,
 ) -> Status:
     """What a peer of `a` tells of itself."""
     return Status(
@@ -49,6 +50,7 @@ def said(
         vote=vote,
         reign=reign,
         heard={"a": heard} if heard else {},
+        held_ms=held_ms,
     )
 
 
