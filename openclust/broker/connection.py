@@ -348,11 +348,18 @@ class Connection:
         self.send(method_frame(0, method))
         self.broker.closing.append(self)
 
-    def end(self) -> None:
-        """Nothing more will be said: write what is in the outbox and close."""
+    def end(self, close_ok: bytes = b"") -> None:
+        """Nothing more will be said but `close_ok`: write what is in the outbox and close."""
         self.release_all()
         self.state = State.CLOSED
-        self.broker.effects.append(CloseTransport(self))
+        self.broker.effects.append(CloseTransport(self, close_ok))
+
+    def say_last(self, close_ok: bytes) -> None:
+        """Put the answer to connection.close into the outbox; for whoever performs `CloseTransport`."""
+        if close_ok:
+            if not self.out:
+                self.broker.dirty.append(self)
+            self.out.append(close_ok)
 
     def lost(self) -> None:
         """The transport is gone."""

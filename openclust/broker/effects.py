@@ -22,9 +22,14 @@ class CheckLogin(msgspec.Struct, frozen=True):
 
 
 class CloseTransport(msgspec.Struct, frozen=True):
-    """Write what is in the outbox, then close the socket."""
+    """Write what is in the outbox, then close the socket.
+
+    `close_ok` answers the client's connection.close, where it has sent one: it goes last, and not at once. aiormq
+    (seen with 7.2) takes an answer that comes before it waits for one for a loss of the connection.
+    """
 
     connection: Connection
+    close_ok: bytes = b""
 
 
 class StartHeartbeats(msgspec.Struct, frozen=True):

@@ -98,8 +98,7 @@ def connection_method(connection: Connection, method: Method) -> None:
         raise ConnectionError(COMMAND_INVALID, f"{name_of(kind)} on channel 0")
     after = step(connection.state, kind)
     if isinstance(method, ConnectionClose):
-        connection.send(method_frame(0, ConnectionCloseOk()))
-        connection.end()
+        connection.end(method_frame(0, ConnectionCloseOk()))
     elif isinstance(method, ConnectionCloseOk):
         connection.end()
     elif isinstance(method, ConnectionUpdateSecret):

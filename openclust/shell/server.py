@@ -49,6 +49,8 @@ log = logging.getLogger("openclust.server")
 WHEEL_TICK_MS = 100
 WHEEL_SLOTS = 1_024
 CLOSE_WAIT_MS = 2_000
+CLOSE_OK_AFTER_MS = 2
+"""RabbitMQ answers a connection.close after 1.6 to 3 ms; aiormq needs some tenths of a millisecond to expect it."""
 CLOSE_OK_WAIT_MS = 10_000
 REFUSED_WAIT_MS = 1_000
 GOODBYE_S = 5.0
@@ -159,8 +161,12 @@ class Server:
                 log_note(log, effect)
             case CheckLogin():
                 self._check_login(effect)
-            case CloseTransport():
-                self._transport(effect.connection).finish()
+            case CloseTransport(connection, b""):
+                self._transport(connection).finish()
+            case CloseTransport(connection, close_ok):
+                # It must be there still when the answer is due: no heartbeat is.
+                self.close_later(connection)
+                self.loop.call_later(CLOSE_OK_AFTER_MS / 1_000, self._answer_close, connection, close_ok)
             case StartHeartbeats():
                 transport = self._transport(effect.connection)
                 self.wheel.add(effect.connection, first_wait_ms(transport, effect.interval_s, WHEEL_TICK_MS))
@@ -171,6 +177,12 @@ class Server:
                 self.proxies.begin(effect)
             case _:
                 assert_never(effect)
+
+    def _answer_close(self, connection: Connection, close_ok: bytes) -> None:
+        transport = self._transport(connection)
+        if transport is not GONE:
+            connection.say_last(close_ok)
+            transport.finish()
 
     @staticmethod
     def _transport(connection: Connection) -> Transport:

@@ -277,6 +277,29 @@ def test_a_robust_connection_comes_back_with_its_queues_and_consumers(broker: Br
     asyncio.run(scene())
 
 
+@pytest.mark.usefixtures("openclust_only")  # RabbitMQ may be as fast where few channels are open
+def test_a_robust_connection_that_ends_its_transport_reconnects_without_an_error(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """aiormq tells of a lost connection where close-ok comes before it waits for one: it needs a moment."""
+
+    async def scene() -> None:
+        async with asyncio.timeout(DEADLINE_S):
+            async with await aio_pika.connect_robust(broker.url, reconnect_interval=0.01) as connection:
+                channels = [await connection.channel() for _ in range(2)]
+                for _ in range(12):
+                    back = asyncio.Event()
+                    connection.reconnect_callbacks.add(lambda *_, back=back: back.set())
+                    assert connection.transport is not None
+                    await connection.transport.connection.close()
+                    await back.wait()
+                assert await channels[0].declare_queue(exclusive=True)
+
+    with caplog.at_level("ERROR"):
+        asyncio.run(scene())
+    assert not [each.getMessage() for each in caplog.records if each.name.startswith("aio")]
+
+
 def test_many_tasks_share_one_channel(broker: Broker) -> None:
     async def scenario(channel: AbstractChannel) -> None:
         async def one(number: int) -> None:

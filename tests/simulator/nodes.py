@@ -333,6 +333,7 @@ class Nodes(World):
                 host.running.receive(effect.connection, b"", host.clock.monotonic_ms(self.now_us))
                 return True
             case CloseTransport():
+                effect.connection.say_last(effect.close_ok)
                 self.later(host, 0, 500, lambda now_ms: self._end_connection(host, effect.connection, now_ms))
                 return False
             case StartHeartbeats():

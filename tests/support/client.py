@@ -147,6 +147,7 @@ def _perform(broker: Broker, effect: Effect) -> None:
             user = broker.users.get(effect.credentials.name)
             checked(effect.connection, effect.credentials, user if effect.credentials.password == PASSWORD else None)
         case CloseTransport():
+            effect.connection.say_last(effect.close_ok)
             client = effect.connection.transport
             assert isinstance(client, Client)
             client.flush()

@@ -117,6 +117,7 @@ class House:
                     user = broker.users[effect.credentials.name] if is_right else None
                     checked(effect.connection, effect.credentials, user)
                 case CloseTransport():
+                    effect.connection.say_last(effect.close_ok)
                     self.flush(effect.connection)
                     self.line(effect.connection).is_finished = True
                 case Proxy():
