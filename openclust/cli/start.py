@@ -8,6 +8,7 @@ import os
 import re
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from openclust.shell.log import escape
 
 if TYPE_CHECKING:
     from openclust.broker.access import User
+    from openclust.shell.certificates import OurCertificate
     from openclust.shell.server import Service
 
 # what each flag sets; every other key is reached with --set
@@ -84,7 +86,7 @@ def start(
     loaded = load(path or None, environ=os.environ, flags=_given(flags, no_http, settings))
     config = loaded.config
     configure(config.log.level, config.log.format)
-    check_contents(loaded, definitions_too=check_config)
+    check_contents(loaded, is_check=check_config)
     if check_config:
         for line in summary(config, path):
             click.echo(line)
@@ -126,10 +128,11 @@ def _services(config: Config, welcome: bool) -> list[Service]:
     return services
 
 
-def check_contents(loaded: Loaded, *, definitions_too: bool = True) -> None:
+def check_contents(loaded: Loaded, *, is_check: bool = True) -> None:
     """Read every file the configuration names, or raise ConfigError with what is wrong in any of them.
 
-    A broker that starts checks its definitions when it imports them, so `definitions_too` can be left to it.
+    A broker that starts checks its definitions when it imports them, so that is left to it. A
+    certificate that is not good now is logged there, and keeps no broker from serving what needs none.
     """
     config = loaded.config
     problems: list[str] = []
@@ -141,12 +144,15 @@ def check_contents(loaded: Loaded, *, definitions_too: bool = True) -> None:
         except ConfigError as error:
             problems += error.problems
     if config.cluster.peer_cert is not None:
-        from openclust.shell.peer_tls import accepting
+        from openclust.shell.peer_tls import peer_contexts
 
         try:
-            accepting(config.cluster)
+            peer_contexts(config.cluster)
         except ConfigError as error:
             problems += error.problems
+    if is_check and not problems:
+        now_s = int(time.time())
+        problems += [told for each in _certificates(config) if (told := each.problem(now_s)) is not None]
     users: dict[str, User] = {}
     if config.auth.users_file is not None:
         from openclust.shell.users_file import load_users
@@ -156,9 +162,18 @@ def check_contents(loaded: Loaded, *, definitions_too: bool = True) -> None:
         except ConfigError as error:
             problems += error.problems
     if config.definitions.file is not None:
-        problems += _definitions_problems(config.definitions.file, loaded, users.values(), definitions_too)
+        problems += _definitions_problems(config.definitions.file, loaded, users.values(), is_check)
     if problems:
         raise ConfigError(*problems)
+
+
+def _certificates(config: Config) -> list[OurCertificate]:
+    """Those that must be good for clients and other brokers to come by TLS."""
+    if config.tls.port is None and config.cluster.peer_cert is None:
+        return []
+    from openclust.shell.tls_files import client_certificates, peer_certificates
+
+    return client_certificates(config.tls) + peer_certificates(config.cluster)
 
 
 def summary(config: Config, path: str | None) -> list[str]:
@@ -172,10 +187,22 @@ def summary(config: Config, path: str | None) -> list[str]:
         *_in_cluster(config),
         f"  AMQP         {_address(host, config.listen.port)}",
         f"  AMQPS        {tls_address}{verify}",
+        *_ends_of_certificates(config),
         f"  HTTP API     {f'http://{_address(http.host, http.port)}' if http.enabled else 'off'}",
         f"  users        {auth.users_file or 'guest only'} ({', '.join(auth.mechanisms)})",
         f"  definitions  {config.definitions.file or 'none'}",
         f"  data         {config.cluster.data_dir or 'in memory only'}",
+    ]
+
+
+def _ends_of_certificates(config: Config) -> list[str]:
+    from openclust.shell.certificates import stamp, time_left
+
+    now_s = int(time.time())
+    return [
+        f"  certificate  {each.key} {each.certificate.subject} until {stamp(each.certificate.expires_s)}"
+        f" (in {time_left(each.certificate.expires_s - now_s)})"
+        for each in _certificates(config)
     ]
 
 

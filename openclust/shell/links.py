@@ -22,9 +22,15 @@ from pamqp.commands import Connection as ConnectionMethods
 from openclust.broker.repeats import Repeats
 from openclust.cluster.outbox import CONTROL_CHANNEL, Outbox
 from openclust.shell.answering import who_answers
+from openclust.shell.certificates import from_der
 from openclust.shell.clock import monotonic_ms
 from openclust.shell.config_cluster import split_address
+from openclust.shell.handshake_context import HandshakeContext, HandshakeFailed
 from openclust.shell.log import Fields, fields
+from openclust.shell.peer_tls import PeerContexts
+from openclust.shell.tls_dialling import open_tls
+from openclust.shell.tls_failure import reason, refusal
+from openclust.shell.tls_files import TlsFiles
 from openclust.wire.frames import FRAME_MIN
 from openclust.wire.sasl import PEER
 
@@ -69,14 +75,25 @@ class _Introduction:
 class _Transport(TransportFactory):
     """A socket that gives up on a peer that takes nothing; TCP by itself would try on for many minutes."""
 
-    def __init__(self, tls: ssl.SSLContext | None) -> None:
-        self._tls = tls
+    def __init__(self, context: HandshakeContext | None) -> None:
+        self._context = context
+        self._reader: asyncio.StreamReader | None = None
 
     async def create(self, url: URL, **_: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reader, writer = await asyncio.open_connection(url.host, url.port, ssl=self._tls)
+        if self._context is None:
+            reader, writer = await asyncio.open_connection(url.host, url.port)
+        else:
+            assert url.host is not None and url.port is not None, "a link has an address"
+            reader, writer = await open_tls(url.host, url.port, self._context)
         sock = writer.get_extra_info("socket")
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_MAX_MS)
+        self._reader = reader
         return reader, writer
+
+    def refusal(self) -> ssl.SSLError | None:
+        """What the peer said to our certificate: in TLS 1.3 it does so when our side of the handshake is over."""
+        error = self._reader.exception() if self._reader is not None else None
+        return error if isinstance(error, ssl.SSLError) else None
 
 
 class _Dialled(aiormq.Connection):
@@ -84,8 +101,9 @@ class _Dialled(aiormq.Connection):
 
     FRAME_BUFFER_SIZE = BATCHES_MAX
 
-    def __init__(self, url: str, introduction: Callable[[str], bytes], tls: ssl.SSLContext | None) -> None:
-        super().__init__(url, transport_factory=_Transport(tls))
+    def __init__(self, url: str, introduction: Callable[[str], bytes], context: HandshakeContext | None) -> None:
+        self.tls = _Transport(context)
+        super().__init__(url, transport_factory=self.tls)
         self._introduction = introduction
 
     def _credentials_class(self, start_frame: ConnectionMethods.Start) -> Any:
@@ -95,13 +113,18 @@ class _Dialled(aiormq.Connection):
 
 def _reason(error: BaseException) -> str:
     """Why a link could not be made, in one line."""
+    if isinstance(error, ssl.SSLError):
+        told = refusal(error)
+        if told:
+            return f"it refuses our certificate (cluster.peer_cert): {told}"
+        return f"the TLS handshake failed: {reason(error, 'cluster.peer_ca')}"
     if isinstance(error, TimeoutError | asyncio.CancelledError):
         return f"no answer within {CONNECT_TIMEOUT_S:g} s"
     if isinstance(error, ConnectionClosed) and len(error.args) == 2:
         return f"refused there: {error.args[1]}"
     if isinstance(error, REFUSALS):
         return f"refused there: {error}"
-    if isinstance(error, OSError) and error.errno and not isinstance(error, AMQPError | ssl.SSLError | socket.gaierror):
+    if isinstance(error, OSError) and error.errno and not isinstance(error, AMQPError | socket.gaierror):
         return os.strerror(error.errno)[:1].lower() + os.strerror(error.errno)[1:]
     return str(error) or type(error).__name__
 
@@ -118,7 +141,7 @@ class Link:
         outbox: Outbox,
         introduction: Callable[[str], bytes],
         *,
-        tls: ssl.SSLContext | None = None,
+        tls: TlsFiles[PeerContexts] | None = None,
         on_up: Callable[[Link, int], None],
         on_down: Callable[[Link], None],
     ) -> None:
@@ -208,8 +231,16 @@ class Link:
         self._on_down(self)
 
     async def _connect(self) -> _Dialled:
-        connection = _Dialled(f"amqp://{self.address}/?heartbeat=10", self._introduction, self._tls)
-        await connection.connect()
+        # With the certificate that was read last.
+        context = self._tls.contexts.dialling if self._tls is not None else None
+        connection = _Dialled(f"amqp://{self.address}/?heartbeat=10", self._introduction, context)
+        try:
+            await connection.connect()
+        except AMQPError:
+            refusal = connection.tls.refusal()
+            if refusal is not None:
+                raise refusal from None
+            raise
         try:
             channel = await connection.channel(CONTROL_CHANNEL, publisher_confirms=False)
             assert channel.number == CONTROL_CHANNEL, "a new connection has its first channel free"
@@ -220,19 +251,33 @@ class Link:
 
     async def _failed(self, error: BaseException) -> None:
         """Say why it has failed: each reason once, then with its count and ever more seldom."""
-        refused = isinstance(error, REFUSALS)
+        by_tls = isinstance(error, ssl.SSLError)
+        refused = isinstance(error, REFUSALS) or by_tls
         text = _reason(error)
         again = self._failures.again(text, monotonic_ms())
         if again is not None:
-            if isinstance(error, AMQPError) and not refused:
+            if isinstance(error, AMQPError) and not refused and self._tls is None:
                 self._answering = await who_answers(*split_address(self.address))
             # That nobody is there yet is nothing to worry about at first.
-            is_odd = self._answering or (again and not self.outbox.peer_has_stopped)
-            level = logging.ERROR if refused else logging.WARNING if is_odd else logging.INFO
-            log.log(level, "no link: %s%s", self._answering or text, again, extra=self._whose())
+            is_odd = by_tls or self._answering or (again and not self.outbox.peer_has_stopped)
+            level = logging.WARNING if is_odd else logging.INFO
+            if refused and not by_tls:
+                level = logging.ERROR
+            told = fields(**self._whose()["fields"], **self._certificate(error))
+            log.log(level, "no link: %s%s", self._answering or text, again, extra=told)
         if not isinstance(error, AMQPError) or refused:
             self._answering = ""
         self.state, self.error = ("refused" if refused else "connecting"), self._answering or text
+
+    def _certificate(self, error: BaseException) -> dict[str, str]:
+        """The certificate that a link has failed for: ours where the peer refuses it, else that of the peer."""
+        if not isinstance(error, ssl.SSLError) or self._tls is None:
+            return {}
+        if refusal(error):
+            ours = next((each for each in self._tls.ours if not each.is_authority), None)
+            return ours.certificate.fields() if ours is not None else {}
+        shown = from_der(error.certificate) if isinstance(error, HandshakeFailed) else None
+        return shown.fields() if shown is not None else {}
 
     def _whose(self) -> dict[str, Fields]:
         """Whose link a line is about. Until one of the primaries that are joined has answered, it has no name."""

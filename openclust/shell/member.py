@@ -27,7 +27,6 @@ from openclust.shell.config_cluster import (
 )
 from openclust.shell.identity import Identity
 from openclust.shell.last_primaries import look_at_primaries
-from openclust.shell.peer_tls import dialling
 from openclust.shell.rates import Rates
 from openclust.shell.rebalancing import Rebalancing
 from openclust.shell.tracing import new_tracing
@@ -65,7 +64,6 @@ class Member:
         self.rates = Rates(self.membership)
         self.links: dict[str, Link] = {}
         self._joining: list[Link] = []
-        self._tls = dialling(config.cluster)
         self._disk_failed = False
         self._lease: asyncio.TimerHandle | None = None
         self._tick: asyncio.TimerHandle | None = None
@@ -144,7 +142,7 @@ class Member:
 
     def _warn(self) -> None:
         membership = self.membership
-        if not membership.is_alone and not self._cluster.secret and self._tls is None:
+        if not membership.is_alone and not self._cluster.secret and self._server.peer_tls is None:
             log.warning("no cluster secret: peers are admitted from the loopback only")
         if self._cluster.data_dir is not None or not membership.is_primary:
             return
@@ -226,7 +224,8 @@ class Member:
         # Not at the top: a broker of one needs no client library in its memory. Others have loaded it when they start.
         from openclust.shell.links import Link
 
-        return Link(address, outbox, self._introduction, tls=self._tls, on_up=self._link_up, on_down=self._link_down)
+        tls = self._server.peer_tls
+        return Link(address, outbox, self._introduction, tls=tls, on_up=self._link_up, on_down=self._link_down)
 
     def _introduction(self, nonce: str) -> bytes:
         return introduce(self.membership.hello, nonce, self._cluster.secret or "")

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
+from openclust.shell.certificates import OurCertificate
 from openclust.shell.config_cluster import peer_listen
 from openclust.shell.listener import Listener, listening_sockets
-from openclust.shell.peer_tls import accepting
-from openclust.shell.stream import TlsStream
+from openclust.shell.peer_tls import PeerContexts
+from openclust.shell.tls_failure import HandshakeFailures
+from openclust.shell.tls_files import TlsFiles
+from openclust.shell.tls_stream import TlsStream
 
 if TYPE_CHECKING:
     from openclust.shell.server import Server
@@ -24,6 +29,7 @@ class PeerListener:
         self._server = server
         self._plain: list[Listener] = []
         self._tls: list[asyncio.Server] = []
+        self._failures = HandshakeFailures("broker", "cluster.peer_cert", "cluster.peer_ca", self._ours)
         self.address: tuple[str, int] | None = None
 
     async def start(self) -> None:
@@ -32,17 +38,22 @@ class PeerListener:
         where = peer_listen(server.config)
         if where is None:
             return
-        context = accepting(server.config.cluster)
         for sock in listening_sockets(*where, server.config.listen.backlog):
             host, port = sock.getsockname()[:2]
             self.address = self.address or (host, port)
-            if context is None:
+            if server.peer_tls is None:
                 self._plain.append(Listener(server.loop, sock, server.peer_connected))
             else:
-                self._tls.append(
-                    await server.loop.create_server(lambda: TlsStream(server, is_peer=True), sock=sock, ssl=context)
-                )
-            log.info("accepting peers on %s:%d%s", host, port, "" if context is None else ", by TLS")
+                made = partial(self._tls_stream, server.peer_tls)
+                self._tls.append(await server.loop.create_server(made, sock=sock))
+            log.info("accepting peers on %s:%d%s", host, port, "" if server.peer_tls is None else ", by TLS")
+
+    def _ours(self) -> Sequence[OurCertificate]:
+        files = self._server.peer_tls
+        return files.ours if files is not None else ()
+
+    def _tls_stream(self, files: TlsFiles[PeerContexts]) -> TlsStream:
+        return TlsStream(self._server, files.contexts.accepting, self._failures, is_peer=True)
 
     def close(self) -> None:
         for listener in self._plain:

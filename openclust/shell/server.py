@@ -10,8 +10,8 @@ import secrets
 import signal
 import socket
 import time
-from collections.abc import Coroutine, Sequence
-from typing import Protocol, assert_never, cast
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, Protocol, assert_never, cast
 
 import psutil
 
@@ -37,9 +37,12 @@ from openclust.shell.peer_address import peer_at
 from openclust.shell.peer_listener import PeerListener
 from openclust.shell.proxy import Proxies
 from openclust.shell.storage import Storage, new_store
-from openclust.shell.stream import GONE, Stream, TlsStream, Transport
+from openclust.shell.stream import GONE, Stream, Transport
 from openclust.shell.timer_wheel import TimerWheel
-from openclust.shell.tls_context import login_name, server_context
+from openclust.shell.tls_context import login_name
+from openclust.shell.tls_failure import HandshakeFailures
+from openclust.shell.tls_files import client_files, peer_files
+from openclust.shell.tls_stream import TlsStream
 from openclust.shell.writing import Writing
 from openclust.wire.errors import CONNECTION_FORCED
 from openclust.wire.handshake import State
@@ -84,12 +87,15 @@ class Server:
         self.broker.replace_users(self.logins.users.values())
         self.wheel: TimerWheel[Connection] = TimerWheel(WHEEL_SLOTS, WHEEL_TICK_MS, self.broker.now_ms)
         self.listeners: list[Listener] = []
+        self.client_tls = client_files(config.tls)
+        self.peer_tls = peer_files(config.cluster)
         self.peer_listener = PeerListener(self)
         self.storage = Storage(self, new_store(config))
         self.member = Member(self)
         self.node = Node(self.broker, self.member.membership)
         self.proxies = Proxies(self)
         self._tls_server: asyncio.Server | None = None
+        self._handshakes: set[TlsStream] = set()
         self._turn_planned = False
         self._writing = Writing(loop, self._written)
         self._deadline: asyncio.TimerHandle | None = None
@@ -235,20 +241,32 @@ class Server:
         connection.transport = Stream(self, sock, connection, self.now_ms())
         self.wheel.add(connection, self.config.limits.handshake_timeout_ms)
 
-    def tls_connected(self, stream: TlsStream, transport: asyncio.Transport) -> Connection | None:
-        address = transport.get_extra_info("peername") or ("", 0)
-        if not self._has_room(address[0]):
-            return None
-        certificate = transport.get_extra_info("peercert")
-        name = (login_name(certificate, self.config.tls.login_from) if certificate else None) or ""
-        peer = peer_at((address[0], address[1]), certificate_name=name, is_tls=True, is_peer=stream.is_peer)
+    def tls_accepted(self, stream: TlsStream) -> bool:
+        """Whether there is room for a handshake. Its end must be told, by `tls_connected` or `tls_ended`."""
+        if not self._has_room(stream.address[0]):
+            return False
+        self._handshakes.add(stream)
+        return True
+
+    def tls_ended(self, stream: TlsStream) -> None:
+        self._handshakes.discard(stream)
+
+    def tls_connected(self, stream: TlsStream, certificate: Mapping[str, Any]) -> Connection:
+        """The handshake is done; `certificate` is the verified one of the other side, empty where it showed none."""
+        self._handshakes.discard(stream)
+        if stream.is_peer:
+            # The authority of all brokers has signed it, whoever it names.
+            name = login_name(certificate, "cn") or login_name(certificate, "dn") or "a broker"
+        else:
+            name = login_name(certificate, self.config.tls.login_from) or ""
+        peer = peer_at(stream.address, certificate_name=name, is_tls=True, is_peer=stream.is_peer)
         connection = Connection(self.broker, peer)
         connection.transport = stream
         self.wheel.add(connection, self.config.limits.handshake_timeout_ms // 2)
         return connection
 
     def _has_room(self, host: str) -> bool:
-        waiting = len(self.broker.connections) - self.broker.open_count()
+        waiting = len(self.broker.connections) - self.broker.open_count() + len(self._handshakes)
         if waiting < self.config.limits.connections_before_login_max:
             return True
         self._refused += 1
@@ -281,6 +299,9 @@ class Server:
         for connection in self.wheel.advance(now_ms):
             self._due(connection, now_ms)
         self.refresh_users()
+        for files in (self.client_tls, self.peer_tls):
+            if files is not None:
+                files.look(now_ms, wall_ms() // 1_000)
         self.turn_soon()
         self.loop.call_later(WHEEL_TICK_MS / 1_000, self.tick)
 
@@ -346,14 +367,13 @@ class Server:
                     turn_soon=self.turn_soon,
                 )
             )
-        if config.tls.port is not None:
+        if (tls := self.client_tls) is not None:
+            failures = HandshakeFailures("client", "tls.cert", "tls.ca", lambda: tls.ours)
             self._tls_server = await self.loop.create_server(
-                lambda: TlsStream(self),
+                lambda: TlsStream(self, tls.contexts, failures),
                 config.tls.host or config.listen.host,
                 config.tls.port,
-                ssl=server_context(config.tls),
                 backlog=config.listen.backlog,
-                ssl_handshake_timeout=config.limits.handshake_timeout_ms / 2_000,
             )
             log.info("accepting TLS on %s:%d", config.tls.host or config.listen.host, config.tls.port)
         self.tick()
@@ -371,6 +391,8 @@ class Server:
         self.peer_listener.close()
         if self._tls_server is not None:
             self._tls_server.close()
+        for stream in list(self._handshakes):
+            stream.abort()
         self.broker.close_all(CONNECTION_FORCED, "CONNECTION_FORCED - broker forced connection closure: shutdown")
         self.turn()
         end = time.monotonic() + GOODBYE_S

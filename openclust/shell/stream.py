@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
@@ -258,80 +257,3 @@ class Stream:
         sock.close()
         self.pending = None
         self.server.connection_lost(self.connection)
-
-
-class TlsStream(asyncio.Protocol):
-    """A TLS socket, by asyncio's own transport."""
-
-    def __init__(self, server: Server, *, is_peer: bool = False) -> None:
-        self.server = server
-        self.is_peer = is_peer
-        self.heard = True
-        self.sent_ms = self.silent_ms = self.wait_ms = 0
-        # The TLS handshake had half of the time there is.
-        self.born_ms = server.now_ms() - server.config.limits.handshake_timeout_ms // 2
-        self.connection: Connection | None = None
-        self.transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        transport.set_write_buffer_limits(high=65_536)
-        self.connection = self.server.tls_connected(self, transport)
-        if self.connection is None:
-            transport.abort()
-
-    def data_received(self, data: bytes) -> None:
-        if self.connection is not None:
-            self.heard = True
-            self.server.receive(self.connection, data)
-
-    def eof_received(self) -> bool:
-        return False
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.transport = None
-        if self.connection is not None:
-            connection, self.connection = self.connection, None
-            self.server.connection_lost(connection)
-
-    def pause_writing(self) -> None:
-        """`flush` tells how much waits."""
-
-    def resume_writing(self) -> None:
-        if self.connection is not None and self.transport is not None:
-            self.connection.flushed(self.transport.get_write_buffer_size())
-            self.server.turn_soon()
-
-    def pause_reading(self) -> None:
-        if self.transport is not None and self.transport.is_reading():
-            self.transport.pause_reading()
-
-    def resume_reading(self) -> None:
-        if self.transport is not None and not self.transport.is_closing() and not self.transport.is_reading():
-            self.transport.resume_reading()
-
-    @property
-    def is_waiting(self) -> bool:
-        return self.transport is not None and self.transport.get_write_buffer_size() > 0
-
-    def flush(self) -> None:
-        connection = self.connection
-        if connection is None or self.transport is None:
-            return
-        self.sent_ms = connection.broker.now_ms
-        data = b"".join(connection.out)
-        connection.out.clear()
-        connection.bulky = False
-        self.transport.write(data)
-        connection.flushed(self.transport.get_write_buffer_size())
-
-    def finish(self) -> None:
-        self.flush()
-        if self.transport is not None and self.connection is not None:
-            self.server.close_later(self.connection)
-            self.transport.close()
-
-    def abort(self) -> None:
-        if self.transport is not None:
-            self.transport.abort()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from openclust.shell.config import ConfigError, LoginFrom, Tls
+from openclust.shell.handshake_context import HandshakeContext
 
 _VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _VERIFY = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -25,10 +26,10 @@ _SHORT_NAMES = {
 }
 
 
-def server_context(tls: Tls) -> ssl.SSLContext:
+def server_context(tls: Tls) -> HandshakeContext:
     """The context of the AMQPS listener, or ConfigError when a certificate or key does not load."""
     assert tls.cert is not None and tls.key is not None, "checked with the configuration"
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = HandshakeContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _VERSIONS[tls.min_version]
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_COMPRESSION
 
@@ -49,6 +50,7 @@ def server_context(tls: Tls) -> ssl.SSLContext:
         except OSError as error:
             raise ConfigError(f"tls.ca = {tls.ca!r}: {error.strerror}") from None
     context.verify_mode = _VERIFY[tls.verify]
+    context.watch()
     return context
 
 

@@ -19,6 +19,7 @@ from openclust.cli.main import openclust
 from openclust.cli.start import FLAGS, listen_problem
 from openclust.shell.config import Config, Listen
 from openclust.shell.config_keys import KEYS
+from tests.clients.certificates import Authority
 
 
 @pytest.fixture(autouse=True)
@@ -139,6 +140,39 @@ def test_check_config_says_what_would_run_and_runs_nothing(served: list[Config])
     assert "b1 of cluster k" in result.stdout
     assert "[::1]:5672" in result.stdout
     assert served == []
+
+
+def tls_flags(folder: Path, days_left: float) -> list[str]:
+    authority = Authority(folder)
+    cert, key = authority.issue("localhost", server=True, days_left=days_left)
+    return ["--cluster-key", "k", "--tls-port", "5671", "--tls-cert", str(cert), "--tls-key", str(key)]
+
+
+def test_check_config_says_until_when_certificates_are_good(served: list[Config], tmp_path: Path) -> None:
+    result = start(*tls_flags(tmp_path, 20.5), "--check-config")
+    assert result.exit_code == 0
+    assert "  certificate  tls.cert CN=localhost until " in result.output and "(in 20 days)" in result.output
+
+
+def test_an_expired_certificate_is_an_error_of_the_check_and_none_of_the_start(
+    served: list[Config], tmp_path: Path
+) -> None:
+    flags = tls_flags(tmp_path, -1)
+    result = start(*flags, "--check-config")
+    assert result.exit_code == 2
+    assert "the certificate CN=localhost expired at " in result.stderr
+    assert start(*flags).exit_code == 0
+    assert len(served) == 1, "who comes without TLS is served all the same"
+
+
+def test_the_certificate_of_links_is_checked_too(served: list[Config], tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    cert, key = authority.issue("p1", server=True, days_left=-1)
+    files = {"peer_cert": cert, "peer_key": key, "peer_ca": authority.ca}
+    settings = [each for name, path in files.items() for each in ("--set", f"cluster.{name}={path}")]
+    result = start("--cluster-key", "k", *settings, "--check-config")
+    assert result.exit_code == 2
+    assert f"cluster.peer_cert = '{cert}': the certificate CN=p1 expired at " in result.stderr
 
 
 @pytest.mark.parametrize("check", [["--check-config"], []])

@@ -37,10 +37,15 @@ class Authority:
         self.ca = folder / f"{name.replace(' ', '-')}.pem"
         self.ca.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, common_name: str, *, server: bool = False, client: bool = True) -> tuple[Path, Path]:
-        """The certificate file and the key file for this name; a server's is good for localhost."""
+    def issue(
+        self, common_name: str, *, server: bool = False, client: bool = True, days_left: float = 1.0
+    ) -> tuple[Path, Path]:
+        """The certificate file and the key file for this name; a server's is good for localhost.
+
+        It is replaced where there was one. With no days left, or less, it has expired.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(_name(common_name), self._subject, key.public_key())
+        builder = _builder(_name(common_name), self._subject, key.public_key(), days_left)
         purposes = [ExtendedKeyUsageOID.SERVER_AUTH] if server else []
         purposes += [ExtendedKeyUsageOID.CLIENT_AUTH] if client else []
         builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
@@ -62,7 +67,9 @@ def _name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days_left: float = 100.0
+) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
@@ -70,6 +77,6 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicK
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_before(now - datetime.timedelta(days=30))
+        .not_valid_after(now + datetime.timedelta(days=days_left))
     )
