@@ -166,6 +166,7 @@ SOURCES = sorted(path for folder in ("openclust", "topology") for path in (ROOT 
 FILE_NAME = re.compile(r"[\w./-]+\.py\b")
 QUOTED = re.compile(r"`([^`\n]+)`")
 NAME = re.compile(r"(_*[A-Za-z]\w*(?:\.\w+)*)(?:\([^)]*\))?")
+MODULE = re.compile(r"(?<![\w./-])(?:openclust|tests)(?:\.[a-z_]\w*)+\b(?!/)")
 COMMENT = re.compile(r"(?:^|\s)# .*")
 
 
@@ -201,6 +202,24 @@ def said_and_done(source: str) -> tuple[list[str], str]:
 def test_files_that_a_page_names_exist(page: Path) -> None:
     missing = missing_files(page.read_text(encoding="utf-8"))
     assert not missing, f"{page.relative_to(ROOT)} names files that are not there: {', '.join(missing)}"
+
+
+def is_there(module: str) -> bool:
+    """Whether there is such a module or package, or one that has a name of its own for what follows."""
+    parts = module.split(".")
+    for count in range(len(parts), 0, -1):
+        folder = ROOT.joinpath(*parts[:count])
+        file = folder.with_suffix(".py") if folder.with_suffix(".py").exists() else folder / "__init__.py"
+        if file.exists() or folder.is_dir():
+            code = file.read_text(encoding="utf-8") if file.exists() else ""
+            return all(re.search(rf"\b{name}\b", code) for name in parts[count:])
+    return False
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_modules_that_a_page_names_exist(page: Path) -> None:
+    missing = [name for name in MODULE.findall(page.read_text(encoding="utf-8")) if not is_there(name)]
+    assert not missing, f"{page.relative_to(ROOT)} names modules that are not there: {', '.join(missing)}"
 
 
 def test_names_in_docstrings_and_comments_exist() -> None:
