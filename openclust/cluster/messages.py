@@ -245,7 +245,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class Lane(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """From now on, publishes on channel `number` of this link are of this kind.
 
-    `flags` say what they may reach (`lanes.Reach`). With a `source` they are the deliveries to that consumer. `run`
+    `flags` say what they may reach (`relay.Reach`). With a `source` they are the deliveries to that consumer. `run`
     tells what is confirmed on a lane from what was on one of its number before: it is for the root of that `epoch`, and
     nobody else takes it for shared queues. With a `queue` they are for that queue; values in it that have places from
     `since` on (if not 0) are later than these.

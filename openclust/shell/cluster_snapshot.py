@@ -1,4 +1,4 @@
-"""What one broker knows of its cluster, for people: the one text behind the API, the command line and the dashboard."""
+"""What one broker knows of its cluster, for people: the one text behind the API and the command line."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """All of it. `faults` are sentences, see `faults.parse_fault`. Time is counted in bins of `bin_ms`."""
+    """All of it. `faults` are sentences, see `fault.parse_fault`. Time is counted in bins of `bin_ms`."""
 
     name: str = ""
     duration_s: float = 60

@@ -43,7 +43,7 @@ class Job:
         self.is_done = False
 
     def told(self) -> tuple[float, float, float, float, float]:
-        """Its columns as `turns.Done` has them, by the clock of a message that waited nowhere before."""
+        """Its columns as `broker_thread.Done` has them, by the clock of a message that waited nowhere before."""
         late = self.late_us
         return self.begun_us - late, self.relayed_us - late, self.from_us - late, self.to_us - late, self.cost_us
 
