@@ -1,20 +1,12 @@
 """A broker and its part in a cluster as one: what happens goes in, what is to be done comes out.
 
-A turn ends what was begun, in this order, by whoever runs the node:
-
-    effects = node.turn()
-    write node.membership.storing.writes to the store, and tell node.stored when they are on disk
-    send each of node.outboxes() over its link
-    perform the effects, in their order
-    write each of node.connections()
-    begin to wait for the peers of node.finish(): they were told goodbye
-
-Another turn must follow soon where `node.is_busy`.
+A turn ends what was begun: `node.turn()` returns a `Ready`, and `perform(ready, host)` has the host do it. The shell is
+a host, the simulator has one for each of its brokers, and so has every test that runs brokers in memory.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from openclust.cluster.view import Role, lease_end_ms
 
@@ -22,10 +14,62 @@ if TYPE_CHECKING:
     from openclust.broker.broker import Broker
     from openclust.broker.connection import Connection
     from openclust.broker.effects import Effect
+    from openclust.broker.storage import Write
     from openclust.cluster.membership import Membership
     from openclust.cluster.outbox import Outbox
 
 DIGEST_EVERY_MS = 2_000
+
+
+class Ready(NamedTuple):
+    """What one turn wants done, in the order of its fields. Each outbox and each connection is named once."""
+
+    writes: list[Write]
+    """For the store. Tell `node.stored` when they are on disk."""
+    messages: list[Outbox]
+    """What is to be sent to peers, each over its link."""
+    effects: list[Effect]
+    connections: list[Connection]
+    """Those whose outbox is to be written. Call `node.written` when all of it is with the sockets."""
+    farewells: list[Connection]
+    """Those that were told goodbye: their peers have a while to close."""
+
+
+class Host(Protocol):
+    """Whoever runs a node does each part of a `Ready`. What is not empty is handed over; connections always are."""
+
+    def write(self, writes: list[Write]) -> None: ...
+    def send(self, messages: list[Outbox]) -> None: ...
+    def effect(self, effect: Effect) -> None: ...
+    def flush(self, connections: list[Connection]) -> None: ...
+    def farewell(self, connection: Connection) -> None: ...
+
+
+def perform(ready: Ready, host: Host) -> None:
+    """Have the host do all that a turn wants done. This is the only place that knows the order."""
+    writes, messages, effects, connections, farewells = ready
+    if writes:
+        host.write(writes)
+    if messages:
+        host.send(messages)
+    for effect in effects:
+        host.effect(effect)
+    host.flush(connections)
+    for connection in farewells:
+        host.farewell(connection)
+
+
+def settle(broker: Broker) -> Ready:
+    """A turn of a broker that is in no cluster."""
+    broker.settle()
+    return _ready(broker, [], [])
+
+
+def _ready(broker: Broker, writes: list[Write], messages: list[Outbox]) -> Ready:
+    effects, broker.effects = broker.effects, []
+    connections, broker.dirty = broker.dirty, []
+    farewells, broker.closing = broker.closing, []
+    return Ready(writes, messages, effects, connections, farewells)
 
 
 class Node:
@@ -105,21 +149,15 @@ class Node:
 
     # -- what is to be done
 
-    def turn(self) -> list[Effect]:
-        """Finish what was begun; nothing is confirmed by a root that is none any more."""
-        broker = self.broker
-        self.membership.begin_turn()
-        broker.settle()
-        self.membership.end_turn()
-        effects, broker.effects = broker.effects, []
-        return effects
-
-    def outboxes(self) -> list[Outbox]:
-        """Those that have something to send, each once."""
-        dirty = self.membership.dirty
-        found = list(dirty)
-        dirty.clear()
-        return found
+    def turn(self) -> Ready:
+        """Finish what was begun; a root whose lease is over confirms nothing. Another turn follows while `is_busy`."""
+        membership = self.membership
+        membership.begin_turn()
+        self.broker.settle()
+        membership.end_turn()
+        messages = list(membership.dirty)
+        membership.dirty.clear()
+        return _ready(self.broker, membership.storing.take_writes(), messages)
 
     def stored(self, done: int, now_ms: int) -> None:
         """So many of all `writes` of the membership's storing are on disk."""
@@ -133,18 +171,9 @@ class Node:
         disk.waits(waiting_bytes)
         disk.look(failure)
 
-    def connections(self) -> list[Connection]:
-        """Those that have something to be written, each once."""
-        broker = self.broker
-        dirty, broker.dirty = broker.dirty, []
-        return dirty
-
-    def finish(self) -> list[Connection]:
-        """All is written: who waited for that goes on. Those of whom the broker took leave in this turn."""
-        broker = self.broker
-        broker.turn_done()
-        closing, broker.closing = broker.closing, []
-        return closing
+    def written(self) -> None:
+        """All outboxes of this turn are with their sockets: publishers that waited for that go on."""
+        self.broker.turn_done()
 
     @property
     def is_busy(self) -> bool:
@@ -152,4 +181,4 @@ class Node:
         broker = self.broker
         is_left = broker.dirty or broker.effects or broker.dead_letters or broker.confirming
         it = self.membership
-        return bool(is_left) or it.replica.is_busy or it.storing.checkpoints.is_busy or it.interests.is_busy
+        return bool(is_left or it.dirty) or it.replica.is_busy or it.storing.checkpoints.is_busy or it.interests.is_busy

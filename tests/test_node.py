@@ -8,13 +8,16 @@ import pytest
 
 from openclust.broker.broker import Broker
 from openclust.broker.connection import Connection
+from openclust.broker.effects import Effect, Note
 from openclust.broker.limits import Limits
 from openclust.broker.peer import Peer
-from openclust.cluster.events import Ready
+from openclust.broker.storage import Cut, Write
+from openclust.cluster.events import StoreRead
 from openclust.cluster.hello import Hello
 from openclust.cluster.membership import Membership
+from openclust.cluster.outbox import Outbox
 from openclust.cluster.view import Terms, begin
-from openclust.node import DIGEST_EVERY_MS, Node
+from openclust.node import DIGEST_EVERY_MS, Node, Ready, perform
 from openclust.wire.frames import PROTOCOL_HEADER
 
 NOW_MS = 10_000
@@ -30,7 +33,7 @@ def node(*primaries: str) -> Node:
 
 
 def lead(it: Node) -> None:
-    it.membership.tell(Ready(NOW_MS))
+    it.membership.tell(StoreRead(NOW_MS))
     it.turn()
     assert it.membership.is_root
 
@@ -44,9 +47,8 @@ def test_what_came_is_answered_when_the_turn_is_over() -> None:
     it = node("p1")
     connection = Connection(it.broker, EMPTY)
     it.receive(connection, PROTOCOL_HEADER, NOW_MS + 1)
-    it.turn()
-    assert it.connections() == [connection] and connection.out and it.broker.now_ms == NOW_MS + 1
-    assert it.connections() == [] and not it.is_busy
+    assert it.turn().connections == [connection] and connection.out and it.broker.now_ms == NOW_MS + 1
+    assert it.turn().connections == [] and not it.is_busy
 
 
 def test_who_stood_still_looks_at_its_lease_before_it_hears_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,9 +68,8 @@ def test_outboxes_are_told_once_a_turn() -> None:
     it = node("p1", "p2")
     it.membership.want_primaries({"p2": "there"})
     it.link_up("p2", 131_072, NOW_MS)
-    it.turn()
-    assert [each.peer for each in it.outboxes()] == ["p2"]
-    assert it.outboxes() == []
+    assert [each.peer for each in it.turn().messages] == ["p2"]
+    assert it.turn().messages == []
     it.link_down("p2", NOW_MS)
     assert not it.membership.outboxes["p2"].is_up
 
@@ -76,16 +77,70 @@ def test_outboxes_are_told_once_a_turn() -> None:
 def test_effects_are_told_once() -> None:
     it = node("p1")
     it.broker.note("info", "something")
-    assert [each.text for each in it.turn()] == ["something"]  # type: ignore[union-attr]
-    assert it.turn() == []
+    assert [each.text for each in it.turn().effects] == ["something"]  # type: ignore[union-attr]
+    assert it.turn().effects == []
 
 
 def test_whom_the_broker_has_taken_leave_of_is_told_once() -> None:
     it = node("p1")
     connection = Connection(it.broker, EMPTY)
     connection.close(320, "goodbye")
+    assert it.turn().farewells == [connection] and it.turn().farewells == []
+
+
+class Recorder:
+    """A host that does nothing but note what it is told, and in which order."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, object]] = []
+
+    def write(self, writes: list[Write]) -> None:
+        self.told.append(("write", writes))
+
+    def send(self, messages: list[Outbox]) -> None:
+        self.told.append(("send", messages))
+
+    def effect(self, effect: Effect) -> None:
+        self.told.append(("effect", effect))
+
+    def flush(self, connections: list[Connection]) -> None:
+        self.told.append(("flush", connections))
+
+    def farewell(self, connection: Connection) -> None:
+        self.told.append(("farewell", connection))
+
+
+def test_a_turn_is_performed_in_its_order() -> None:
+    """A vote or a message is with the disk before others hear of it, and a client hears of it last."""
+    writes, messages, connections = [Cut(1)], [Outbox("p2", [], 0)], [Connection(node("p1").broker, EMPTY)]
+    first, second = Note("info", "first", None, {}), Note("info", "second", None, {})
+    host = Recorder()
+    perform(Ready(list(writes), messages, [first, second], connections, connections), host)
+    assert host.told == [
+        ("write", writes),
+        ("send", messages),
+        ("effect", first),
+        ("effect", second),
+        ("flush", connections),
+        ("farewell", connections[0]),
+    ]
+
+
+def test_the_end_of_a_turn_is_told_though_nothing_is_to_be_written() -> None:
+    host = Recorder()
+    perform(Ready([], [], [], [], []), host)
+    assert host.told == [("flush", [])]
+
+
+def test_a_turn_that_leaves_something_to_send_is_followed_by_another() -> None:
+    it = node("p1", "p2")
+    it.membership.want_primaries({"p2": "there"})
     it.turn()
-    assert it.finish() == [connection] and it.finish() == []
+    assert not it.is_busy
+    it.link_up("p2", 131_072, NOW_MS)
+    assert it.is_busy
+    it.turn()
+    assert not it.is_busy
 
 
 def test_a_connection_that_is_lost_is_forgotten() -> None:

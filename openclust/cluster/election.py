@@ -29,11 +29,11 @@ from openclust.cluster.events import (
     NoRoot,
     PeerLost,
     PersistVote,
-    Ready,
     Resign,
     Serve,
     StatusHeard,
     StepDown,
+    StoreRead,
     TakeOver,
     Tell,
     Tick,
@@ -106,7 +106,7 @@ def step(election: Election, event: Event) -> tuple[Election, list[Effect]]:
             if peer is not None:
                 lost = msgspec.structs.replace(peer, lost=True)
                 election = msgspec.structs.replace(election, peers={**election.peers, event.name: lost})
-        case Ready():
+        case StoreRead():
             election = _move(election, Trigger.READY)
         case Appended():
             election = msgspec.structs.replace(election, position=event.position)

@@ -9,7 +9,7 @@ import msgspec
 from openclust.cluster.status import Position, Reign, Status
 
 
-class Ready(msgspec.Struct, frozen=True):
+class StoreRead(msgspec.Struct, frozen=True):
     """The store is read."""
 
     now_ms: int
@@ -67,7 +67,7 @@ class Force(msgspec.Struct, frozen=True):
     now_ms: int
 
 
-Event: TypeAlias = Ready | Tick | StatusHeard | PeerLost | CaughtUp | Appended | StepDown | DiskIs | Force
+Event: TypeAlias = StoreRead | Tick | StatusHeard | PeerLost | CaughtUp | Appended | StepDown | DiskIs | Force
 
 
 # -- effects

@@ -1,6 +1,6 @@
 """What of this broker goes to its store, and how far that has come: the journal's batches, and the log.
 
-The shell takes `writes` after each turn, in their order, and says how many of them are on disk (`stored`). A broker
+Each turn `take_writes` for the store, in their order; the shell says how many of them are on disk (`stored`). A broker
 without a disk has all in memory, and goes on as if that were one.
 """
 
@@ -70,6 +70,13 @@ class Storing:
             self.writes.append(write)
         else:
             self.done = self.given
+
+    def take_writes(self) -> list[Write]:
+        """What is to be written, in its order; it is the caller's now."""
+        if not self.writes:
+            return []
+        writes, self.writes = self.writes, []
+        return writes
 
     def keep(self, entry: Entry) -> None:
         """An entry of the log, which now ends with it."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from openclust.cluster.bounds import Bounds
-from openclust.cluster.events import Force, Ready, StepDown
+from openclust.cluster.events import Force, StepDown, StoreRead
 from openclust.cluster.hello import Hello, introduce
 from openclust.cluster.membership import Membership
 from openclust.cluster.outbox import Outbox
@@ -122,7 +122,7 @@ class Member:
         else:
             look_at_primaries(self._cluster.data_dir, membership.primaries)
             membership.want_primaries({name: each.peer for name, each in self._cluster.primaries.items()})
-            membership.tell(Ready(self._server.now_ms()))
+            membership.tell(StoreRead(self._server.now_ms()))
         self._rebalancing.start()
         self._on_tick()
 
@@ -167,23 +167,26 @@ class Member:
 
     # -- turns and time
 
-    def send(self) -> None:
-        """Send what is to be sent. The cluster's own name is on disk before others can hear that it is known here."""
+    def look(self) -> None:
+        """After a turn, before anything of it is sent: the cluster's own name is on disk before others hear that it is
+        known here.
+        """
         membership = self.membership
         if membership.hello.uuid != self._uuid:
             self._uuid = membership.hello.uuid
             self._identity.save(self._uuid)
         if membership.peers_changed:
             self._sync_links()
-        while outboxes := self._server.node.outboxes():
-            for outbox in outboxes:
-                link = self.links.get(outbox.peer)
-                if link is not None:
-                    link.flush()
         if self._lease is None and membership.is_root and not membership.is_alone:
             self._watch_lease()
         if self.tracing is not None:
             self.tracing.look()
+
+    def send(self, messages: list[Outbox]) -> None:
+        for outbox in messages:
+            link = self.links.get(outbox.peer)
+            if link is not None:
+                link.flush()
 
     def written(self) -> None:
         """All outboxes are with their sockets."""

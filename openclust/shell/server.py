@@ -11,7 +11,7 @@ import signal
 import socket
 import time
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, Protocol, assert_never, cast
+from typing import TYPE_CHECKING, Any, Protocol, assert_never, cast
 
 import psutil
 
@@ -20,7 +20,7 @@ from openclust.broker.connection import Connection
 from openclust.broker.effects import CheckLogin, CloseTransport, Effect, Note, Proxy, Resume, StartHeartbeats
 from openclust.broker.journal import Journal
 from openclust.broker.login import checked
-from openclust.node import Node
+from openclust.node import Node, perform
 from openclust.shell.clock import monotonic_ms, wall_ms
 from openclust.shell.config import Config
 from openclust.shell.definitions_file import import_at_start, import_in_cluster
@@ -47,6 +47,10 @@ from openclust.shell.writing import Writing
 from openclust.wire.errors import CONNECTION_FORCED
 from openclust.wire.handshake import State
 
+if TYPE_CHECKING:
+    from openclust.broker.storage import Write
+    from openclust.cluster.outbox import Outbox
+
 log = logging.getLogger("openclust.server")
 
 WHEEL_TICK_MS = 100
@@ -67,7 +71,7 @@ class Service(Protocol):
 
 
 class Server:
-    """Call `turn` (or `turn_soon`) after anything that may have changed the broker."""
+    """The node's host. Call `turn` (or `turn_soon`) after anything that may have changed the broker."""
 
     def __init__(self, config: Config, loop: asyncio.AbstractEventLoop) -> None:
         self.config = config
@@ -126,21 +130,28 @@ class Server:
     def turn(self) -> None:
         """Finish what was begun: effects in their order, then every outbox that has something, each once."""
         self._turn_planned = False
-        node = self.node
-        effects = node.turn()
-        self.storage.take()
-        self.member.send()
-        for effect in effects:
-            self._perform(effect)
-        self._writing.add(node.connections())
+        ready = self.node.turn()
+        self.member.look()
+        perform(ready, self)
         self._plan_deadline()
+
+    def write(self, writes: list[Write]) -> None:
+        self.storage.write(writes)
+
+    def send(self, messages: list[Outbox]) -> None:
+        self.member.send(messages)
+
+    def flush(self, connections: list[Connection]) -> None:
+        self._writing.add(connections)
+
+    def farewell(self, connection: Connection) -> None:
+        # Who never got in is told why, and has a moment to read it.
+        self.wheel.add(connection, CLOSE_OK_WAIT_MS if connection.was_open else REFUSED_WAIT_MS)
 
     def _written(self) -> None:
         """All outboxes are with their sockets."""
         self.member.written()
-        for connection in self.node.finish():
-            # Who never got in is told why, and has a moment to read it.
-            self.wheel.add(connection, CLOSE_OK_WAIT_MS if connection.was_open else REFUSED_WAIT_MS)
+        self.node.written()
         if self.node.is_busy:
             self.turn_soon()
 
@@ -161,7 +172,7 @@ class Server:
         self.node.expire(self.now_ms(), wall_ms())
         self.turn()
 
-    def _perform(self, effect: Effect) -> None:
+    def effect(self, effect: Effect) -> None:
         match effect:
             case Note():
                 log_note(log, effect)

@@ -13,6 +13,7 @@ from openclust.shell.data_directory import check_owner
 from openclust.shell.store import MemoryStore, Store, open_store
 
 if TYPE_CHECKING:
+    from openclust.broker.storage import Write
     from openclust.shell.config import Config
     from openclust.shell.server import Server
 
@@ -34,7 +35,7 @@ def new_store(config: Config) -> Store:
 
 
 class Storage:
-    """Call `begin` before the broker listens, `take` in each turn of the node, `stop` at the end."""
+    """Call `begin` before the broker listens, `write` what each turn of the node gives, `stop` at the end."""
 
     def __init__(self, server: Server, store: Store) -> None:
         self._server = server
@@ -61,13 +62,10 @@ class Storage:
             log.info("%d messages and the log up to %s read in %.1f s", waiting, _end(server), took_s)
         self.store.start(server.loop, self._stored, self._failed)
 
-    def take(self) -> None:
-        """Have written what is to be written."""
-        storing = self._server.member.membership.storing
-        if storing.writes:
-            writes, storing.writes = storing.writes, []
-            self.store.write(writes)
-            storing.disk.waits(self.store.waiting_bytes)
+    def write(self, writes: list[Write]) -> None:
+        """Have these written."""
+        self.store.write(writes)
+        self._server.member.membership.storing.disk.waits(self.store.waiting_bytes)
 
     def look(self) -> None:
         """Every heartbeat: tell how the disk is."""
@@ -91,7 +89,9 @@ class Storage:
         self._server.turn_soon()
 
     def stop(self) -> None:
-        self.take()
+        writes = self._server.member.membership.storing.take_writes()
+        if writes:
+            self.write(writes)
         # A disk that does not even take what came before will not take it all in time.
         if not self.store.close(ILL_WAIT_S if self.store.failing else WELL_WAIT_S):
             log.error("not all could be written before the end")

@@ -25,7 +25,8 @@ from openclust.wire.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
-from tests.support.client import EVERYTHING, Client, later, turn
+from tests.support.client import EVERYTHING, Client
+from tests.support.driver import later, turn
 
 NewBroker = Callable[..., Broker]
 

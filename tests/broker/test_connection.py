@@ -42,7 +42,8 @@ from openclust.wire.methods import (
 )
 from openclust.wire.properties import Properties, encode_header
 from openclust.wire.reader import FrameReader
-from tests.support.client import Client, later, publish_frames, turn
+from tests.support.client import Client, publish_frames
+from tests.support.driver import later, turn
 
 NewBroker = Callable[..., Broker]
 

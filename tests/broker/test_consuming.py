@@ -26,7 +26,8 @@ from openclust.wire.methods import (
     QueueDelete,
     QueueDeleteOk,
 )
-from tests.support.client import Client, later
+from tests.support.client import Client
+from tests.support.driver import later
 
 NewBroker = Callable[..., Broker]
 

@@ -15,7 +15,8 @@ from openclust.wire.frames import FRAME_HEADER, frame
 from openclust.wire.methods import BasicPublish, QueueDelete, QueueDeleteOk
 from openclust.wire.properties import Properties, encode_header, header_fields
 from openclust.wire.table import Fields, Table, Timestamp, split_array, split_table
-from tests.support.client import Client, Delivery, later, publish_frames
+from tests.support.client import Client, Delivery, publish_frames
+from tests.support.driver import later
 
 NewBroker = Callable[..., Broker]
 

@@ -26,7 +26,8 @@ from openclust.wire.methods import (
     TxSelectOk,
 )
 from openclust.wire.properties import Properties, encode_header
-from tests.support.client import Client, later, turn
+from tests.support.client import Client
+from tests.support.driver import later, turn
 
 NewBroker = Callable[..., Broker]
 

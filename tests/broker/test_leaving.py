@@ -14,7 +14,8 @@ from openclust.wire.methods import (
     QueuePurge,
     QueuePurgeOk,
 )
-from tests.support.client import Client, later
+from tests.support.client import Client
+from tests.support.driver import later
 
 
 def test_messages_of_a_queue_expire(alice: Client) -> None:

@@ -19,7 +19,8 @@ from openclust.wire.methods import (
     ConnectionRedirect,
     ConnectionTuneOk,
 )
-from tests.support.client import PASSWORD, Client, turn
+from tests.support.client import PASSWORD, Client
+from tests.support.driver import turn
 
 
 class Elsewhere(Standalone):
@@ -100,10 +101,10 @@ def test_a_proxied_client_waits_and_all_that_is_needed_is_handed_over(broker: Br
     client = opening(broker)
     client.send(ConnectionOpen(virtual_host="/"), channel=0)
     assert not client.replies.get(0)
-    assert client.proxied is not None
-    assert client.proxied.placement.address == "b:5672"
-    assert client.proxied.response == b"\0guest\0" + PASSWORD
-    assert client.proxied.open.virtual_host == "/"
+    assert client.proxy is not None
+    assert client.proxy.placement.address == "b:5672"
+    assert client.proxy.response == b"\0guest\0" + PASSWORD
+    assert client.proxy.open.virtual_host == "/"
     client.connection.hold = ""
 
 
@@ -122,12 +123,12 @@ def test_where_no_other_broker_takes_it_a_client_is_let_in_with_all_it_said_mean
     client = opening(broker)
     client.send(ConnectionOpen(), channel=0)
     client.send(ChannelOpen())
-    assert client.proxied is not None and not client.replies.get(1)
-    stay(client.connection, client.proxied.open)
+    assert client.proxy is not None and not client.replies.get(1)
+    stay(client.connection, client.proxy.open)
     turn(broker)
     client.reply(0, ConnectionOpenOk)
     client.reply(1, ChannelOpenOk)
-    stay(client.connection, client.proxied.open)
+    stay(client.connection, client.proxy.open)
     turn(broker)
     assert not client.replies[0], "it is let in once"
 
@@ -136,9 +137,9 @@ def test_who_was_refused_meanwhile_is_not_let_in(broker: Broker) -> None:
     broker.cluster = Elsewhere(broker, "proxy")
     client = opening(broker)
     client.send(ConnectionOpen(), channel=0)
-    assert client.proxied is not None
+    assert client.proxy is not None
     broker.users["guest"].permissions.clear()
-    stay(client.connection, client.proxied.open)
+    stay(client.connection, client.proxy.open)
     turn(broker)
     assert client.closed is not None and client.closed.code == 530
 
@@ -147,9 +148,9 @@ def test_who_went_meanwhile_is_forgotten(broker: Broker) -> None:
     broker.cluster = Elsewhere(broker, "proxy")
     client = opening(broker)
     client.send(ConnectionOpen(), channel=0)
-    assert client.proxied is not None
+    assert client.proxy is not None
     client.lose()
-    stay(client.connection, client.proxied.open)
+    stay(client.connection, client.proxy.open)
     assert not broker.connections and not broker.effects
 
 

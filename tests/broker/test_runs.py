@@ -24,7 +24,8 @@ from openclust.wire.methods import (
     TxSelect,
     TxSelectOk,
 )
-from tests.support.client import Client, new_broker, publish_frames, turn
+from tests.support.client import Client, new_broker, publish_frames
+from tests.support.driver import turn
 from tests.support.invariants import check
 from tests.support.wire import PROPERTY_TEST
 

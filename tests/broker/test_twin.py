@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from openclust.broker.broker import Broker
 from openclust.broker.journal import KEPT, Journal
 from openclust.broker.work import apply_work, decode_work
-from tests.support.client import Client, later, new_broker, turn
+from tests.support.client import Client, new_broker
+from tests.support.driver import later, turn
 
 QUEUES: dict[str, dict[str, Any]] = {
     "fifo": {},

@@ -16,13 +16,15 @@ from openclust.broker.channel import Channel
 from openclust.broker.limits import Limits
 from openclust.broker.peer import Peer
 from openclust.cluster.bounds import Bounds
-from openclust.cluster.events import Ready, StepDown
+from openclust.cluster.events import StepDown, StoreRead
 from openclust.cluster.hello import Hello, introduce
 from openclust.cluster.membership import Membership
 from openclust.cluster.status import Reign
 from openclust.cluster.view import Terms, begin
+from openclust.node import Node
 from openclust.wire.handshake import State
-from tests.support.client import EVERYTHING, START_MS, Client, turn
+from tests.support.client import EVERYTHING, START_MS, Client
+from tests.support.driver import Driver
 
 HEARTBEAT_MS = 100
 FRAME_MAX = 131_072
@@ -70,6 +72,7 @@ class Member:
         self.name = name
         self.broker = broker
         self.membership = membership
+        self.driver = Driver(broker, Node(broker, membership))
         self.wires: dict[str, Wire] = {}
 
 
@@ -144,7 +147,6 @@ class Joined:
         membership = Membership(broker, hello, SECRET, election, bounds=self._bounds, save_vote=save)
         if is_primary:
             membership.want_primaries({each: f"{each}:5673" for each in self.primaries})
-        broker.cluster = membership
         self.members[name] = Member(name, broker, membership)
 
     def _begin(self, name: str) -> None:
@@ -154,7 +156,7 @@ class Joined:
                 self._join(name, other)
         membership = self[name]
         if membership.is_primary:
-            membership.tell(Ready(self.now_ms))
+            membership.tell(StoreRead(self.now_ms))
 
     def start(self, name: str) -> None:
         """A broker that was killed comes back with nothing but its vote, or a new secondary comes."""
@@ -285,15 +287,12 @@ class Joined:
         raise AssertionError("a thousand turns, and the cluster is still busy")
 
     def _turn(self, member: Member) -> bool:
-        broker, membership = member.broker, member.membership
-        broker.now_ms = self.now_ms
-        membership.begin_turn()
-        turn(broker)
-        membership.end_turn()
-        outboxes, membership.dirty[:] = list(membership.dirty), []
-        moved = bool(broker.dirty or broker.effects or broker.dead_letters or broker.confirming or broker.cancelled)
-        moved |= membership.replica.is_busy or membership.interests.is_busy
-        for outbox in outboxes:
+        driver = member.driver
+        member.broker.now_ms = self.now_ms
+        driver.turn()
+        moved = driver.is_busy
+        messages, driver.messages = driver.messages, []
+        for outbox in messages:
             data = outbox.take()
             outbox.waiting_bytes = 0
             moved |= bool(data)

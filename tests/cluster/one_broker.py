@@ -9,7 +9,7 @@ from openclust.broker.broker import Broker
 from openclust.broker.journal import Journal
 from openclust.broker.storage import Contents, Keep, Kept
 from openclust.cluster.bounds import Bounds
-from openclust.cluster.events import Ready
+from openclust.cluster.events import StoreRead
 from openclust.cluster.hello import Hello
 from openclust.cluster.membership import Membership
 from openclust.cluster.recovery import recover
@@ -24,7 +24,8 @@ from openclust.wire.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
-from tests.support.client import Client, new_broker, turn
+from tests.support.client import Client, new_broker
+from tests.support.driver import Driver
 
 from .joined import HEARTBEAT_MS
 
@@ -39,6 +40,7 @@ class Disk:
 
     def __init__(self, broker: Broker, membership: Membership) -> None:
         self.node = Node(broker, membership)
+        self.driver = Driver(broker, self.node)
         self.broker = broker
         self.storing = membership.storing
         self.failure = ""
@@ -50,7 +52,7 @@ class Disk:
         self.notes.append(event)
 
     def size(self) -> int:
-        return sum(len(getattr(write, "body", b"")) for write in self.storing.writes)
+        return sum(len(getattr(write, "body", b"")) for write in self.driver.writes)
 
     def failed(self, why: str) -> None:
         self.failure = why
@@ -59,8 +61,9 @@ class Disk:
     def write(self) -> None:
         """All that waits gets there."""
         self.failure = ""
-        self.written += [Kept(write, is_told=False) for write in self.storing.writes if isinstance(write, Keep)]
-        self.storing.writes.clear()
+        self.driver.write(self.storing.take_writes())
+        self.written += [Kept(write, is_told=False) for write in self.driver.writes if isinstance(write, Keep)]
+        self.driver.writes.clear()
         self.node.stored(self.storing.given, self.broker.now_ms)
 
     def look(self) -> None:
@@ -83,7 +86,7 @@ class One:
         self.disk = Disk(self.broker, self.membership)
         self.disk.written += rows
         recover(self.membership, Contents(epoch=min(base, 1), sequence=base, rows=list(rows)))
-        self.membership.tell(Ready(now_ms))
+        self.membership.tell(StoreRead(now_ms))
         self.rest()
         assert self.membership.is_root
         self.disk.write()
@@ -94,9 +97,7 @@ class One:
 
     def rest(self) -> None:
         for _ in range(3):
-            self.membership.begin_turn()
-            turn(self.broker)
-            self.membership.end_turn()
+            self.disk.driver.turn()
 
     def tick(self, ms: int, *, writes: bool = False) -> None:
         """So much time passes, a heartbeat at a time."""

@@ -94,7 +94,7 @@ class Scenario:
         for name in words:
             if name in self.positions:
                 self._step(name, events.Appended(self.now_ms, self.positions[name]))
-            self._step(name, events.Ready(self.now_ms))
+            self._step(name, events.StoreRead(self.now_ms))
 
     def do_given(self, words: list[str]) -> None:
         others = [each for each in self.terms.primaries if each != words[0]]

@@ -22,13 +22,15 @@ from openclust.broker.policy import Policy
 from openclust.broker.queue import Queue
 from openclust.broker.storage import Checkpoint, Restart
 from openclust.cluster.bounds import Bounds
-from openclust.cluster.events import Ready
+from openclust.cluster.events import StoreRead
 from openclust.cluster.hello import Hello
 from openclust.cluster.membership import Membership
 from openclust.cluster.recovery import recover
 from openclust.cluster.view import Terms, begin
+from openclust.node import Node
 from openclust.wire.properties import Properties, encode_header
 from tests.simulator.store import ModelStore
+from tests.support.driver import Driver
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -67,9 +69,9 @@ class Life:
         hello = Hello(cluster_key="k", name="b", primaries=tuple(sorted(primaries)), heartbeat_ms=60, peer=peer)
         election = begin(terms, "b", now_ms, now_ms, None)
         self.membership = Membership(self.broker, hello, "s", election, bounds=bounds)
-        self.broker.cluster = self.membership
+        self.driver = Driver(self.broker, Node(self.broker, self.membership))
         recover(self.membership, store.contents(), store)
-        self.membership.tell(Ready(now_ms))
+        self.membership.tell(StoreRead(now_ms))
         self.given: list[Any] = []
         self.turn()
 
@@ -84,11 +86,8 @@ class Life:
     def one_turn(self, *, is_told: bool = True) -> None:
         """What is written is on disk; perhaps the broker is not told yet."""
         storing = self.membership.storing
-        self.membership.begin_turn()
-        self.broker.settle()
-        self.membership.end_turn()
-        self.broker.effects.clear()
-        writes, storing.writes = storing.writes, []
+        self.driver.turn()
+        writes, self.driver.writes = self.driver.writes, []
         self.given += writes
         self.store.perform(writes)
         if is_told:

@@ -68,7 +68,7 @@ def test_a_candidate_votes_for_itself_on_disk_before_anybody_is_told() -> None:
 
 def test_a_single_primary_votes_on_disk_before_it_takes_over() -> None:
     # It waits for nobody: there is no other to whom it could have promised anything.
-    election, effects = step(begin(Terms(primaries=("a",)), "a", 1_000, 0), events.Ready(0))
+    election, effects = step(begin(Terms(primaries=("a",)), "a", 1_000, 0), events.StoreRead(0))
     assert kinds(effects) == ["PersistVote", "TakeOver", "Tell"]
     _, effects = step(election, events.CaughtUp(1, 1))
     assert kinds(effects) == ["Serve", "Tell"]
@@ -157,7 +157,7 @@ def test_a_vote_is_given_once_an_epoch() -> None:
 
 
 def test_a_vote_that_its_store_holds_binds_who_starts_again() -> None:
-    election, _ = step(begin(Terms(primaries=("a", "b", "c")), "a", 10, 0, Reign(4, "c")), events.Ready(1))
+    election, _ = step(begin(Terms(primaries=("a", "b", "c")), "a", 10, 0, Reign(4, "c")), events.StoreRead(1))
     election = hear(election, 150, said("b", stamp_ms=1, stands_in=4, vote=Reign(4, "b")))
     election = tick(election, 200)
     assert election.vote == Reign(4, "c")

@@ -15,7 +15,7 @@ from openclust.broker.connection import Connection
 from openclust.broker.effects import Note
 from openclust.broker.limits import Limits
 from openclust.broker.peer import Peer
-from openclust.cluster.events import Ready
+from openclust.cluster.events import StoreRead
 from openclust.cluster.hello import Hello, introduce
 from openclust.cluster.membership import Membership
 from openclust.cluster.messages import Goodbye, Message, encode
@@ -135,7 +135,7 @@ def test_bytes_that_are_no_introduction_are_refused() -> None:
 
 def test_what_a_peer_says_reaches_the_election() -> None:
     membership = member()
-    membership.tell(Ready(10_000))
+    membership.tell(StoreRead(10_000))
     say(membership, admitted(membership, "p2"), status("p2", reign=Reign(3, "p2")))
     assert is_online(membership.election, "p2")
     assert (membership.root, membership.epoch, membership.is_root) == ("p2", 3, False)
@@ -185,7 +185,7 @@ def test_a_vote_is_put_on_disk_before_it_is_told() -> None:
         return True
 
     membership = member(save_vote=save)
-    membership.tell(Ready(10_000))
+    membership.tell(StoreRead(10_000))
     membership.link_up("p2", 4_096)
     membership.broker.now_ms = 11_000
     connection = admitted(membership, "p2")
@@ -197,7 +197,7 @@ def test_a_vote_is_put_on_disk_before_it_is_told() -> None:
 
 def test_a_vote_that_cannot_be_put_on_disk_is_not_told() -> None:
     membership = member(save_vote=lambda vote: False)
-    membership.tell(Ready(10_000))
+    membership.tell(StoreRead(10_000))
     membership.link_up("p2", 4_096)
     membership.broker.now_ms = 11_000
     connection = admitted(membership, "p2")
@@ -227,7 +227,7 @@ def test_a_peer_that_is_gone_without_a_word_is_named(role: str) -> None:
 
 def test_a_peer_that_says_goodbye_has_stopped_and_did_not_crash() -> None:
     membership = member()
-    membership.tell(Ready(10_000))
+    membership.tell(StoreRead(10_000))
     membership.link_up("p2", 4_096)
     connection = admitted(membership, "p2")
     say(membership, connection, status("p2", reign=Reign(3, "p2")))
@@ -253,7 +253,7 @@ def test_a_peer_that_came_back_after_a_goodbye_can_crash_like_any_other() -> Non
 
 def test_a_broker_that_leaves_blames_nobody_for_what_follows() -> None:
     membership = member()
-    membership.tell(Ready(10_000))
+    membership.tell(StoreRead(10_000))
     membership.link_up("p2", 4_096)
     connection = admitted(membership, "p2")
     say(membership, connection, status("p2", reign=Reign(3, "p2")))

@@ -11,7 +11,8 @@ from openclust.cluster.rebalance import SETTLE_MS
 from openclust.cluster.redirect import Redirect
 from openclust.cluster.roster import BrokerInfo, Roster
 from openclust.wire.table import Table
-from tests.support.client import EVERYTHING, START_MS, Client, new_broker, turn
+from tests.support.client import EVERYTHING, START_MS, Client, new_broker
+from tests.support.driver import turn
 
 FOLLOWS = ("connection.redirect",)
 

@@ -565,7 +565,7 @@ def test_a_transaction_is_confirmed_when_the_disks_of_root_and_backup_have_it(cl
 
     def written(name: str) -> list[Work]:
         """What a broker has given its disk to write, of queues' contents."""
-        keeps = [each for each in cluster[name].storing.writes if isinstance(each, Keep)]
+        keeps = [each for each in cluster.members[name].driver.writes if isinstance(each, Keep)]
         return [decode_work(each.body) for each in keeps if each.kind == "work"]
 
     def disk_has_it(name: str) -> None:
@@ -579,7 +579,7 @@ def test_a_transaction_is_confirmed_when_the_disks_of_root_and_backup_have_it(cl
     disk_has_it("p1")
     disk_has_it("p2")
     for name in PRIMARIES:
-        cluster[name].storing.writes.clear()
+        cluster.members[name].driver.writes.clear()
     client.publish("done", b"first", delivery_mode=2)
     client.publish("done", b"second", delivery_mode=2)
     client.ack(1)

@@ -36,7 +36,8 @@ from openclust.cluster.reconciliation import NOTES_MAX
 from openclust.wire.errors import AmqpError
 from openclust.wire.methods import BasicConsume
 from openclust.wire.table import Table, Timestamp, Value
-from tests.support.client import Client, new_broker, turn
+from tests.support.client import Client, new_broker
+from tests.support.driver import turn
 from tests.support.invariants import check
 from tests.support.shared_state import digest, reconcile, shared_state
 from tests.support.wire import PROPERTY_TEST

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from openclust.cluster.election import step
-from openclust.cluster.events import PeerLost, Ready, StatusHeard, Tick
+from openclust.cluster.events import PeerLost, StatusHeard, StoreRead, Tick
 from openclust.cluster.status import Phase, Position, Reign, Seniority, Status
 from openclust.cluster.view import (
     Election,
@@ -55,7 +55,7 @@ def said(
 
 
 def ready(now_ms: int = 0, terms: Terms = TERMS) -> Election:
-    return step(begin(terms, "a", 10, 0), Ready(now_ms))[0]
+    return step(begin(terms, "a", 10, 0), StoreRead(now_ms))[0]
 
 
 def hear(election: Election, now_ms: int, *statuses: Status) -> Election:

@@ -15,11 +15,11 @@ from openclust.cluster.events import (
     NoRoot,
     PeerLost,
     PersistVote,
-    Ready,
     Resign,
     Serve,
     StatusHeard,
     StepDown,
+    StoreRead,
     TakeOver,
     Tell,
     Tick,
@@ -99,7 +99,7 @@ class Elections(World):
         self.invariants.began(name, vote)
         self.note(name, f"starts with {vote}")
         slow = not self.is_calm and self.chance.random() < 0.1
-        self.later(broker, 100, 3_000_000 if slow else 50_000, Ready)
+        self.later(broker, 100, 3_000_000 if slow else 50_000, StoreRead)
         self._tick(broker, broker.life)
         for other in self.terms.primaries:
             if other != name:

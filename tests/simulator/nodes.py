@@ -14,14 +14,16 @@ from openclust.broker.journal import Journal
 from openclust.broker.limits import Limits
 from openclust.broker.login import checked
 from openclust.broker.peer import Peer
+from openclust.broker.storage import Write
 from openclust.cluster.bounds import Bounds
-from openclust.cluster.events import Ready, StepDown
+from openclust.cluster.events import StepDown, StoreRead
 from openclust.cluster.hello import Hello, introduce
 from openclust.cluster.membership import Membership
+from openclust.cluster.outbox import Outbox
 from openclust.cluster.recovery import recover
 from openclust.cluster.status import Reign
 from openclust.cluster.view import Terms, begin
-from openclust.node import Node
+from openclust.node import Node, perform
 from openclust.wire.codec import decode_method, method_frame
 from openclust.wire.frames import FRAME_HEARTBEAT, FRAME_METHOD, PROTOCOL_HEADER
 from openclust.wire.handshake import State
@@ -70,6 +72,57 @@ _TO_A_PEER = (ConnectionStart, ConnectionTune, ConnectionOpenOk, ChannelOpenOk)
 
 class _Crash(Exception):
     """The broker is gone in the middle of what it did."""
+
+
+class _Turn:
+    """What one turn of a broker does in the world."""
+
+    def __init__(self, nodes: Nodes, host: Host) -> None:
+        self._nodes = nodes
+        self._host = host
+        self.must_follow = False
+        """Whether another turn must follow at once."""
+
+    def write(self, writes: list[Write]) -> None:
+        if self._host.writing is not None:
+            self._host.writing.give(writes)
+
+    def send(self, messages: list[Outbox]) -> None:
+        for outbox in messages:
+            data = outbox.take()
+            outbox.waiting_bytes = 0
+            if data:
+                self._nodes.network.send((self._host.name, outbox.peer), data, self._nodes.now_us)
+
+    def effect(self, effect: Effect) -> None:
+        nodes, host = self._nodes, self._host
+        match effect:
+            case Note():
+                nodes.note(host.name, effect)
+                if effect.level == "error":
+                    raise Violation(f"{host.name} notes an error: {effect.text} {effect.fields}")
+            case CheckLogin():
+                checked(effect.connection, effect.credentials, host.running.broker.users["guest"])
+                self.must_follow = True
+            case Resume():
+                host.running.receive(effect.connection, b"", host.clock.monotonic_ms(nodes.now_us))
+                self.must_follow = True
+            case CloseTransport():
+                effect.connection.say_last(effect.close_ok)
+                nodes.end_later(host, effect.connection, 0, 500)
+            case StartHeartbeats():
+                pass
+            case Proxy():
+                raise Violation("nobody is to be proxied")
+
+    def flush(self, connections: list[Connection]) -> None:
+        for connection in connections:
+            self._nodes.write(self._host, connection)
+
+    def farewell(self, connection: Connection) -> None:
+        """Goodbye was said; it is gone when that is answered, or nobody waits any longer."""
+        if isinstance(connection.transport, Ear):
+            self._nodes.end_later(self._host, connection, 100, 100_000)
 
 
 class Nodes(World):
@@ -131,7 +184,7 @@ class Nodes(World):
         if host.is_primary:
             host.running.membership.want_primaries({each: each for each in self.terms.primaries})
             slow = not self.is_calm and self.chance.random() < 0.1
-            ready = lambda now_ms: host.running.membership.tell(Ready(now_ms))  # noqa: E731
+            ready = lambda now_ms: host.running.membership.tell(StoreRead(now_ms))  # noqa: E731
             self.later(host, 100, SLOW_START_US if slow else 50_000, ready)
         else:
             for each in self.terms.primaries:
@@ -285,27 +338,14 @@ class Nodes(World):
 
     def _turn(self, host: Host, node: Node) -> None:
         for _ in range(TURNS_MAX):
-            effects = node.turn()
+            ready = node.turn()
             host.disk.uuid = node.membership.hello.uuid
-            storing = node.membership.storing
-            if storing.writes and host.writing is not None:
-                writes, storing.writes = storing.writes, []
-                host.writing.give(writes)
             if node.membership.peers_changed:
                 self._sync(host)
-            for outbox in node.outboxes():
-                data = outbox.take()
-                outbox.waiting_bytes = 0
-                if data:
-                    self.network.send((host.name, outbox.peer), data, self.now_us)
-            resumed = False
-            for effect in effects:
-                resumed |= self._perform(host, effect)
-            for connection in node.connections():
-                self._write(host, connection)
-            for connection in node.finish():
-                self._take_leave(host, connection)
-            if not resumed and not node.is_busy:
+            turn = _Turn(self, host)
+            perform(ready, turn)
+            node.written()
+            if not turn.must_follow and not node.is_busy:
                 return
             if node.membership.replica.is_busy:
                 self._go_on_soon(host)
@@ -317,29 +357,6 @@ class Nodes(World):
         if not host.goes_on:
             host.goes_on = True
             self.later(host, 20, 3_000, lambda now_ms: setattr(host, "goes_on", False))
-
-    def _perform(self, host: Host, effect: Effect) -> bool:
-        """Whether another turn must follow."""
-        match effect:
-            case Note():
-                self.note(host.name, effect)
-                if effect.level == "error":
-                    raise Violation(f"{host.name} notes an error: {effect.text} {effect.fields}")
-                return False
-            case CheckLogin():
-                checked(effect.connection, effect.credentials, host.running.broker.users["guest"])
-                return True
-            case Resume():
-                host.running.receive(effect.connection, b"", host.clock.monotonic_ms(self.now_us))
-                return True
-            case CloseTransport():
-                effect.connection.say_last(effect.close_ok)
-                self.later(host, 0, 500, lambda now_ms: self._end_connection(host, effect.connection, now_ms))
-                return False
-            case StartHeartbeats():
-                return False
-            case Proxy():
-                raise Violation("nobody is to be proxied")
 
     def _beat(self, host: Host, life: int) -> None:
         def beat(now_ms: int) -> None:
@@ -498,12 +515,10 @@ class Nodes(World):
         host.running.connection_lost(connection, now_ms)
         connection.transport = None
 
-    def _take_leave(self, host: Host, connection: Connection) -> None:
-        """Goodbye was said; it is gone when that is answered, or nobody waits any longer."""
-        if isinstance(connection.transport, Ear):
-            self.later(host, 100, 100_000, lambda now_ms: self._end_connection(host, connection, now_ms))
+    def end_later(self, host: Host, connection: Connection, low_us: int, high_us: int) -> None:
+        self.later(host, low_us, high_us, lambda now_ms: self._end_connection(host, connection, now_ms))
 
-    def _write(self, host: Host, connection: Connection) -> None:
+    def write(self, host: Host, connection: Connection) -> None:
         data = b"".join(connection.out)
         connection.out.clear()
         connection.flushed(0)

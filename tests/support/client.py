@@ -1,21 +1,20 @@
-"""A client in memory: it speaks to a broker without a socket, and plays the shell's part in every turn."""
+"""A client in memory: it speaks to a broker without a socket, and is the far end of its connection."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
 from itertools import count
-from typing import Any, TypeVar, assert_never
+from typing import Any, TypeVar
 
 import msgspec
 
 from openclust.broker.access import Permission, User
 from openclust.broker.broker import Broker
 from openclust.broker.connection import Connection
-from openclust.broker.effects import CheckLogin, CloseTransport, Effect, Note, Proxy, Resume, StartHeartbeats
+from openclust.broker.effects import CheckLogin, Note, Proxy
 from openclust.broker.journal import Journal
 from openclust.broker.limits import Limits
-from openclust.broker.login import checked
 from openclust.broker.peer import Peer
 from openclust.wire.codec import decode_method, method_frame
 from openclust.wire.frames import (
@@ -61,6 +60,7 @@ from openclust.wire.methods import (
 )
 from openclust.wire.properties import PREAMBLE, Properties, decode_properties, encode_header
 from openclust.wire.table import Table
+from tests.support.driver import turn
 
 T = TypeVar("T", bound=Method)
 
@@ -117,59 +117,6 @@ def new_broker(*, memory_high_bytes: int = 2**40, journal: Journal | None = None
     return broker
 
 
-def turn(broker: Broker) -> None:
-    """What the shell does once a turn, until nothing is left to do."""
-    for _ in range(1_000):
-        broker.settle()
-        effects, broker.effects = broker.effects, []
-        for effect in effects:
-            _perform(broker, effect)
-        dirty, broker.dirty = broker.dirty, []
-        for connection in dirty:
-            assert isinstance(connection.transport, Client)
-            connection.transport.flush()
-        broker.turn_done()
-        broker.closing.clear()
-        if not (broker.dirty or broker.effects or broker.dead_letters or broker.confirming):
-            return
-    raise AssertionError("a thousand turns, and the broker is still busy")
-
-
-def later(broker: Broker, ms: int) -> None:
-    """So much time passes."""
-    broker.tick(broker.now_ms + ms)
-    turn(broker)
-
-
-def _perform(broker: Broker, effect: Effect) -> None:
-    match effect:
-        case CheckLogin():
-            user = broker.users.get(effect.credentials.name)
-            checked(effect.connection, effect.credentials, user if effect.credentials.password == PASSWORD else None)
-        case CloseTransport():
-            effect.connection.say_last(effect.close_ok)
-            client = effect.connection.transport
-            assert isinstance(client, Client)
-            client.flush()
-            client.is_finished = True
-        case Resume():
-            client = effect.connection.transport
-            assert isinstance(client, Client)
-            client.resume()
-        case Proxy():
-            client = effect.connection.transport
-            assert isinstance(client, Client)
-            client.proxied = effect
-        case Note():
-            client = effect.connection.transport if effect.connection is not None else None
-            if isinstance(client, Client):
-                client.notes.append(effect)
-        case StartHeartbeats():
-            pass
-        case _:
-            assert_never(effect)
-
-
 class Client:
     """One connection, open and with channel 1 unless `log_in` is False. Every call runs the broker until it rests."""
 
@@ -198,7 +145,7 @@ class Client:
         self.confirms: list[Method] = []
         self.cancelled: list[str] = []
         self.blocked: list[Method] = []
-        self.proxied: Proxy | None = None
+        self.proxy: Proxy | None = None
         self.notes: list[Note] = []
         self.closed: Closed | None = None
         self.raw = b""
@@ -268,6 +215,18 @@ class Client:
         self.connection.receive(data)
         self.is_heard = not self.connection.hold
         turn(self.broker)
+
+    def finish(self) -> None:
+        self.is_finished = True
+
+    def knows(self, effect: CheckLogin) -> bool:
+        return effect.credentials.password == PASSWORD
+
+    def proxied(self, effect: Proxy) -> None:
+        self.proxy = effect
+
+    def noted(self, note: Note) -> None:
+        self.notes.append(note)
 
     def resume(self) -> None:
         """The broker reads again."""

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import assert_never
 
 from openclust.broker.access import Permission, User
 from openclust.broker.broker import Broker
 from openclust.broker.connection import Connection
-from openclust.broker.effects import CheckLogin, CloseTransport, Note, Proxy, Resume, StartHeartbeats
+from openclust.broker.effects import CheckLogin, Note, Proxy
 from openclust.broker.limits import Limits
-from openclust.broker.login import checked, stay
+from openclust.broker.login import stay
 from openclust.broker.peer import Peer
 from openclust.wire.codec import method_frame
 from openclust.wire.frames import PROTOCOL_HEADER
 from openclust.wire.methods import ChannelOpen, ConnectionOpen, ConnectionStartOk, ConnectionTuneOk, Method
 from openclust.wire.table import Table
+from tests.support.driver import Driver
 
-TURNS_MAX = 1_000
 PASSWORDS = {name: name.encode() for name in ("guest", "neighbour", "reader")}
 """The users of every house: `guest` and `neighbour` may do everything, `reader` only read."""
 
@@ -25,12 +24,45 @@ PASSWORDS = {name: name.encode() for name in ("guest", "neighbour", "reader")}
 class Line:
     """The far end of one connection: what was written to it, and how much of that it has not taken."""
 
-    def __init__(self) -> None:
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self.connection: Connection | None = None
         self.written: list[bytes] = []
         self.is_stalled = False
         self.is_finished = False
         self.pending_bytes = 0
         self.notes: list[Note] = []
+
+    def flush(self) -> None:
+        assert self.connection is not None
+        connection = self.connection
+        data = b"".join(connection.out)
+        connection.out.clear()
+        connection.bulky = False
+        if connection not in self.house.broker.connections or not data:
+            return
+        self.written.append(data)
+        if self.is_stalled:
+            self.pending_bytes += len(data)
+        if self.pending_bytes or connection.out_bytes:
+            connection.flushed(self.pending_bytes)
+
+    def finish(self) -> None:
+        self.is_finished = True
+
+    def resume(self) -> None:
+        assert self.connection is not None
+        self.connection.receive(b"")
+
+    def knows(self, effect: CheckLogin) -> bool:
+        password = PASSWORDS.get(effect.credentials.name)
+        return password is not None and password == effect.credentials.password
+
+    def proxied(self, effect: Proxy) -> None:
+        stay(effect.connection, effect.open)
+
+    def noted(self, note: Note) -> None:
+        self.notes.append(note)
 
     def take(self) -> bytes:
         """All that was written since the last call."""
@@ -53,12 +85,15 @@ class House:
             self.broker.put_user(User(name=name, permissions={"/": everything}))
         self.broker.put_user(User(name="reader", permissions={"/": Permission(read=".*")}))
         self.notes: list[Note] = []
+        self.driver = Driver(self.broker)
+        self.driver.on_note = self.notes.append
 
     # -- connections
 
     def connect(self) -> Connection:
-        connection = Connection(self.broker, Peer("127.0.0.1", 1, True), Line())
-        return connection
+        line = Line(self)
+        line.connection = Connection(self.broker, Peer("127.0.0.1", 1, True), line)
+        return line.connection
 
     def log_in(self, *, user: str = "guest", frame_max: int = 131_072, properties: Table | None = None) -> Connection:
         """A connection that is open, with channel 1."""
@@ -96,56 +131,7 @@ class House:
 
     def turn(self) -> None:
         """Turn until nothing is left to do."""
-        broker = self.broker
-        for _ in range(TURNS_MAX):
-            self._turn()
-            if not (broker.dirty or broker.effects or broker.dead_letters or broker.confirming):
-                return
-        raise AssertionError(f"the broker is still busy after {TURNS_MAX} turns")
-
-    def _turn(self) -> None:
-        broker = self.broker
-        broker.settle()
-        effects, broker.effects = broker.effects, []
-        for effect in effects:
-            match effect:
-                case Note():
-                    self.notes.append(effect)
-                case CheckLogin():
-                    password = PASSWORDS.get(effect.credentials.name)
-                    is_right = password is not None and password == effect.credentials.password
-                    user = broker.users[effect.credentials.name] if is_right else None
-                    checked(effect.connection, effect.credentials, user)
-                case CloseTransport():
-                    effect.connection.say_last(effect.close_ok)
-                    self.flush(effect.connection)
-                    self.line(effect.connection).is_finished = True
-                case Proxy():
-                    stay(effect.connection, effect.open)
-                case StartHeartbeats():
-                    assert effect.interval_s > 0
-                case Resume():
-                    effect.connection.receive(b"")
-                case _:
-                    assert_never(effect)
-        dirty, broker.dirty = broker.dirty, []
-        for connection in dirty:
-            self.flush(connection)
-        broker.turn_done()
-        broker.closing.clear()
-
-    def flush(self, connection: Connection) -> None:
-        line = self.line(connection)
-        data = b"".join(connection.out)
-        connection.out.clear()
-        connection.bulky = False
-        if connection not in self.broker.connections or not data:
-            return
-        line.written.append(data)
-        if line.is_stalled:
-            line.pending_bytes += len(data)
-        if line.pending_bytes or connection.out_bytes:
-            connection.flushed(line.pending_bytes)
+        self.driver.rest()
 
     def stall(self, connection: Connection) -> None:
         """The peer takes nothing more from its socket, for now."""
