@@ -44,6 +44,10 @@ CAPABILITIES = (
 )
 
 
+TLS_HANDSHAKE = b"\x16\x03"
+"""How a TLS client begins: RFC 8446 5.1, a record of type handshake, in any version 3."""
+
+
 @functools.lru_cache(maxsize=64)
 def _start_frame(cluster_name: str, mechanisms: tuple[str, ...]) -> bytes:
     return _start(cluster_name, mechanisms)
@@ -73,7 +77,12 @@ def greet(connection: Connection, data: bytes) -> None:
     taken = (PROTOCOL_HEADER,) if connection.peer.is_peer else (PROTOCOL_HEADER, *EARLIER_HEADERS)
     if not any(header.startswith(data[:8]) for header in taken):
         connection.send(PROTOCOL_HEADER)
-        if connection.peer.is_peer:
+        if data.startswith(TLS_HANDSHAKE):
+            # A client that was given the wrong port comes again and again.
+            connection.broker.note_again(
+                "warning", "not AMQP 0-9-1", connection, "it speaks TLS, and this port has none"
+            )
+        elif connection.peer.is_peer:
             connection.broker.note_again("warning", "not a broker's link", connection, f"header {data[:8]!r}")
         else:
             connection.broker.note(

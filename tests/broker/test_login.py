@@ -70,6 +70,13 @@ def test_any_other_protocol_is_answered_with_ours(stranger: Client, header: byte
     assert stranger.raw == b"AMQP\0\0\x09\x01"
 
 
+def test_tls_on_a_port_without_it_is_said_to_be_that(stranger: Client) -> None:
+    stranger.feed(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+    assert stranger.raw == b"AMQP\0\0\x09\x01" and stranger.is_finished
+    (note,) = stranger.notes
+    assert note.text == "not AMQP 0-9-1: it speaks TLS, and this port has none"
+
+
 def test_the_protocol_header_may_come_in_pieces(stranger: Client) -> None:
     for byte in PROTOCOL_HEADER[:-1]:
         stranger.feed(bytes((byte,)))
