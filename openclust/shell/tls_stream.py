@@ -136,6 +136,9 @@ class TlsStream(asyncio.Protocol):
             self.abort()
 
     def eof_received(self) -> bool:
+        if self.connection is not None and not self._is_over:
+            # A client that has left takes no more; what waits for it must not keep the connection.
+            self.abort()
         return False
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -151,6 +151,26 @@ def test_older_tls_is_refused(secure: SecureBroker) -> None:
         secure.connect(context)
 
 
+def test_the_last_words_of_the_broker_arrive_and_tls_ends_as_it_should(secure: SecureBroker) -> None:
+    with (
+        socket.create_connection(("127.0.0.1", secure.port), timeout=5) as plain,
+        secure.context().wrap_socket(plain, server_hostname="localhost", suppress_ragged_eofs=False) as tls,
+    ):
+        tls.sendall(b"HTTP/1.1")
+        assert tls.recv(100) == b"AMQP\0\0\x09\x01"
+        assert tls.recv(100) == b"", "a farewell of TLS, and not only of TCP"
+
+
+def test_large_messages_come_whole(secure: SecureBroker) -> None:
+    connection = secure.connect(secure.context())
+    channel = connection.channel()
+    queue, bodies = temporary_queue(channel), [os.urandom(4_000_000) for _ in range(3)]
+    for body in bodies:
+        publish(channel, queue, body)
+    assert drain(channel, queue) == bodies
+    connection.close()
+
+
 def test_plain_bytes_on_the_tls_port_hurt_nobody(secure: SecureBroker) -> None:
     with socket.create_connection(("127.0.0.1", secure.port), timeout=5) as plain:
         plain.sendall(b"AMQP\x00\x00\x09\x01")

@@ -1,19 +1,25 @@
-"""What a server makes of the certificate that a handshake has verified."""
+"""Handshakes from the side of the server: how long, how many, and what it makes of the certificate."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from openclust.shell.config import Config, Tls
+from openclust.broker.limits import Limits
+from openclust.shell.config import Config, Http, Listen, Tls
 from openclust.shell.handshake_context import HandshakeContext
 from openclust.shell.server import Server
+from openclust.shell.tls_dialling import Streams
 from openclust.shell.tls_failure import HandshakeFailures
 from openclust.shell.tls_stream import TlsStream
+from tests.clients.broker_process import free_port
+from tests.clients.certificates import Authority
 
 
 @pytest.fixture
@@ -43,3 +49,54 @@ def test_any_certificate_of_the_authority_proves_a_broker_whatever_names_clients
     assert name_of(server, {"subject": ((("commonName", "p1"),),)}, is_peer=True) == "p1"
     assert name_of(server, {"subject": ((("organizationName", "Example"),),)}, is_peer=True) == "O=Example"
     assert name_of(server, {"serialNumber": "1F"}, is_peer=True) == "a broker"
+
+
+@contextlib.asynccontextmanager
+async def running(folder: Path, **limits: int) -> AsyncIterator[Server]:
+    cert, key = Authority(folder).issue("localhost", server=True)
+    config = Config(
+        cluster_key="test",
+        name="b1",
+        listen=Listen(port=0),
+        tls=Tls(port=free_port(), cert=str(cert), key=str(key)),
+        http=Http(enabled=False),
+        limits=Limits(**limits),
+    )
+    server = Server(config, asyncio.get_running_loop())
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+async def dialled(server: Server) -> Streams:
+    return await asyncio.open_connection("127.0.0.1", server.config.tls.port)
+
+
+@pytest.mark.sockets
+def test_a_handshake_that_takes_too_long_is_ended_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with running(tmp_path, handshake_timeout_ms=200) as server:
+            reader, writer = await dialled(server)
+            writer.write(b"\x16\x03\x01")
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+            writer.close()
+
+    asyncio.run(test())
+    assert "the TLS handshake of a client failed: it took too long" in caplog.text
+
+
+@pytest.mark.sockets
+def test_handshakes_count_among_those_who_have_not_logged_in(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with running(tmp_path, connections_before_login_max=1) as server:
+            first, second = await dialled(server), await dialled(server)
+            with contextlib.suppress(ConnectionResetError):
+                assert await second[0].read() == b"", "there is room for one"
+            for _, writer in (first, second):
+                writer.close()
+
+    asyncio.run(test())
+    assert "1 others have not logged in yet" in caplog.text
