@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 
 from openclust.shell.config_cluster import split_address
 
@@ -16,6 +17,7 @@ def host_of(address: str) -> str:
     return spelled(host)
 
 
+@lru_cache(maxsize=100_000)
 def spelled(host: str) -> str:
     """One spelling of a host: names are the same in capitals, and addresses have many forms."""
     host = host.strip("[]").rstrip(".").lower()

@@ -53,6 +53,20 @@ def clients(model: Model) -> dict[str, float]:
     return {name: model.config.topology.clients * own / total for name, own in weights.items()}
 
 
+def is_active_passive(model: Model) -> bool:
+    """Whether all clients are sent to the root, so that each primary by itself must bear them all."""
+    return model.config.redirect.mode == "active-passive" and bool(model.primaries)
+
+
+def clients_at_most(model: Model) -> dict[str, float]:
+    """The most clients that each broker is expected to have at one time."""
+    if is_active_passive(model):
+        return {
+            name: float(model.config.topology.clients if each.is_primary else 0) for name, each in model.brokers.items()
+        }
+    return clients(model)
+
+
 def bandwidth(model: Model, names: Iterable[str]) -> float | None:
     """Mbit/s of these brokers together; None where one of them does not tell."""
     each = [model.brokers[name].bandwidth_mbit for name in names]

@@ -11,8 +11,8 @@ from topology.lint import lint
 from topology.live import Live, LiveBroker
 from topology.model import Broker, Model
 
-NOT_TOLD = ("OC5", "OC6", "OC7")
-"""Rules about what a running cluster does not tell of itself: heartbeats, capacity, secrets."""
+NOT_TOLD = ("OC409", "OC410", "OC5", "OC6", "OC7")
+"""Rules about what a running cluster does not tell of itself: places, directories, heartbeats, capacity, secrets."""
 
 
 def model_of(live: Live, *, source: str) -> Model:

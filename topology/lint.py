@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from openclust.shell.config import ConfigError
 from openclust.shell.config_file import FILE_BYTES_MAX, Loaded, load
+from openclust.shell.config_topology import Ignore
 from topology.building import build
 from topology.finding import Finding, Found, Report, in_order
 from topology.live import Live
 from topology.model import Model, Other
-from topology.rule import RULES, Rule, all_rules
+from topology.rule import RULES, UNMATCHED, Rule, all_rules
+from topology.words import few
 
 SYNTAX, UNKNOWN_KEY, WRONG_VALUE = "OC101", "OC102", "OC103"
 
@@ -77,17 +79,38 @@ def lint(model: Model, *, select: Sequence[str] = (), ignore: Sequence[str] = ()
     rules = [
         each
         for each in all_rules()
-        if each.check is not None and each.can_be_asked(model) and is_wanted(each.code, select, ignore)
+        if (each.check is not None or each.code == UNMATCHED)
+        and each.can_be_asked(model)
+        and is_wanted(each.code, select, ignore)
     ]
+    asked = tuple(each.code for each in rules)
     findings = [(_finding(model, rule, found), found) for rule in rules if rule.check for found in rule.check(model)]
+    if UNMATCHED in asked:
+        unmatched = _unmatched(model, [finding for finding, _ in findings], asked)
+        findings += [(_finding(model, RULES[UNMATCHED], found), found) for found in unmatched]
     left, ignored = (_merged(each) for each in _without_ignored(model, findings))
     return Report(
-        file=model.file,
-        findings=in_order(left),
-        ignored=in_order(ignored),
-        brokers=len(model.brokers),
-        asked=tuple(each.code for each in rules),
+        file=model.file, findings=in_order(left), ignored=in_order(ignored), brokers=len(model.brokers), asked=asked
     )
+
+
+def _unmatched(model: Model, findings: list[Finding], asked: Sequence[str]) -> Iterator[Found]:
+    """Entries of `[[topology.ignore]]` that no finding is ignored by, of rules that were asked."""
+    for index, entry in enumerate(model.config.topology.ignore):
+        if (
+            entry.rule in asked
+            and entry.rule != UNMATCHED
+            and not any(_is_ignored_by(each, entry) for each in findings)
+        ):
+            of = f" of {few(entry.brokers)}" if entry.brokers else ""
+            yield Found(
+                f"topology.ignore: {entry.rule}{of} was not found, so that nothing is ignored",
+                line=model.line("topology", "ignore", str(index)),
+            )
+
+
+def _is_ignored_by(finding: Finding, entry: Ignore) -> bool:
+    return entry.rule == finding.code and (not entry.brokers or not {*finding.brokers}.isdisjoint(entry.brokers))
 
 
 def is_wanted(code: str, select: Iterable[str], ignore: Iterable[str]) -> bool:
@@ -177,11 +200,7 @@ def _without_ignored(
     ignored: list[tuple[Finding, Found]] = []
     entries = [each for each in model.config.topology.ignore if each.reason.strip()]
     for finding, found in findings:
-        reasons = [
-            each.reason
-            for each in entries
-            if each.rule == finding.code and (not each.brokers or {*finding.brokers} & {*each.brokers})
-        ]
+        reasons = [each.reason for each in entries if _is_ignored_by(finding, each)]
         if reasons:
             ignored.append((msgspec.structs.replace(finding, reason=reasons[0]), found))
         else:

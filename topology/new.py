@@ -52,7 +52,7 @@ def _head(plan: Plan, file: str) -> str:
 # Change the addresses, then look whether it is sound, and start each broker with its own name:
 #
 #     openclust lint {file}
-#     openclust start --config {file} --name p1 --data-dir /var/lib/openclust
+#     openclust start --config {file} --name p1
 #
 # A secondary needs no entry here to join; the entries below tell the tools what to expect:
 #
@@ -64,6 +64,8 @@ cluster_key = {_quoted(plan.key)}
 [cluster]
 # What brokers prove to each other, in a file of its own, the same for all: openssl rand -hex 32 > cluster.secret
 secret_file = "cluster.secret"
+# Where each broker keeps its vote and its store: a vote must outlive a restart.
+data_dir = "/var/lib/openclust"
 # Three missed mean that a primary is gone; a new root is there after four at most. Five times the one-way latency
 # between primaries is the least.
 heartbeat_ms = 100

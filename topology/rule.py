@@ -28,10 +28,14 @@ GROUPS = {
 }
 
 
+UNMATCHED = "OC109"
+"""The rule about suppressions: it is asked when all others have been."""
+
+
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """One rule. `title` is what is wrong, in few words; `why` what comes of it; `fix` what to do.
 
-    `check` is None for what is found when the file is read, before there is a model.
+    `check` is None for what is found when the file is read, before there is a model, and for `UNMATCHED`.
     """
 
     code: str

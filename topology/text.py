@@ -38,6 +38,16 @@ def show_rule(rule: Rule, stream: TextIO) -> None:
         console.print(Text(textwrap.fill(text, WIDTH)))
 
 
+def show_rules(rules: Sequence[Rule], stream: TextIO) -> None:
+    """A line for each, under its group."""
+    console = Console(file=stream, highlight=False, soft_wrap=True)
+    for group, of_group in groupby(rules, key=lambda each: each.group):
+        console.print(Text(group, style="bold"))
+        for each in of_group:
+            text = Text("  ").append(each.code, style="bold").append(f" {each.severity.word:8}", STYLES[each.severity])
+            console.print(text.append(each.title))
+
+
 def _show_findings(console: Console, report: Report) -> None:
     console.print(Text(escape(report.file), style="bold underline"))
     by_group = sorted(report.findings, key=lambda each: each.code[:3])

@@ -39,7 +39,9 @@ Checked = list[tuple["Report", "Model | None"]]
 )
 @output_options
 @survive_options
-@click.option("--explain", metavar="ID", help="Say what a rule is about, and what to do; nothing else.")
+@click.option(
+    "--explain", metavar="ID", help="Say what a rule is about, and what to do, or list a group (OC4); nothing else."
+)
 @click.option("--live", metavar="URL", help="HTTP API of a broker: compare the running cluster with the file.")
 def lint(
     files: tuple[str, ...],
@@ -69,6 +71,7 @@ def lint(
     outputs = outputs_of(format_, output)
     began = now_utc()
     chosen = _codes("--select", select), _codes("--ignore", ignore)
+    _must_leave_rules(*chosen)
     checked = _check(files, *chosen, live)
     survivals = survivals_of(checked, survive, kinds_of(survive_kinds), survive_max, seed)
     run = run_of(checked, survivals, fail_level, began, docs_url)
@@ -87,15 +90,28 @@ def _check(files: tuple[str, ...], select: list[str], ignore: list[str], url: st
 
 
 def _explain(code: str) -> int:
+    """A rule, or all those whose ids begin so."""
     from topology.rule import all_rules
-    from topology.text import show_rule
+    from topology.text import show_rule, show_rules
 
-    rules = {each.code: each for each in all_rules()}
-    rule = rules.get(code.strip().upper())
-    if rule is None:
-        raise click.UsageError(f"there is no rule {code!r}; there are {', '.join(rules)}")
-    show_rule(rule, sys.stdout)
+    beginning = code.strip().upper()
+    found = [each for each in all_rules() if beginning and each.code.startswith(beginning)]
+    if not found:
+        raise click.UsageError(f"there is no rule {code!r}; there are {', '.join(each.code for each in all_rules())}")
+    if found[0].code == beginning:
+        show_rule(found[0], sys.stdout)
+    else:
+        show_rules(found, sys.stdout)
     return 0
+
+
+def _must_leave_rules(select: list[str], ignore: list[str]) -> None:
+    from topology.lint import is_wanted
+    from topology.rule import all_rules
+
+    if not any(is_wanted(each.code, select, ignore) for each in all_rules()):
+        selected = f"--select {','.join(select)} " if select else ""
+        raise click.UsageError(f"{selected}--ignore {','.join(ignore)}: leaves no rule to ask")
 
 
 def _codes(option: str, given: tuple[str, ...]) -> list[str]:

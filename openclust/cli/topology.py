@@ -11,6 +11,7 @@ import click
 
 SECRET = "cluster.secret"
 ZONES_MAX = 100
+SECONDARIES_MAX = 100_000
 
 
 @click.group()
@@ -20,7 +21,9 @@ def topology() -> None:
 
 @topology.command()
 @click.option("--primaries", type=click.IntRange(1, 9), default=3, show_default=True, help="They elect the root.")
-@click.option("--secondaries", type=click.IntRange(0, 1_000), default=0, show_default=True, help="They take clients.")
+@click.option(
+    "--secondaries", type=click.IntRange(0, SECONDARIES_MAX), default=0, show_default=True, help="They take clients."
+)
 @click.option("--zones", default="", metavar="A,B,C", help="Where the brokers go, by turns.")
 @click.option(
     "--cluster-key", default="", metavar="KEY", help="Name of the cluster; made up of zones and domain without."
@@ -37,6 +40,7 @@ def new(
     primaries: int, secondaries: int, zones: str, cluster_key: str, domain: str, output: Path | None, force: bool
 ) -> int:
     """Write a cluster file with comments, that passes openclust lint."""
+    from openclust.shell.config_file import FILE_BYTES_MAX
     from topology.new import Plan, text_of
 
     names = [each.strip() for each in zones.split(",") if each.strip()]
@@ -48,12 +52,18 @@ def new(
     if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,200}[A-Za-z0-9])?", domain):
         raise click.UsageError("--domain wants a domain name, such as brokers.example.net")
     plan = Plan(primaries=primaries, secondaries=secondaries, zones=names, cluster_key=cluster_key, domain=domain)
+    text = text_of(plan, file=str(output or "cluster.toml"))
+    if len(text.encode()) > FILE_BYTES_MAX:
+        raise click.UsageError(
+            f"the file would have more than the {FILE_BYTES_MAX // 1_048_576} MiB that are read: "
+            "fewer --secondaries, or shorter names"
+        )
     if output is None:
-        click.echo(text_of(plan), nl=False)
+        click.echo(text, nl=False)
         return 0
     if output.exists() and not force:
         raise click.ClickException(f"{output} is there already; --force writes over it")
-    output.write_text(text_of(plan, file=str(output)), encoding="utf-8")
+    output.write_text(text, encoding="utf-8")
     click.echo(f"{output}: written; change the addresses, then: openclust lint {output}")
     _write_secret(output.parent / SECRET)
     return 0

@@ -4,6 +4,7 @@ told, like any other."""
 from __future__ import annotations
 
 import math
+from functools import cache
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -57,7 +58,7 @@ def _table(type_: Any, value: Any, problems: Problems, path: Path) -> dict[str, 
 
 
 def _struct(type_: Any, value: Any, problems: Problems, path: Path) -> Any:
-    fields = {field.name: field for field in msgspec.structs.fields(type_)}
+    fields = _fields(type_)
     if not isinstance(value, dict):
         problems.append((path, f"wanted a table with the keys {', '.join(fields)}{_instead(value)}"))
         return None
@@ -78,6 +79,12 @@ def _struct(type_: Any, value: Any, problems: Problems, path: Path) -> Any:
         if isinstance(found[name], str) and (found[name] or fields[name].required):
             _address(found[name], problems, (*path, name))
     return type_(**found) if len(problems) == before else None
+
+
+@cache
+def _fields(type_: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
+    """Read once for each kind of entry: a file may have thousands of them."""
+    return {field.name: field for field in msgspec.structs.fields(type_)}
 
 
 def _address(value: str, problems: Problems, path: Path) -> None:

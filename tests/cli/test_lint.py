@@ -9,13 +9,15 @@ from click.testing import CliRunner, Result
 
 from openclust.cli.main import openclust
 from tests.topology.files import FOURTH, SOUND
-from topology.rule import all_rules
+from topology.rule import UNMATCHED, all_rules
 
 from ..manage.fake_member import put_member
 from ..manage.running_api import running_api
 
 EXAMPLE = Path(__file__).parents[2] / "conf" / "cluster.toml"
-RULES_ASKED = sum(1 for each in all_rules() if each.check is not None and each.needs == "file")
+RULES_ASKED = sum(
+    1 for each in all_rules() if (each.check is not None or each.code == UNMATCHED) and each.needs == "file"
+)
 EVEN = SOUND + FOURTH  # a warning
 WITHOUT_SECRET = EVEN.replace("secret_file", "#")  # and an error
 
@@ -173,3 +175,20 @@ def test_a_blank_file_is_not_clean(file: Path) -> None:
     assert "OC107 the file says nothing: no key, and no broker" in result.stdout
     file.write_text('cluster_key = "alone"\n[listen]\nport = 5672\n')
     assert run(file).exit_code == 0, "settings of a broker alone"
+
+
+def test_rules_that_leave_none_to_ask_are_bad_usage(file: Path) -> None:
+    result = run(file, "--select", "OC4", "--ignore", "OC4")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--select OC4 --ignore OC4: leaves no rule to ask" in result.stderr
+    assert "--ignore OC: leaves no rule to ask" in run(file, "--ignore", "OC").stderr
+    assert run(file, "--select", "OC4", "--ignore", "OC403").exit_code == 0
+
+
+def test_a_group_is_explained_by_its_rules() -> None:
+    result = run("--explain", "oc4")
+    lines = result.stdout.splitlines()
+    assert (result.exit_code, lines[0]) == (0, "quorum and failure domains")
+    assert lines[3] == "  OC403 error   Half of the primaries or more in one failure domain"
+    assert len(lines) == 1 + sum(1 for each in all_rules() if each.code.startswith("OC4"))
+    assert run("--explain", "OC").stdout.count("\nOC") == 0 and "security" in run("--explain", "OC").stdout

@@ -49,6 +49,21 @@ def test_without_a_file_it_goes_to_the_output(tmp_path: Path) -> None:
     assert 'cluster_key = "a \\"key\\""' in result.stdout
 
 
+def test_a_large_file_is_written_and_read(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.toml"
+    result = run("topology", "new", "--secondaries", 9_000, "--zones", "a,b,c", "-o", file)
+    assert result.exit_code == 0, result.output
+    assert file.stat().st_size > 1_048_576
+    assert "clean (9003 brokers" in run("lint", file).stdout
+
+
+def test_a_file_that_would_be_too_large_to_read_is_not_written(tmp_path: Path) -> None:
+    result = run("topology", "new", "--secondaries", 100_000, "--domain", "x" * 100, "-o", tmp_path / "cluster.toml")
+    assert result.exit_code == 2
+    assert "more than the 16 MiB that are read" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["--zones", "a,a"], ["--zones", "a\nb"], ["--domain", "a b"], ["--primaries", "10"], ["--cluster-key", "\x00"]],

@@ -69,6 +69,7 @@ CASES = {
     "OC105": Case(SOUND + links("p1 p1"), "between p1, p1", SOUND + links("p1 p2")),
     "OC106": Case(ignoring("OC303"), "no reason is given", ignoring("OC303", "it is a trunk")),
     "OC107": Case("# to be written\n", "the file says nothing", ON_LOOPBACK),
+    "OC109": Case(ignoring("OC402", "p4 goes next week"), "OC402 was not found", SOUND),
     "OC201": Case(
         changed("10.0.2.1:5682", "10.0.1.1:5682"), "p2: its peer address 10.0.1.1:5682 is the peer address of p1 too"
     ),
@@ -126,6 +127,7 @@ CASES = {
     "OC409": Case(
         re.sub("(rack|zone) = .*\n", "", SOUND), "no rack, zone or region is said of p1, p2 and p3", ON_LOOPBACK
     ),
+    "OC410": Case(changed("data_dir", "#"), "p1, p2 and p3 have no cluster.data_dir", ON_LOOPBACK),
     "OC501": Case(
         SOUND + links("p1 p2", latency_ms=40),
         "p1 and p2 are 40 ms apart: a round trip of 80 ms does not fit in the 80 ms",

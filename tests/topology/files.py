@@ -15,7 +15,7 @@ cluster_key = "orders-eu"
 [cluster]
 secret_file = "cluster.secret"
 heartbeat_ms = 100
-
+data_dir = "/var/lib/openclust"
 [cluster.primaries.p1]
 client = "10.0.1.1:5672"
 peer = "10.0.1.1:5682"

@@ -9,12 +9,13 @@ import pytest
 from tests.topology.files import found, links, nodes, report_of
 from topology.finding import Severity
 
+DATA_DIR = 'data_dir = "/var/lib/openclust"'
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 
 
 def cluster(*places: str, secondaries: tuple[str, ...] = (), also: str = "") -> str:
     """A cluster of so many primaries, each on a host of its own; a place is `zone=a rack=r1`."""
-    lines = ['cluster_key = "orders-eu"', "[cluster]", 'secret_file = "cluster.secret"', also]
+    lines = ['cluster_key = "orders-eu"', "[cluster]", 'secret_file = "cluster.secret"', DATA_DIR, also]
     named = [("cluster.primaries.p", each) for each in places] + [
         ("topology.secondaries.s", each) for each in secondaries
     ]
@@ -85,6 +86,58 @@ def test_a_cluster_on_the_loopback_is_a_trial_and_may_have_one_primary() -> None
     assert judged(text) == {"OC401": WARNING}
 
 
+@pytest.mark.parametrize("said", ['"OC403"', '"OC403"\nbrokers = ["p3"]', '"OC304"'])
+def test_a_suppression_that_matches_nothing_is_named(said: str) -> None:
+    ignored = f'\n[[topology.ignore]]\nreason = "two rooms"\nrule = {said}\n'
+    text = cluster("zone=a", "zone=b", "zone=c") + ignored
+    (finding,) = report_of(text).findings
+    assert (finding.code, finding.severity) == ("OC109", WARNING)
+    assert finding.message.startswith(f"topology.ignore: {said[1:6]}")
+    assert text.splitlines()[finding.line - 1] == "[[topology.ignore]]"
+    assert report_of(text, select=["OC1"]).findings == (), "nobody asked for what it ignores"
+
+
+def test_a_vote_that_would_not_outlive_a_restart_is_told() -> None:
+    text = cluster("zone=a", "zone=b", "zone=c").replace(DATA_DIR, "")
+    assert judged(text) == {"OC410": WARNING}
+    assert judged(text.replace("10.0.", "127.0.")) == {}, "a trial"
+    some = text + '[topology.settings.p1]\ncluster.data_dir = "/var/p1"\n'
+    assert found(some, "OC410")[0].message.startswith("p2 and p3 have no cluster.data_dir")
+    ignored = '[[topology.ignore]]\nrule = "OC410"\nreason = "the units say --data-dir"\n'
+    assert judged(text + ignored) == {}
+
+
+# -- active-passive: the root has all clients
+
+
+def active_passive(**topology: int) -> str:
+    numbers = "".join(f"{key} = {number}\n" for key, number in topology.items())
+    text = cluster("zone=a", "zone=b", "zone=c", secondaries=("zone=a", "zone=b", "zone=c"))
+    return f'{text}[redirect]\nmode = "active-passive"\n[topology]\n{numbers}'
+
+
+def test_all_clients_of_an_active_passive_cluster_must_fit_on_the_root() -> None:
+    # Six brokers take 360,000 together, and any five of them 300,000. But all go to one, and that takes 60,000.
+    (finding,) = report_of(active_passive(clients=100_000)).findings
+    assert (finding.code, finding.severity) == ("OC602", ERROR)
+    assert finding.message == (
+        "100,000 clients all go to the root (active-passive), and p1 as root takes 60,000; likewise p2; p3"
+    )
+    assert report_of(active_passive(clients=60_000)).findings == ()
+    balanced = active_passive(clients=100_000).replace("active-passive", "balanced")
+    assert report_of(balanced).findings == ()
+
+
+def test_the_weakest_primary_may_be_the_root_of_an_active_passive_cluster() -> None:
+    text = active_passive(clients=50_000).replace("primaries.p2]", "primaries.p2]\nmemory_mb = 500")
+    assert found(text, "OC602")[0].brokers == ("p2",)
+    assert found(text, "OC604")[0].brokers == ("p2",)
+    text = active_passive(client_mbit=2_000).replace("primaries.p3]", "primaries.p3]\nbandwidth_mbit = 1000")
+    assert found(text, "OC605")[0].message == (
+        "all 2,000 Mbit/s of the clients go through the root (active-passive), and p3 as root has 1,000"
+    )
+
+
 # -- what lies between
 
 
@@ -149,7 +202,7 @@ def test_many_brokers_with_one_address_are_one_finding() -> None:
 def test_a_wrong_port_is_told_with_its_line(port: str) -> None:
     text = cluster("zone=a", "zone=b", "zone=c", secondaries=("zone=a",)).replace("10.0.2.1:5672", f"10.0.2.1:{port}")
     (finding,) = report_of(text).findings
-    assert (finding.code, finding.line) == ("OC103", 10)
+    assert (finding.code, finding.line) == ("OC103", 11)
     assert finding.message.startswith("cluster.primaries.p2.client: wanted HOST:PORT, with a port from 1 to 65535, not")
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from topology.capacity import CONNECTIONS_PRACTICAL, bandwidth, clients, connections, connections_in_memory
+from topology.capacity import (
+    CONNECTIONS_PRACTICAL,
+    bandwidth,
+    clients,
+    clients_at_most,
+    connections,
+    connections_in_memory,
+    is_active_passive,
+)
 from topology.finding import Found, Severity
 from topology.loss import Loss, LossKind, losses
 from topology.model import Model
@@ -42,10 +50,12 @@ def _what(loss: Loss) -> str:
     fix="Spread the clients over more brokers; secondaries come and go without any change to this file.",
 )
 def beyond_practice(model: Model) -> Iterator[Found]:
-    expected = clients(model)
     said = [name for name, each in model.brokers.items() if each.connections > CONNECTIONS_PRACTICAL]
     if said:
         yield Found(f"{few(said)}: more than {number(CONNECTIONS_PRACTICAL)} connections", brokers=tuple(said))
+    if is_active_passive(model):
+        return  # more brokers would not help; whether the root takes them all is another rule's
+    expected = clients(model)
     over = [name for name, share in expected.items() if share > CONNECTIONS_PRACTICAL]
     if over:
         most = max(expected[name] for name in over)
@@ -60,17 +70,37 @@ def beyond_practice(model: Model) -> Iterator[Found]:
     "OC602",
     Severity.ERROR,
     title="More clients than the cluster takes",
-    why="Even with all brokers up, the last clients are refused.",
-    fix="Add secondaries, or raise what limits them: connections of the broker, limits.connections_max, memory.",
+    why="Even with all brokers up, the last clients are refused. In mode active-passive all clients go to the root, "
+    "and any primary may be that: each alone must take them all.",
+    fix="Add secondaries, or raise what limits them: connections of the broker, limits.connections_max, memory. With "
+    "active-passive, raise the limits of the primaries, or set redirect.mode to balanced.",
 )
 def too_many_clients(model: Model) -> Iterator[Found]:
-    wanted, takes = model.config.topology.clients, sum(connections(model).values())
+    wanted = model.config.topology.clients
+    if is_active_passive(model):
+        yield from _too_many_for_the_root(model, wanted)
+        return
+    takes = sum(connections(model).values())
     if model.brokers and wanted > takes:
         yield Found(
             f"{number(wanted)} clients are expected, and all {len(model.brokers)} brokers together take "
             f"{number(takes)}",
             line=model.line("topology", "clients"),
         )
+
+
+def _too_many_for_the_root(model: Model, wanted: int) -> Iterator[Found]:
+    for name in model.primaries:
+        takes = connections(model)[name]
+        if wanted > takes:
+            yield Found(
+                f"{number(wanted)} clients all go to the root (active-passive), and {name} as root takes "
+                f"{number(takes)}",
+                brokers=(name,),
+                line=model.line("topology", "clients"),
+                alike=number(takes),
+                subject=name,
+            )
 
 
 @rule(
@@ -83,7 +113,7 @@ def too_many_clients(model: Model) -> Iterator[Found]:
 )
 def no_room_after_a_loss(model: Model) -> Iterator[Found]:
     wanted = model.config.topology.clients
-    if not wanted or wanted > sum(connections(model).values()):
+    if not wanted or is_active_passive(model) or wanted > sum(connections(model).values()):
         return
     for loss, left in _worst(model, {name: float(each) for name, each in connections(model).items()}):
         if left < wanted:
@@ -103,7 +133,7 @@ def no_room_after_a_loss(model: Model) -> Iterator[Found]:
 )
 def beyond_memory(model: Model) -> Iterator[Found]:
     for name, broker in model.brokers.items():
-        wanted = max(broker.connections, round(clients(model)[name]))
+        wanted = max(broker.connections, round(clients_at_most(model)[name]))
         fits = connections_in_memory(model, broker)
         if wanted > fits:
             yield Found(
@@ -118,11 +148,24 @@ def beyond_memory(model: Model) -> Iterator[Found]:
     "OC605",
     Severity.ERROR,
     title="Too little bandwidth for the clients after a loss",
-    why="What the lost brokers carried goes through the others.",
+    why="What the lost brokers carried goes through the others. In mode active-passive all of it goes through the "
+    "root, and any primary may be that.",
     fix="Add brokers or bandwidth, or expect less traffic.",
 )
 def no_bandwidth_after_a_loss(model: Model) -> Iterator[Found]:
     wanted = model.config.topology.client_mbit
+    if is_active_passive(model):
+        for name in model.primaries:
+            has = model.brokers[name].bandwidth_mbit
+            if 0 < has < wanted:
+                yield Found(
+                    f"all {number(wanted)} Mbit/s of the clients go through the root (active-passive), and {name} as "
+                    f"root has {number(has)}",
+                    brokers=(name,),
+                    alike=number(has),
+                    subject=name,
+                )
+        return
     if not wanted or bandwidth(model, model.brokers) is None:
         return
     for loss, left in _worst(model, {name: each.bandwidth_mbit for name, each in model.brokers.items()}):

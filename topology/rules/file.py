@@ -8,7 +8,7 @@ from openclust.shell.config_keys import did_you_mean
 from topology.copies import are_copies, differences
 from topology.finding import Found, Severity
 from topology.model import Model
-from topology.rule import RULES, Rule, add, rule
+from topology.rule import RULES, UNMATCHED, Rule, add, rule
 
 add(
     Rule(
@@ -129,3 +129,15 @@ def drifted_apart(model: Model) -> Iterator[Found]:
                 alike=f"{each.what} {each.there}",
                 subject=other.file,
             )
+
+
+add(
+    Rule(
+        code=UNMATCHED,
+        severity=Severity.WARNING,
+        title="A suppression that matches nothing",
+        why="What it was for is mended, or was never found: the rule or the brokers are others. If the defect comes "
+        "back, it is ignored without a word.",
+        fix="Take it out of [[topology.ignore]], or correct its rule and its brokers.",
+    )
+)

@@ -219,3 +219,25 @@ def nothing_to_judge(model: Model) -> Iterator[Found]:
             f"no rack, zone or region is said of {few(model.primaries)}: what they would be lost with cannot be judged",
             brokers=model.primaries,
         )
+
+
+@rule(
+    "OC410",
+    Severity.WARNING,
+    title="Primaries without a data directory",
+    why="A vote must outlive a restart: a primary that forgets it may vote twice in an epoch, and two roots could be "
+    "elected. Durable queues are in memory only, so that a restart of all brokers loses them.",
+    fix='Write data_dir = "/var/lib/openclust" in [cluster]. Where every broker is started with --data-dir, have this '
+    "ignored with that reason.",
+)
+def no_data_directory(model: Model) -> Iterator[Found]:
+    if model.is_local or len(model.primaries) < 2:
+        return
+    without = [name for name in model.primaries if not model.setting(name, "cluster.data_dir")]
+    if without:
+        yield Found(
+            f"{few(without)} {'has' if len(without) == 1 else 'have'} no cluster.data_dir: votes and durable queues do "
+            "not outlive a restart",
+            brokers=tuple(without),
+            line=model.line("cluster"),
+        )
