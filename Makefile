@@ -2,8 +2,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+SECONDS := 300
 
-.PHONY: run test java unit bench lint format clean
+.PHONY: run test java unit soak bench lint format clean
 
 run: $(VENV)/.runtime
 	@$(BIN)/openclust up --primaries 3 --secondaries 2 --base-port 5672 --cluster-key $${OPENCLUST_CLUSTER_KEY:-local}
@@ -16,6 +17,12 @@ java: $(STAMP)
 
 unit: $(STAMP)
 	@$(BIN)/pytest -m "not sockets" --ignore tests/simulator
+
+soak: $(STAMP)
+	@$(BIN)/python -m tests.simulator --soak $(SECONDS)
+	@$(BIN)/python -m tests.simulator --elections --soak $(SECONDS)
+	@$(BIN)/python -m tests.fuzz.connection --seconds $(SECONDS) --from-seed $$(date +%s)
+	@HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m "not sockets and not spark" --ignore tests/simulator
 
 bench: $(VENV)/.runtime
 	@$(BIN)/openclust bench --start

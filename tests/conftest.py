@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import os
 
 from hypothesis import settings
 
 # How long an example takes says more of the machine than of the code: a pause of it is no failure.
-settings.register_profile("here", deadline=None, print_blob=True)
-settings.load_profile("here")
+settings.register_profile("fixed", deadline=None, print_blob=True, derandomize=True)
+settings.register_profile("soak", deadline=None, print_blob=True, max_examples=1_000)
+# `make test` asks the same examples each time, so that it fails for a change and not for a draw.
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 def pytest_collection_finish() -> None:

@@ -36,7 +36,6 @@ def test_clients_may_say_anything_in_any_order(first: int) -> None:
 
 @settings(
     max_examples=40,
-    derandomize=True,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )
@@ -45,7 +44,7 @@ def test_what_hypothesis_has_clients_say_harms_nobody(data: DataObject) -> None:
     unless_known(lambda: run(DrawnChoices(data)))
 
 
-@settings(max_examples=100, derandomize=True, print_blob=True)
+@settings(max_examples=100)
 @given(st.binary(max_size=2_000))
 def test_what_a_fuzzer_has_clients_say_harms_nobody(data: bytes) -> None:
     unless_known(lambda: run(ByteChoices(data)))

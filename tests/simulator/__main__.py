@@ -1,10 +1,13 @@
-"""`python -m tests.simulator --seed 4711 --trace` shows a run; `--seeds 0:1000` sweeps; `--failover` measures."""
+"""`python -m tests.simulator --seed 4711 --trace` shows a run; `--seeds 0:1000` sweeps; `--soak 600` sweeps seeds that
+nobody has seen, for so many seconds; `--failover` measures.
+"""
 
 from __future__ import annotations
 
 import argparse
 import gc
 import multiprocessing
+import random
 import signal
 import sys
 import time
@@ -18,6 +21,7 @@ from tests.simulator.failover import measure
 from tests.simulator.invariants import Failure
 
 PROGRESS_S = 5.0
+SOAK_SEEDS_MAX = 1_000_000
 SEEDS_A_TASK = 20
 TASKS_A_PROCESS = 25
 """Brokers that were killed are not all garbage: what waited for an acknowledgement holds on to them, as Python does not
@@ -37,10 +41,11 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     _collect_seldom()
-    seeds = range(args.seed, args.seed + 1) if args.seed is not None else args.seeds
+    seeds = _chosen(args)
     # What runs is what was loaded, whatever becomes of the files meanwhile.
     brokers, simulator = digest(BROKERS), digest(SIMULATOR)
     began = said = time.monotonic()
+    ends = began + args.soak if args.soak else float("inf")
     done = steps = reigns = slowest_ms = failed = 0
     with ExitStack() as stack:
         # Who is stopped tells of the seeds before: they are those from the first on.
@@ -55,17 +60,32 @@ def main() -> int:
                 if failed >= args.failures:
                     return 1
             now = time.monotonic()
+            if now >= ends:
+                break
             if now - said >= PROGRESS_S:
                 said = now
                 rate = done / (now - began)
                 print(f"{done} of {len(seeds)} seeds, {rate:.0f}/s, {failed} failed", file=sys.stderr, flush=True)
     took_s = time.monotonic() - began
+    if args.soak:
+        seeds = range(seeds.start, seeds.start + done)
+        print(f"seeds {seeds.start}:{seeds.stop}")
     print(
         f"{done - failed} of {len(seeds)} seeds passed in {took_s:.1f} s ({done / took_s:.1f}/s): "
         f"{steps} steps, {reigns} reigns, a root at most {slowest_ms} ms after all was well, "
         f"of brokers {brokers}, simulator {simulator}"
     )
     return 1 if failed or done < len(seeds) else 0
+
+
+def _chosen(args: argparse.Namespace) -> range:
+    if args.seed is not None:
+        return range(args.seed, args.seed + 1)
+    if args.soak:
+        first = random.SystemRandom().randrange(1_000_000, 1_000_000_000)
+        return range(first, first + SOAK_SEEDS_MAX)
+    seeds: range = args.seeds
+    return seeds
 
 
 def _one(args: argparse.Namespace) -> Callable[[int], Result]:
@@ -123,6 +143,7 @@ def _arguments() -> argparse.Namespace:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--seed", type=int, help="run this seed")
     which.add_argument("--seeds", type=_seeds, metavar="FROM:TO", help="run the seeds from FROM to TO - 1")
+    which.add_argument("--soak", type=float, metavar="SECONDS", help="run seeds from one drawn at random, for so long")
     which.add_argument("--failover", type=int, metavar="RUNS", help="measure how long a cluster is without a root")
     parser.add_argument("--elections", action="store_true", help="elections only, without brokers and messages")
     parser.add_argument("--steps", type=int, help="events until all is well again")

@@ -12,10 +12,8 @@ from tests.simulator.disk import ForgetfulDisk
 from tests.simulator.election_run import run_elections as run
 from tests.simulator.failover import failover_ms
 from tests.simulator.sweeping import first_failure as first_failure_of
-from tests.simulator.sweeping import sweep_new_seeds
 
 SEEDS = 100
-NEW_SEEDS_S = 5.0
 BROKEN_SEEDS_MAX = 150
 
 first_failure = partial(first_failure_of, seeds=BROKEN_SEEDS_MAX)
@@ -25,10 +23,6 @@ first_failure = partial(first_failure_of, seeds=BROKEN_SEEDS_MAX)
 def test_whatever_happens_no_two_are_root_and_afterwards_one_is(first: int) -> None:
     for seed in range(first, first + 20):
         run(seed)
-
-
-def test_seeds_that_nobody_has_seen_hold_as_well() -> None:
-    sweep_new_seeds(run, NEW_SEEDS_S)
 
 
 def test_a_seed_is_a_run() -> None:
