@@ -201,12 +201,14 @@ def queue_declare(channel: Channel, method: QueueDeclare) -> None:
         connection.demand("configure", name)
         raise ChannelError(ACCESS_REFUSED, f"queue name '{name}' contains reserved prefix 'amq.*'")
     connection.demand("configure", name)
+    existing = vhost.queues.get(name)
+    if existing is not None:
+        # Before any other difference, as in RabbitMQ.
+        vhost.demand_owner(existing, connection if method.exclusive else None)
     dead_letters = method.arguments.get("x-dead-letter-exchange")
     if isinstance(dead_letters, str):
         connection.demand("read", name)
         connection.demand("write", dead_letters)
-    if name in vhost.queues:
-        vhost.queue(name, connection)
     change = DeclareQueue(
         vhost=vhost.name,
         name=name,

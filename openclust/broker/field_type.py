@@ -1,4 +1,4 @@
-"""The names that error texts use for the types of field table values, as RabbitMQ names them."""
+"""The types of field table values: which are equal, and how error texts name them, both as in RabbitMQ."""
 
 from __future__ import annotations
 
@@ -39,3 +39,19 @@ def value_text(value: object) -> str:
     text = value if isinstance(value, str) else "none" if value is None else repr(value)
     text = "".join(sign if sign.isprintable() else "?" for sign in text[:101])
     return text if len(text) <= 100 else text[:97] + "..."
+
+
+def comparable(value: object) -> object:
+    """A form of `value` in which Python's equality is RabbitMQ's: `1`, `1.0`, `True` and `Decimal(1)` differ.
+
+    Integers of different widths are equal. RabbitMQ takes a timestamp for an integer, and bytes for a string.
+    """
+    if isinstance(value, bool | float | Decimal):
+        return (type(value), value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    if isinstance(value, list):
+        return (list, tuple(comparable(item) for item in value))
+    if isinstance(value, dict):
+        return {name: comparable(item) for name, item in value.items()}
+    return value

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
-from openclust.broker.field_type import type_name, value_text
+from openclust.broker.field_type import comparable, type_name, value_text
 
 _MODES = ("all", "any", "all-with-x", "any-with-x")
 _MISSING: Any = object()
@@ -35,7 +34,7 @@ class HeadersMatcher:
         self._any = mode.startswith("any")
         # Name, exact type for the quick comparison (None: there is none), value, and its typed form.
         self._wanted: tuple[tuple[str, type | None, Any, object], ...] = tuple(
-            (name, type(value) if type(value) in _PLAIN else None, value, _typed(value))
+            (name, type(value) if type(value) in _PLAIN else None, value, comparable(value))
             for name, value in arguments.items()
             if name != "x-match" and (with_x or not name.startswith("x-"))
         )
@@ -55,23 +54,7 @@ class HeadersMatcher:
             elif type(value) is kind:
                 hit = value == wanted
             else:
-                hit = _typed(value) == typed
+                hit = comparable(value) == typed
             if hit is stop_at:
                 return stop_at
         return not stop_at
-
-
-def _typed(value: object) -> object:
-    """A form in which Python's equality is RabbitMQ's: `1`, `1.0`, `True` and `Decimal(1)` differ, widths do not.
-
-    RabbitMQ takes a timestamp for an integer, and bytes for a string.
-    """
-    if isinstance(value, bool | float | Decimal):
-        return (type(value), value)
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "surrogateescape")
-    if isinstance(value, list):
-        return (list, tuple(_typed(item) for item in value))
-    if isinstance(value, dict):
-        return {name: _typed(item) for name, item in value.items()}
-    return value

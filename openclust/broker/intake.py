@@ -70,8 +70,9 @@ def channel_method(connection: Connection, number: int, payload: bytes) -> bool:
 
 
 def _open_channel(connection: Connection, number: int) -> None:
-    if number > connection.channel_max:
-        text = f"channel {number} is past the negotiated channel_max ({connection.channel_max})"
+    # The negotiated maximum bounds how many there are, not their numbers: aiormq counts on from 65535.
+    if len(connection.channels) >= connection.channel_max:
+        text = f"{len(connection.channels)} channels are open, the negotiated channel_max: channel {number} is refused"
         raise ConnectionError(NOT_ALLOWED, text)
     connection.channels[number] = Channel(connection, number)
     connection.send(method_frame(number, ChannelOpenOk()))

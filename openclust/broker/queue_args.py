@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from openclust.broker.dedup import DedupWindow
-from openclust.broker.field_type import type_name, value_text
+from openclust.broker.field_type import comparable, type_name, value_text
 from openclust.broker.setting import SETTINGS
 
 DEDUP_SIZE_DEFAULT = 10_000
@@ -100,9 +100,10 @@ def check_properties(
 def difference(wanted: Mapping[str, Any], existing: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
     """The first argument in which a declaration differs from the queue that is there: its name, then both values.
 
-    None stands for an absent argument. What this broker does not know is not compared, as in RabbitMQ.
+    None stands for an absent argument. What this broker does not know is not compared, as in RabbitMQ. The number 10 is
+    neither 10.0 nor a boolean.
     """
-    if wanted == existing:
+    if not wanted and not existing:
         return None
     for key in _BY_ARGUMENT:
         if key in _NEVER_COMPARED:
@@ -110,7 +111,7 @@ def difference(wanted: Mapping[str, Any], existing: Mapping[str, Any]) -> tuple[
         ours, theirs = wanted.get(key), existing.get(key)
         if key == "x-queue-type" and (ours or "classic") == (theirs or "classic"):
             continue
-        if ours != theirs:
+        if comparable(ours) != comparable(theirs):
             return key, ours, theirs
     return None
 

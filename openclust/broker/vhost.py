@@ -244,6 +244,11 @@ class VirtualHost:
             raise self._locked(name)
         return queue
 
+    def demand_owner(self, queue: Queue, owner: Connection | None) -> None:
+        """Raise 405 where a queue is declared exclusive and is not, or the other way round, or is somebody else's."""
+        if queue.owner is not owner:
+            raise self._locked(queue.name)
+
     def _locked(self, name: str) -> ChannelError:
         text = (
             f"cannot obtain exclusive access to locked queue '{name}' in vhost '{self.name}'. It could be originally "
@@ -299,6 +304,7 @@ class VirtualHost:
         return with_policy(args, self.broker.policies.effective(self.name, kind, name))
 
     def _demand_same_queue(self, existing: Queue, wanted: DeclareQueue, owner: Connection | None) -> None:
+        self.demand_owner(existing, owner)
         place = f"queue '{existing.name}' in vhost '{self.name}'"
         _demand_equal(
             [
@@ -311,8 +317,6 @@ class VirtualHost:
         if differs is not None:
             text = inequivalent(*differs, queue=existing.name, vhost=self.name)
             raise ChannelError(PRECONDITION_FAILED, text)
-        if owner is not existing.owner:
-            raise self._locked(existing.name)
 
     def delete_queue(self, name: str, *, if_unused: bool = False, if_empty: bool = False) -> int:
         """Delete it with its messages and bindings; how many messages that were."""

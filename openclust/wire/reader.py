@@ -11,7 +11,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Protocol
 
-from openclust.wire.errors import FRAME_ERROR, SYNTAX_ERROR, ConnectionError
+from openclust.wire.errors import FRAME_ERROR, UNEXPECTED_FRAME, ConnectionError
 from openclust.wire.frames import (
     ENVELOPE,
     FRAME_BODY,
@@ -213,8 +213,10 @@ class FrameReader:
         elif kind == FRAME_HEADER:
             taken = self.sink.on_header(channel, payload)
         elif kind == FRAME_HEARTBEAT:
-            if channel or size:
-                raise ConnectionError(FRAME_ERROR if size == 0 else SYNTAX_ERROR, "malformed heartbeat")
+            if size:
+                raise ConnectionError(FRAME_ERROR, f"a heartbeat with {size} bytes in it")
+            if channel:
+                raise ConnectionError(UNEXPECTED_FRAME, f"a heartbeat on channel {channel}")
             taken = True
         else:
             raise ConnectionError(FRAME_ERROR, f"unknown frame type {kind}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from openclust.broker.access import Permission, User
@@ -121,6 +122,30 @@ def test_exclusive_and_not_exclusive_are_never_the_same(alice: Client, first: bo
     closed = alice.error(QueueDeclare(queue="q", exclusive=not first))
     assert (closed.code, closed.by) == (405, (50, 10))
     assert "exclusive property value does not match" in closed.text
+
+
+@pytest.mark.parametrize(
+    "differs",
+    [
+        QueueDeclare(queue="q", durable=True),
+        QueueDeclare(queue="q", auto_delete=True),
+        QueueDeclare(queue="q", arguments={"x-max-length": 1}),
+        QueueDeclare(queue="q", arguments={"x-max-length": "many"}),
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_of_all_differences_that_of_exclusive_is_told_first(alice: Client, first: bool, differs: QueueDeclare) -> None:
+    alice.queue("q", exclusive=first)
+    closed = alice.error(msgspec.structs.replace(differs, exclusive=not first))
+    assert (closed.code, closed.by) == (405, (50, 10))
+    assert "locked queue 'q' in vhost '/'" in closed.text
+
+
+def test_a_number_of_another_kind_is_another_argument(alice: Client) -> None:
+    alice.queue("q", x_message_ttl=10)
+    closed = alice.error(QueueDeclare(queue="q", arguments={"x-message-ttl": 10.0}))
+    assert closed.code == 406
+    assert closed.text.endswith("received '10.0' but current is '10'")
 
 
 @pytest.mark.parametrize(

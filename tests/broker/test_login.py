@@ -16,6 +16,8 @@ from openclust.wire.codec import method_frame
 from openclust.wire.frames import EARLIER_HEADERS, FRAME_METHOD, HEARTBEAT, PROTOCOL_HEADER, frame
 from openclust.wire.methods import (
     BasicPublish,
+    ChannelClose,
+    ChannelCloseOk,
     ChannelOpen,
     ChannelOpenOk,
     ConnectionClose,
@@ -288,9 +290,17 @@ def test_the_smaller_maximum_counts(new_broker: NewBroker) -> None:
     broker = new_broker(frame_max=100_000, channel_max=100)
     client = Client(broker, frame_max=8_192, channel_max=7)
     assert (client.connection.frame_max, client.connection.channel_max) == (8_192, 7)
-    client.open_channel(7)
-    closed = client.hard_error(ChannelOpen(), channel=8)
+
+
+def test_channels_may_have_any_numbers_and_are_bounded_in_how_many_they_are(broker: Broker) -> None:
+    client = Client(broker, channel_max=3)
+    client.open_channel(65_535)
+    client.open_channel(2)
+    client.call(ChannelClose(), ChannelCloseOk, channel=2)
+    client.open_channel(40_000)
+    closed = client.hard_error(ChannelOpen(), channel=3)
     assert (closed.code, closed.by) == (530, (20, 10))
+    assert "channel_max" in closed.text
 
 
 def test_zero_is_no_wish_of_ones_own(new_broker: NewBroker) -> None:
@@ -374,7 +384,7 @@ def test_the_number_of_connections_is_bounded(new_broker: NewBroker) -> None:
         (frame(2, 1, bytes(14)), 505),
         (frame(3, 1, b"x"), 505),
         (b"\x07\0\0\0\0\0\0\xce", 501),
-        (b"\x08\0\1\0\0\0\0\xce", 501),
+        (b"\x08\0\1\0\0\0\0\xce", 505),
         (b"\x01\0\0\0\0\0\x04\0\x0a\0\x0b\xcd", 501),
     ],
 )

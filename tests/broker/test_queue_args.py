@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openclust.broker.field_type import comparable
 from openclust.broker.queue_args import (
     NO_ARGS,
     QueueArgs,
@@ -166,7 +167,7 @@ def test_any_arguments_are_parsed_or_refused_and_never_break(arguments: dict[str
     except ValueError as refused:
         assert str(refused).startswith("invalid arg 'x-")
     found = difference(arguments, other)
-    assert found is None or arguments.get(found[0]) != other.get(found[0])
+    assert found is None or comparable(arguments.get(found[0])) != comparable(other.get(found[0]))
 
 
 @pytest.mark.parametrize(
@@ -176,6 +177,8 @@ def test_any_arguments_are_parsed_or_refused_and_never_break(arguments: dict[str
         ({"x-message-ttl": 20}, {}, "received the value '20' of type 'signedint' but current is none"),
         ({}, {"x-message-ttl": 20}, "received none but current is the value '20' of type 'signedint'"),
         ({}, {"x-max-length": 5, "x-message-ttl": 20}, "received none but current is the value '20'"),
+        ({"x-message-ttl": 1.0}, {"x-message-ttl": 1}, "received '1.0' but current is '1'"),
+        ({"x-message-ttl": True}, {"x-message-ttl": 1}, "received 'true' but current is '1'"),
     ],
 )
 def test_a_differing_argument_is_named_with_both_values(

@@ -117,6 +117,19 @@ def test_delete_if_unused_and_if_empty_succeed_on_an_idle_queue(channel: Blockin
         channel.queue_declare(queue, passive=True)
 
 
+@pytest.mark.parametrize("differs", [{}, {"durable": True}, {"arguments": {"x-max-length": 1}}])
+def test_a_plain_queue_cannot_be_declared_exclusive_whatever_else_differs(
+    channel: BlockingChannel, differs: dict[str, Any]
+) -> None:
+    queue = unique("plain")
+    channel.queue_declare(queue, auto_delete=True)
+    try:
+        with channel_closed(405, f"'{queue}'"):
+            channel.connection.channel().queue_declare(queue, exclusive=True, **differs)
+    finally:
+        channel.queue_delete(queue)
+
+
 @pytest.mark.parametrize("attempt", ["declare", "passive", "consume", "get", "bind", "purge", "delete"])
 def test_an_exclusive_queue_is_locked_to_other_connections(
     client: Client, channel: BlockingChannel, attempt: str

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclust.wire.codec import encode_method, method_frame
-from openclust.wire.errors import FRAME_ERROR, SYNTAX_ERROR, ChannelError, ConnectionError
+from openclust.wire.errors import FRAME_ERROR, UNEXPECTED_FRAME, ChannelError, ConnectionError
 from openclust.wire.frames import (
     FRAME_BODY,
     FRAME_HEADER,
@@ -417,8 +417,9 @@ def test_an_empty_read_does_nothing() -> None:
         (frame(0, 1, b""), FRAME_ERROR, "unknown frame type 0"),
         (frame(4, 1, b"x"), FRAME_ERROR, "unknown frame type 4"),
         (frame(255, 1, b""), FRAME_ERROR, "unknown frame type 255"),
-        (frame(8, 1, b""), FRAME_ERROR, "malformed heartbeat"),
-        (frame(8, 0, b"x"), SYNTAX_ERROR, "malformed heartbeat"),
+        (frame(8, 1, b""), UNEXPECTED_FRAME, "a heartbeat on channel 1"),
+        (frame(8, 0, b"x"), FRAME_ERROR, "a heartbeat with 1 bytes in it"),
+        (frame(8, 1, b"x"), FRAME_ERROR, "a heartbeat with 1 bytes in it"),
     ],
 )
 def test_what_is_no_frame_is_an_error_of_the_connection(data: bytes, code: int, words: str) -> None:
@@ -460,7 +461,7 @@ def test_any_bytes_raise_nothing_but_a_connection_error(data: bytes, chunk: int)
         try:
             reader.read(data[at : at + chunk])
         except ConnectionError as error:
-            assert error.code in (FRAME_ERROR, SYNTAX_ERROR)
+            assert error.code in (FRAME_ERROR, UNEXPECTED_FRAME)
 
 
 @PROPERTY_TEST
@@ -473,4 +474,4 @@ def test_a_damaged_stream_raises_nothing_but_a_connection_error(stream: bytes, d
         try:
             reader.read(piece)
         except ConnectionError as error:
-            assert error.code in (FRAME_ERROR, SYNTAX_ERROR)
+            assert error.code in (FRAME_ERROR, UNEXPECTED_FRAME)
