@@ -37,10 +37,14 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
 class Aftermath(msgspec.Struct, frozen=True, kw_only=True):
     """What is left. `voters` are the primaries that a root would have, `cut_off` those that run and reach no voter.
 
+    `is_sure`: an election succeeds for every order of seniority. Where it does not, and a root can be elected, it
+    hangs on who is the most senior.
+
     `moved` are the expected clients that must find another broker, `connections` what the others can take in all.
     """
 
     root: Outlook
+    is_sure: bool
     voters: tuple[str, ...]
     gone: tuple[str, ...]
     cut_off: tuple[str, ...]
@@ -86,12 +90,27 @@ def aftermath(model: Model, *lost: Loss) -> Aftermath:
     expected = clients(model)
     return Aftermath(
         root=root if model.primaries else "none",
+        is_sure=is_sure(reach, up, len(model.primaries)),
         voters=voters,
         gone=tuple(name for name in model.brokers if name in gone),
         cut_off=cut_off,
         moved=round(sum(expected[name] for name in without)),
         connections=sum(takes for name, takes in connections(model).items() if name not in without),
     )
+
+
+def is_sure(reach: Reach, up: list[str], defined: int) -> bool:
+    """Whether these primaries elect a root whoever is more senior than whom.
+
+    Each votes for the most senior that it hears, and who stands needs the votes of all that it hears, which must be
+    more than half of the defined ones. One that hears fewer can never be elected, and where it is more senior, it
+    keeps the votes of all that hear it from others. Any two that hear more than half have one in common that both
+    hear, so that of these the most senior is elected, unless a vote is kept from it in that way.
+    """
+    heard = {name: {each for each in up if each == name or reach.reaches(name, each)} for name in up}
+    can_win = [name for name in up if 2 * len(heard[name]) > defined]
+    cannot = {name for name in up if name not in can_win}
+    return bool(can_win) and not any(heard[voter] & cannot for name in can_win for voter in heard[name])
 
 
 def _voters(reach: Reach, up: list[str]) -> tuple[str, ...]:

@@ -18,6 +18,14 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     report: Report
     survival: Survival | None = None
 
+    @property
+    def has_shortfall(self) -> bool:
+        """Whether it does not survive what it is required to."""
+        return self.survival is not None and bool(self.survival.shortfall)
+
+    def exit_code(self, fail_level: Severity) -> int:
+        return max(self.report.exit_code(fail_level), int(self.has_shortfall))
+
 
 def result_of(report: Report, *, survival: Survival | None = None) -> Result:
     """A result that every format can encode: names of files may hold bytes that are no UTF-8."""
@@ -47,7 +55,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        return max((each.report.exit_code(self.fail_level) for each in self.results), default=0)
+        return max((each.exit_code(self.fail_level) for each in self.results), default=0)
 
 
 def text(run: Run) -> str:
@@ -58,13 +66,16 @@ def text(run: Run) -> str:
 
 def show_text(run: Run, stream: TextIO) -> None:
     """For people, in colours where the stream is a terminal: what is survived first, so that the summary comes last."""
-    from topology.survive_text import show_survival
+    from topology.survive_text import show_required, show_survival
     from topology.text import show_reports
 
     for each in run.results:
         if each.survival is not None:
             show_survival(each.survival, stream, title=each.report.file)
     show_reports([each.report for each in run.results], stream)
+    for each in run.results:
+        if each.survival is not None and each.survival.required:
+            show_required(each.survival, stream, title=each.report.file)
 
 
 def _json(run: Run) -> str:

@@ -13,10 +13,9 @@ def commands(run: Run) -> str:
     lines = [_command(finding) for each in run.results for finding in each.report.findings]
     for each in run.results:
         if each.survival is not None:
-            file = property_escaped(each.report.file)
-            lines.append(
-                f"::notice file={file},title=What it survives::{escaped(chr(10).join(sentences(each.survival)))}"
-            )
+            command = "error" if each.has_shortfall else "notice"
+            said = escaped("\n".join(sentences(each.survival)))
+            lines.append(f"::{command} file={property_escaped(each.report.file)},title=What it survives::{said}")
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -14,7 +14,7 @@ from openclust.shell.log import escape
 from topology.finding import Finding
 from topology.output import Result, Run
 from topology.rule import RULES
-from topology.survive_text import sentences
+from topology.survive_text import of_required, sentences
 
 
 def document(run: Run) -> str:
@@ -31,6 +31,7 @@ def _suite(root: ET.Element, number: int, result: Result, run: Run) -> None:
     found = {each.code for each in (*report.findings, *report.ignored)}
     clean = [code for code in report.asked if code not in found]
     failures = sum(is_failure.values())
+    is_required = result.survival is not None and result.survival.required > 0
     suite = ET.SubElement(
         root,
         "testsuite",
@@ -40,8 +41,8 @@ def _suite(root: ET.Element, number: int, result: Result, run: Run) -> None:
             "id": str(number),
             "timestamp": run.began,
             "hostname": "localhost",
-            "tests": str(len(report.findings) + len(report.ignored) + len(clean)),
-            "failures": str(0 if report.is_bad_input else failures),
+            "tests": str(len(report.findings) + len(report.ignored) + len(clean) + is_required),
+            "failures": str(0 if report.is_bad_input else failures + result.has_shortfall),
             "errors": str(len(report.findings) if report.is_bad_input else 0),
             "time": "0",
         },
@@ -60,6 +61,11 @@ def _suite(root: ET.Element, number: int, result: Result, run: Run) -> None:
     for code in clean:
         name = f"{code} {RULES[code].title}"
         ET.SubElement(suite, "testcase", {"name": name, "classname": clear(report.file), "time": "0"})
+    if result.survival is not None and result.survival.required:
+        name = f"survives {result.survival.required} failures"
+        case = ET.SubElement(suite, "testcase", {"name": name, "classname": clear(report.file), "time": "0"})
+        if result.has_shortfall:
+            ET.SubElement(case, "failure", {"message": clear(of_required(result.survival))})
     told = [] if result.survival is None else sentences(result.survival)
     ET.SubElement(suite, "system-out").text = clear("\n".join(told))
     ET.SubElement(suite, "system-err")

@@ -35,6 +35,7 @@ class Rest(msgspec.Struct, frozen=True):
     """What is left: of connections, and of memory and bandwidth where the file tells those of all brokers."""
 
     root: str
+    is_sure: bool
     moved: int
     connections: int
     memory_mb: int | None
@@ -43,14 +44,17 @@ class Rest(msgspec.Struct, frozen=True):
 
 
 class Group(msgspec.Struct, kw_only=True):
-    """All combinations of the same kinds. `no_room` are those with a root and too little room for the clients.
+    """All combinations of the same kinds.
 
-    What is left (and how many clients move) is that of the worst of them, for each quantity by itself.
+    In those of `elected` an election succeeds for every order of seniority, in those of `by_seniority` for some.
+    `no_room` are those with a root and too little room for the clients. What is left (and how many clients move) is
+    that of the worst of them, for each quantity by itself.
     """
 
     kinds: tuple[LossKind, ...]
     looked_at: int = 0
     elected: int = 0
+    by_seniority: int = 0
     stays: int = 0
     none: int = 0
     no_room: int = 0
@@ -96,8 +100,11 @@ class Survival(msgspec.Struct, frozen=True, kw_only=True):
     """All that is to be said. The worst groups come first.
 
     `no_election`: after these no new root can be elected, though one may stay that is root (exactly half).
+    `by_seniority`: after these it hangs on who is the most senior; None where none such was looked at.
     `no_root`: no root is left at all. `no_room`: there is a root, and too little room for the clients. Each is None
     where no number of such failures does it.
+    `required` failures are to leave a root that is elected for sure, 0 where nobody asked for it; `shortfall` is why
+    they do not, empty where they do.
     """
 
     most: int
@@ -113,8 +120,11 @@ class Survival(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None
     groups: tuple[Group, ...]
     no_election: Smallest | None
+    by_seniority: Smallest | None
     no_root: Smallest | None
     no_room: Smallest | None
+    required: int = 0
+    shortfall: str = ""
 
 
 def survive(
@@ -124,13 +134,18 @@ def survive(
     kinds: Iterable[LossKind] = LOSS_KINDS,
     combinations_max: int = COMBINATIONS_MAX,
     seed: int = SEED,
+    required: int = 0,
 ) -> Survival:
-    """Every combination of up to `most` failures of these kinds; drawn by `seed` where there are too many."""
+    """Every combination of up to `most` failures of these kinds; drawn by `seed` where there are too many.
+
+    So many as are `required` are looked at in any case.
+    """
+    most = max(most, required)
     wanted = tuple(kind for kind in LOSS_KINDS if kind in set(kinds))
     cluster = Cluster(model)
     table = Table(model, cluster, failures_of(cluster, losses(model, wanted)))
     sizes = table.fill(most, combinations_max, random.Random(seed))
-    return Survival(
+    found = Survival(
         most=most,
         kinds=wanted,
         primaries=len(model.primaries),
@@ -144,9 +159,35 @@ def survive(
         seed=seed if any(each.is_sampled for each in sizes) else None,
         groups=tuple(sorted(table.groups.values(), key=_how_bad)),
         no_election=table.smallest("no_election", sizes),
+        by_seniority=table.by_seniority(),
         no_root=table.smallest("no_root", sizes),
         no_room=table.smallest("no_room", sizes),
     )
+    if not required:
+        return found
+    return msgspec.structs.replace(
+        found, required=required, shortfall=_shortfall(found, required, has_links=bool(model.links))
+    )
+
+
+def _shortfall(found: Survival, required: int, *, has_links: bool) -> str:
+    """Why so many failures may leave no root, in words that end a sentence; empty where they never do."""
+    for smallest, what in (
+        (found.no_election, "no root can be elected"),
+        (found.by_seniority, "it hangs on seniority"),
+    ):
+        if smallest is None or smallest.at_least > required:
+            continue
+        if not smallest.at_least:
+            return f"even before anything fails {what}"
+        shown = smallest.sets[0] if smallest.sets else ()
+        if len(shown) <= required:
+            return f"{what} after {' + '.join(shown)}"
+        return f"it is not known whether {what} after {smallest.at_least} failures"
+    # Without links all primaries that run hear each other, and what ends the quorum is found by a search.
+    if has_links and any(each.is_sampled and each.failures <= required for each in found.sizes):
+        return "not every combination was looked at: raise --survive-max, or choose fewer --survive-kinds"
+    return ""
 
 
 def failures_of(cluster: Cluster, found: Iterable[Loss]) -> list[Failure]:
@@ -161,7 +202,7 @@ def failures_of(cluster: Cluster, found: Iterable[Loss]) -> list[Failure]:
 
 
 def _how_bad(group: Group) -> tuple[object, ...]:
-    counts = (group.none, group.no_room, group.stays)
+    counts = (group.none, group.no_room, group.stays, group.by_seniority)
     rank = next((i for i, count in enumerate(counts) if count), len(counts))
     share = counts[rank] / group.looked_at if rank < len(counts) else 0
     return rank, len(group.kinds), -share, group.connections, [LOSS_KINDS.index(kind) for kind in group.kinds]
@@ -197,7 +238,7 @@ class Table:
         brokers = model.brokers.values()
         self._has_memory = bool(brokers) and all(each.memory_mb for each in brokers)
         self._has_bandwidth = bool(brokers) and all(each.bandwidth_mbit for each in brokers)
-        self._worst: dict[tuple[LossKind, ...], tuple[int, int, int, int]] = {}
+        self._worst: dict[tuple[LossKind, ...], tuple[int, bool, bool, int, int]] = {}
         self._found: dict[str, Found] = {}
 
     def fill(self, most: int, combinations_max: int, chance: random.Random) -> tuple[Size, ...]:
@@ -227,6 +268,7 @@ class Table:
     def rest(self, left: Left) -> Rest:
         return Rest(
             left.root,
+            left.is_sure,
             left.moved,
             left.connections,
             left.memory_mb if self._has_memory else None,
@@ -256,8 +298,11 @@ class Table:
             if left.root == "stays":
                 group.stays += 1
                 self._note("no_election", chosen)
-            else:
+            elif left.is_sure:
                 group.elected += 1
+            else:
+                group.by_seniority += 1
+                self._note("by_seniority", chosen)
             has_room = self.has_room(left)
             if not has_room:
                 group.no_room += 1
@@ -268,7 +313,7 @@ class Table:
             group.memory_mb = left.memory_mb
         if group.mbit is not None and left.kbit < group.mbit * 1000:
             group.mbit = left.kbit / 1000
-        badness = (left.voters.bit_count(), has_room, left.connections, -left.moved)
+        badness = (left.voters.bit_count(), left.is_sure, has_room, left.connections, -left.moved)
         if kinds not in self._worst or badness < self._worst[kinds]:
             self._worst[kinds] = badness
             group.worst = tuple(failure.text for failure in chosen)
@@ -281,6 +326,14 @@ class Table:
             of_kinds = found.sets.setdefault(tuple(failure.kind for failure in chosen), [])
             if len(of_kinds) < SHOWN_MAX:
                 of_kinds.append(tuple(failure.text for failure in chosen))
+
+    def by_seniority(self) -> Smallest | None:
+        """The smallest of those looked at after which an election hangs on seniority. More failures may mend that."""
+        before = self._cluster.left(0, 0)
+        if before.root == "elected" and not before.is_sure:
+            return Smallest(0, ((),), 1)
+        known = self._found.get("by_seniority")
+        return None if known is None else Smallest(known.size, known.shown(), known.count)
 
     def smallest(self, what: str, sizes: Sequence[Size]) -> Smallest | None:
         """The smallest that does it: among those looked at, where these were all of its size, or by a search."""

@@ -17,7 +17,9 @@ from topology.model import Model
 FIELD_BITS = 64
 """A sum of any quantity below stays under 2 to the power of this."""
 
-REMEMBERED_MAX = 400_000
+REMEMBERED_BYTES_MAX = 24_000_000
+"""Of what is remembered of sets of lost nodes and links. What comes when it is full is worked out each time: single
+failures come first, and most combinations ask for theirs again."""
 
 
 class Blow(msgspec.Struct, frozen=True):
@@ -28,9 +30,13 @@ class Blow(msgspec.Struct, frozen=True):
 
 
 class Left(msgspec.Struct, frozen=True):
-    """What is left, in sums. Memory and bandwidth are of those brokers that tell theirs."""
+    """What is left, in sums. Memory and bandwidth are of those brokers that tell theirs.
+
+    `is_sure`: an election succeeds, whoever is more senior than whom.
+    """
 
     root: Outlook
+    is_sure: bool
     voters: int
     cut_off: int
     moved: int
@@ -68,6 +74,8 @@ class Cluster:
         self._nodes = (1 << len(model.nodes)) - 1
         self._link_bit = {link.index: 1 << (len(model.nodes) + i) for i, link in enumerate(model.links)}
         self._wire()
+        bytes_each = 60 + (len(self.names) + len(model.nodes) + len(model.links)) // 7
+        self._remembered_max = REMEMBERED_BYTES_MAX // (bytes_each * (len(self.primaries) + 4))
         self._rows: dict[int, Rows] = {}
         self._parts: dict[int, list[tuple[int, int]]] = {}
         self._weigh()
@@ -164,9 +172,9 @@ class Cluster:
                 if members & bit:
                     row |= members
             rows.append(row | bit)
-        if len(self._rows) >= REMEMBERED_MAX:
-            self._rows.clear()
-        found = self._rows[network] = tuple(rows)
+        found = tuple(rows)
+        if len(self._rows) < self._remembered_max:
+            self._rows[network] = found
         return found
 
     def _parts_without(self, lost: int) -> list[tuple[int, int]]:
@@ -198,9 +206,8 @@ class Cluster:
             for node in bits(part):
                 members |= self._attached[node]
             parts.append((part, members))
-        if len(self._parts) >= REMEMBERED_MAX:
-            self._parts.clear()
-        self._parts[lost] = parts
+        if len(self._parts) < self._remembered_max:
+            self._parts[lost] = parts
         return parts
 
     def _with_links_lost(self, parts: list[tuple[int, int]], network: int) -> list[tuple[int, int]]:
@@ -282,6 +289,20 @@ class Cluster:
             return "none"
         return "elected" if twice > count else "stays"
 
+    def is_sure(self, gone: int, rows: Rows) -> bool:
+        """Whether an election succeeds for every order of seniority: see `topology.loss.is_sure`."""
+        up = self.of_primaries & ~gone
+        heard = [row & up if bit & up else 0 for bit, row in zip(self.primaries, rows, strict=True)]
+        enough, too_few = 0, 0
+        for bit, each in zip(self.primaries, heard, strict=True):
+            if 2 * each.bit_count() > len(self.primaries):
+                enough |= each
+            elif each:
+                too_few |= bit
+        if not enough or not too_few:
+            return bool(enough)
+        return not any(heard[self._place[1 << each]] & too_few for each in bits(enough))
+
     def left(self, gone: int, network: int) -> Left:
         rows = self.rows(network)
         voters = self.voters(gone, rows)
@@ -293,8 +314,10 @@ class Cluster:
         cut_off = self.all & ~gone & ~reached
         weights, takes, memory, kbit = self.sums(gone | cut_off)
         moved = round(self._clients * weights / self._weights) if self._weights else 0
+        root = self.root(voters)
         return Left(
-            self.root(voters),
+            root,
+            root == "elected" and self.is_sure(gone, rows),
             voters,
             cut_off,
             moved,

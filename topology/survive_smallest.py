@@ -157,6 +157,7 @@ def _at_least(cluster: Cluster, blows: Sequence[Blow], has_room: Callable[[Left]
     for size in range(1, found):
         least = Left(
             "elected",
+            True,
             whole.voters,
             0,
             0,

@@ -46,6 +46,9 @@ def sentences(survival: Survival) -> list[str]:
         if each.is_sampled
     ]
     said += _of_root(survival)
+    if survival.by_seniority is not None:
+        what = "Whether a root is elected hangs on who is the most senior"
+        said.append(_fewest(survival.by_seniority, what, ""))
     if survival.clients or survival.client_mbit:
         what = "There is too little room for the clients, and a root,"
         said.append(
@@ -53,6 +56,8 @@ def sentences(survival: Survival) -> list[str]:
         )
     else:
         said.append("The file expects no clients (topology.clients), so that any room is enough.")
+    if required := of_required(survival):
+        said.append(f"As required: it {required}." if not survival.shortfall else f"It {required}.")
     if survival.same:
         again = " = ".join(survival.same[0])
         said.append(f"What loses the same counts once ({len(survival.same)} such), as {again}.")
@@ -67,6 +72,16 @@ def _of_root(survival: Survival) -> list[str]:
         _fewest(survival.no_election, "No new root can be elected, and a sitting one may stay (exactly half),", never),
         _fewest(survival.no_root, "No root is left at all", never),
     ]
+
+
+def of_required(survival: Survival) -> str:
+    """Whether it survives what it is required to; empty where nothing is."""
+    if not survival.required:
+        return ""
+    failures = f"any {survival.required} failures" if survival.required > 1 else "any failure"
+    if survival.shortfall:
+        return f"does not survive {failures} of {few(survival.kinds, len(survival.kinds))}: {survival.shortfall}"
+    return f"survives {failures} of {few(survival.kinds, len(survival.kinds))}"
 
 
 def _fewest(found: Smallest | None, what: str, never: str) -> str:
@@ -128,7 +143,8 @@ def root_of(group: Group) -> str:
     if group.elected == group.looked_at:
         return "elected"
     parts = []
-    for count, word in ((group.none, "none"), (group.stays, "stays, none new")):
+    words = ((group.none, "none"), (group.stays, "stays, none new"), (group.by_seniority, "by seniority"))
+    for count, word in words:
         if count:
             share = count / group.looked_at
             told = "<1 %" if share < 0.01 else f"{share:.0%}".replace("%", " %")
@@ -158,7 +174,13 @@ def show_survival(survival: Survival, stream: TextIO, *, title: str) -> None:
         console.print(Text(f"  {rest}", style="dim"))
 
 
+def show_required(survival: Survival, stream: TextIO, *, title: str) -> None:
+    console = Console(file=stream, highlight=False, soft_wrap=True)
+    text = Text(f"{escape(title)}: ", style="bold")
+    console.print(text.append(escape(of_required(survival)), style="bold red" if survival.shortfall else "green"))
+
+
 def _style(column: int, group: Group) -> str:
     if column == 2:
-        return "bold red" if group.none else "yellow" if group.stays else "green"
+        return "bold red" if group.none else "yellow" if group.stays or group.by_seniority else "green"
     return "bold red" if column == 4 and group.no_room else ""

@@ -52,6 +52,7 @@ def lint(
     output: tuple[str, ...],
     docs_url: str,
     survive: int | None,
+    require_survive: int | None,
     survive_kinds: tuple[str, ...],
     survive_max: int,
     seed: int,
@@ -60,7 +61,8 @@ def lint(
 ) -> int:
     """Say what is wrong with cluster files: the outage in the file, before it finds you.
 
-    Exit code 0 where they are clean, 1 with findings of --fail-level or worse, 2 where a file cannot be used.
+    Exit code 0 where they are clean, 1 with findings of --fail-level or worse or where --require-survive is not met,
+    2 where a file cannot be used.
     """
     if explain is not None:
         return _explain(explain)
@@ -73,7 +75,7 @@ def lint(
     chosen = _codes("--select", select), _codes("--ignore", ignore)
     _must_leave_rules(*chosen)
     checked = _check(files, *chosen, live)
-    survivals = survivals_of(checked, survive, kinds_of(survive_kinds), survive_max, seed)
+    survivals = survivals_of(checked, survive, require_survive, kinds_of(survive_kinds), survive_max, seed)
     run = run_of(checked, survivals, fail_level, began, docs_url)
     write(run, outputs)
     return run.exit_code

@@ -49,6 +49,13 @@ def survive_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="K",
             help="Also tell what every combination of up to K failures leaves, and the fewest that end the quorum.",
         ),
+        click.option(
+            "--require-survive",
+            type=click.IntRange(1, 20),
+            default=None,
+            metavar="K",
+            help="Exit code 1 unless a root is elected, whoever is the most senior, after any K failures.",
+        ),
         click.option("--survive-kinds", multiple=True, metavar="KIND", help="What fails: broker,zone. Default: all."),
         click.option(
             "--survive-max",
@@ -98,15 +105,22 @@ def now_utc() -> str:
 
 
 def survivals_of(
-    checked: Checked, most: int | None, kinds: tuple[LossKind, ...], combinations_max: int, seed: int
+    checked: Checked,
+    most: int | None,
+    required: int | None,
+    kinds: tuple[LossKind, ...],
+    combinations_max: int,
+    seed: int,
 ) -> list[Survival | None]:
     """What each file survives; None where nobody asked, and of files that cannot be used."""
     from topology.survive import survive
 
     return [
         None
-        if most is None or model is None
-        else survive(model, most, kinds=kinds, combinations_max=combinations_max, seed=seed)
+        if (most is None and required is None) or model is None
+        else survive(
+            model, most or 0, kinds=kinds, combinations_max=combinations_max, seed=seed, required=required or 0
+        )
         for _, model in checked
     ]
 

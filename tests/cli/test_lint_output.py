@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from openclust.cli.lint_output import FORMATS
 from openclust.cli.main import openclust
-from tests.topology.files import FOURTH, SOUND
+from tests.topology.files import FIFTH, FOURTH, SOUND
 from topology.output import FORMATS as WRITERS
 
 TEXTS = {0: SOUND, 1: (SOUND + FOURTH).replace("secret_file", "#"), 2: "nonsense"}
@@ -91,6 +91,28 @@ def test_what_is_survived_is_a_table_and_the_fewest_that_end_the_quorum(file: Pa
     assert "No root is left with 2 failures, and with no fewer" in result.stdout
     assert "broker + broker" in result.stdout
     assert result.stdout.endswith("rules)\n"), "the summary line comes last"
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_what_is_required_to_be_survived_is_an_exit_code_and_said_in_every_format(file: Path, format_: str) -> None:
+    options = ("--survive-kinds", "zone,broker", "--format", format_)
+    held = run(file, "--require-survive", 1, *options)
+    assert (held.exit_code, held.stderr) == (0, "")
+    missed = run(file, "--require-survive", 2, *options)
+    assert (missed.exit_code, missed.stderr) == (1, "")
+    said = "no root can be elected after broker p1 + broker p2"
+    assert said in missed.stdout.replace(r"\u002b", "+") and said not in held.stdout
+    if format_ == "junit":
+        suite = ET.fromstring(missed.stdout)[0]
+        assert (suite.get("failures"), suite.get("tests")) == ("1", str(len(suite.findall("testcase"))))
+
+
+def test_what_was_not_all_looked_at_is_not_vouched_for(file: Path) -> None:
+    lines = [f'[topology.secondaries.x{i}]\nclient = "10.9.0.{i}:5672"\nzone = "a"\n' for i in range(1, 60)]
+    file.write_text(f'{SOUND}{FOURTH}{FIFTH}\n[[topology.links]]\nbetween = ["p1", "p2"]\n{"".join(lines)}')
+    result = run(file, "--require-survive", 2, "--survive-max", 1_000, "--survive-kinds", "broker")
+    assert result.exit_code == 1
+    assert "not every combination was looked at: raise --survive-max" in result.stdout
 
 
 def test_combinations_drawn_at_random_are_said_to_be_with_their_seed(file: Path) -> None:

@@ -1,18 +1,24 @@
 from __future__ import annotations
 
 import time
-from itertools import combinations
+from collections import deque
+from collections.abc import Sequence
+from itertools import combinations, permutations
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from openclust.cluster.election import step
+from openclust.cluster.events import Answer, CaughtUp, Event, StatusHeard, StoreRead, TakeOver, Tell, Tick
+from openclust.cluster.view import Role, Terms, begin
 from tests.topology.random_models import broker, model_of, models
-from topology.loss import LOSS_KINDS, Loss, aftermath, losses
+from topology.loss import LOSS_KINDS, Loss, Reach, aftermath, losses
 from topology.model import Key, Model, Node
 from topology.survive import Group, Smallest, Survival, survive
 from topology.survive_reach import Cluster
 from topology.survive_smallest import smallest_against_root
+from topology.survive_text import root_of, sentences
 
 QUICK = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
@@ -40,6 +46,7 @@ def test_what_is_left_is_what_the_plain_way_says(model: Model, data: st.DataObje
             network |= blow.network
         left = cluster.left(gone, network)
         assert left.root == plain.root
+        assert left.is_sure == plain.is_sure
         assert {name for name, bit in cluster.bit.items() if left.voters & bit} == set(plain.voters)
         assert {name for name, bit in cluster.bit.items() if left.cut_off & bit} == set(plain.cut_off)
         assert left.connections == plain.connections
@@ -77,10 +84,96 @@ def test_no_fewer_failures_end_the_quorum_than_the_search_finds(model: Model) ->
 def test_the_groups_count_every_combination_once(model: Model, most: int) -> None:
     found = survive(model, most)
     for group in found.groups:
-        assert group.looked_at == group.elected + group.stays + group.none
+        assert group.looked_at == group.elected + group.by_seniority + group.stays + group.none
     for size in found.sizes:
         assert not size.is_sampled
         assert sum(each.looked_at for each in found.groups if len(each.kinds) == size.failures) == size.total
+
+
+def heard_by(model: Model) -> dict[str, set[str]]:
+    reach = Reach(model)
+    return {
+        name: {each for each in model.primaries if each == name or reach.reaches(name, each)}
+        for name in model.primaries
+    }
+
+
+def elected_in(heard: dict[str, set[str]], order: Sequence[str]) -> bool:
+    """Whether somebody gets the votes of all that it hears, each voting for the most senior that it hears."""
+    vote = {name: min(each, key=order.index) for name, each in heard.items()}
+    return any(
+        2 * len(each) > len(heard) and all(vote[voter] == candidate for voter in each)
+        for candidate, each in heard.items()
+    )
+
+
+@given(models(primaries_max=5, secondaries_max=0))
+@QUICK
+def test_a_root_is_told_to_be_elected_where_every_order_of_seniority_elects_one(model: Model) -> None:
+    orders = [elected_in(heard_by(model), order) for order in permutations(model.primaries)] if model.primaries else []
+    left = aftermath(model)
+    assert left.is_sure == (bool(orders) and all(orders))
+    assert (left.root == "elected") == any(orders)
+
+
+def played(heard: dict[str, set[str]], order: Sequence[str]) -> bool:
+    """Whether the brokers' own election makes a root of these, who hear each other so, the first the most senior."""
+    terms = Terms(primaries=tuple(heard), heartbeat_ms=100, start_grace_ms=400)
+    elections = {name: begin(terms, name, 1_000 + order.index(name), 0) for name in heard}
+    waiting: deque[tuple[str, Event]] = deque((name, StoreRead(0)) for name in heard)
+    for now_ms in range(0, 3_000, 100):
+        waiting.extend((name, Tick(now_ms)) for name in heard)
+        for _ in range(2_000):
+            if not waiting:
+                break
+            name, event = waiting.popleft()
+            elections[name], effects = step(elections[name], event)
+            for effect in effects:
+                if isinstance(effect, Tell):
+                    told = sorted(heard[name] - {name})
+                    waiting.extend((peer, StatusHeard(now_ms, effect.status)) for peer in told)
+                elif isinstance(effect, Answer):
+                    waiting.append((effect.name, StatusHeard(now_ms, effect.status)))
+                elif isinstance(effect, TakeOver):
+                    waiting.append((name, CaughtUp(now_ms, effect.epoch)))
+    return any(each.role is Role.ROOT for each in elections.values())
+
+
+STAR = {"p1": {"p1", "p2", "p3", "p4", "p5"}} | {f"p{i}": {"p1", f"p{i}"} for i in range(2, 6)}
+CHAIN = {f"p{i}": {f"p{j}" for j in range(1, 5) if abs(i - j) < 2} for i in range(1, 5)}
+
+
+@pytest.mark.parametrize("heard", [STAR, CHAIN], ids=["star", "chain"])
+@pytest.mark.parametrize("first", ["p1", "p2", "p3", "p4"])
+def test_the_brokers_elect_by_seniority_as_is_said_here(heard: dict[str, set[str]], first: str) -> None:
+    order = [first, *(name for name in reversed(heard) if name != first)]
+    assert played(heard, order) == elected_in(heard, order)
+
+
+def test_a_star_of_five_elects_by_seniority_and_three_in_a_row_always() -> None:
+    """The four outer ones hear two of five: where one of these is the most senior, it keeps the middle's vote."""
+    brokers = tuple(broker(f"p{i}") for i in range(1, 6))
+    star = model_of(brokers, between=tuple((brokers[0].key, each.key) for each in brokers[1:]))
+    found = survive(star, 1, kinds=("broker",))
+    assert found.before.root == "elected" and not found.before.is_sure
+    assert found.by_seniority == Smallest(0, ((),), 1)
+    row = model_of(brokers[:3], between=((brokers[0].key, brokers[1].key), (brokers[1].key, brokers[2].key)))
+    assert survive(row, 1).before.is_sure
+
+
+def test_a_loss_that_leaves_the_election_to_seniority_is_told_as_that() -> None:
+    brokers = tuple(broker(f"p{i}") for i in range(1, 6))
+    links = tuple((one.key, other.key) for one, other in combinations(brokers, 2))
+    nodes = (Node(name="hub"),)
+    hub = ("node", "hub")
+    # p5 reaches p2, p3 and p4 through the hub alone, and p1 by a link of its own.
+    direct = tuple(each for each in links if brokers[4].key not in each or brokers[0].key in each)
+    model = model_of(brokers, nodes, (*direct, *((each.key, hub) for each in brokers[1:])))
+    found = survive(model, 1, kinds=("node",))
+    (group,) = found.groups
+    assert (group.by_seniority, group.elected, root_of(group)) == (1, 0, "by seniority")
+    assert found.by_seniority == Smallest(1, (("node hub",),), 1)
+    assert any("most senior with 1 failure: node hub." in each for each in sentences(found))
 
 
 def test_three_primaries_survive_any_one_and_no_two() -> None:
