@@ -11,6 +11,8 @@ from openclust.manage.call import ROWS_MAX, Call, answer, bad_request
 
 PAGE_SIZE_DEFAULT = 100
 PAGE_MAX = 1_000_000
+NOTE = "X-Openclust-Note"
+"""The header that says what an answer does not hold."""
 
 T = TypeVar("T")
 
@@ -24,7 +26,7 @@ def listing(call: Call, groups: Iterable[Mapping[str, T]], show: Callable[[T], A
     if "page" not in query:
         rows, total = _window(groups, 0, ROWS_MAX)
         note = f"the first {ROWS_MAX} of {total} rows; ask for more with ?page=2&page_size={ROWS_MAX}"
-        headers = {"X-Openclust-Note": note} if total > len(rows) else None
+        headers = {NOTE: note} if total > len(rows) else None
         return answer([show(row) for row in rows], headers=headers)
     page = _number(query["page"], "page", PAGE_MAX)
     size = _number(query.get("page_size", str(PAGE_SIZE_DEFAULT)), "page_size", ROWS_MAX)

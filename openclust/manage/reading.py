@@ -7,13 +7,18 @@ import functools
 from aiohttp import web
 
 from openclust.broker.definitions import export_definitions
+from openclust.broker.queue import Queue
 from openclust.manage import snapshot
 from openclust.manage.call import Call, answer
-from openclust.manage.listing import listing
+from openclust.manage.listing import NOTE, listing
 
 
 async def overview(call: Call) -> web.Response:
-    return answer(snapshot.overview(call.broker, node=call.server.config.name, vhosts=call.vhosts()))
+    vhosts, port = call.vhosts(), call.broker.cluster
+    shown = snapshot.overview(call.broker, node=call.server.config.name, vhosts=vhosts)
+    queues = (queue for vhost in vhosts for queue in vhost.queues.values())
+    homes = {port.home(queue) for queue in queues if port.is_elsewhere(queue)} if not shown["queue_totals"] else set()
+    return _noted(answer(shown), homes)
 
 
 async def whoami(call: Call) -> web.Response:
@@ -26,7 +31,26 @@ async def definitions(call: Call) -> web.Response:
 
 
 async def queues(call: Call) -> web.Response:
-    return listing(call, [vhost.queues for vhost in call.vhosts()], snapshot.queue)
+    homes: set[str] = set()
+
+    def show(queue: Queue) -> snapshot.Shown:
+        row = snapshot.queue(queue)
+        if "messages" not in row:
+            homes.add(row["node"] or "")
+        return row
+
+    response = listing(call, [vhost.queues for vhost in call.vhosts()], show)
+    return _noted(response, homes)
+
+
+def _noted(response: web.Response, homes: set[str]) -> web.Response:
+    """The same answer; where queues were not counted, its header says where they are active, and counted."""
+    if homes:
+        home = max(homes)
+        there = f"ask {home}, where they are active" if home else "they are active nowhere, as there is no root"
+        notes = [response.headers.get(NOTE), f"shared queues are not counted here: {there}"]
+        response.headers[NOTE] = "; ".join(note for note in notes if note)
+    return response
 
 
 async def exchanges(call: Call) -> web.Response:

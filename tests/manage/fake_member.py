@@ -47,7 +47,7 @@ def put_member(api: RunningApi, **changed: Any) -> FakeMember:
         real = server.member
         server.member = member  # type: ignore[assignment]
         # It is stopped with the broker, and asked at every turn.
-        for name in ("membership", "send", "stop"):
+        for name in ("look", "membership", "send", "stop"):
             setattr(member, name, getattr(real, name))
 
     api.on_loop(put)

@@ -12,6 +12,8 @@ import pytest
 
 from openclust.broker.access import Permission, User
 from openclust.broker.changes import Bind, DeclareQueue, PutVhost, perform
+from openclust.broker.cluster_port import Standalone
+from openclust.broker.queue import Queue
 from openclust.manage import http as http_module
 from openclust.shell.passwords import hash_password
 from openclust.shell.server import Server
@@ -179,6 +181,36 @@ def test_a_queue_is_shown_as_rabbitmq_shows_it(api: RunningApi) -> None:
             "effective_policy_definition": {"max-length": 3},
         }
     ]
+
+
+@pytest.mark.parametrize(
+    ("root", "there"),
+    [("p1", "ask p1, where they are active"), ("", "they are active nowhere, as there is no root")],
+)
+def test_an_answer_without_counts_says_who_has_them(api: RunningApi, root: str, there: str) -> None:
+    class Elsewhere(Standalone):
+        def is_elsewhere(self, queue: Queue) -> bool:
+            return True
+
+        def home(self, queue: Queue) -> str:
+            return root
+
+    def put(server: Server) -> None:
+        server.broker.cluster = Elsewhere(server.broker)
+
+    add_queues(api, 1_001)
+    api.on_loop(put)
+    note = f"shared queues are not counted here: {there}"
+    assert api.call("GET", "/api/overview").headers["X-Openclust-Note"] == note
+    answer = api.call("GET", "/api/queues")
+    assert "messages" not in answer.json[0]
+    assert answer.headers["X-Openclust-Note"].endswith(f"page_size=1000; {note}")
+
+
+def test_an_answer_with_counts_says_nothing_beside(api: RunningApi) -> None:
+    add_queues(api, 1)
+    assert "X-Openclust-Note" not in api.call("GET", "/api/queues").headers
+    assert "X-Openclust-Note" not in api.call("GET", "/api/overview").headers
 
 
 def test_names_that_are_not_utf_8_can_be_shown(api: RunningApi) -> None:
