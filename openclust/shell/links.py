@@ -126,6 +126,8 @@ def _reason(error: BaseException) -> str:
         return f"refused there: {error}"
     if isinstance(error, OSError) and error.errno and not isinstance(error, AMQPError | socket.gaierror):
         return os.strerror(error.errno)[:1].lower() + os.strerror(error.errno)[1:]
+    if isinstance(error, ConnectionError) and not str(error):
+        return "it closed its socket in the middle of the TLS handshake"
     return str(error) or type(error).__name__
 
 

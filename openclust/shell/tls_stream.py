@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 READ_BYTES = 131_072
 HEARD_BYTES = 8
+NOT_TLS = bytes((0x15, 3, 3, 0, 2, 2, 70))
+"""RFC 8446 6: the fatal alert of that name. OpenSSL has none for what is not TLS. By it, a broker without TLS that has
+dialled this port sees what is here."""
+
 FAREWELL_S = 1.0
 """How long who is refused has to read why, and to close its socket."""
 
@@ -74,7 +78,7 @@ class TlsStream(asyncio.Protocol):
             return
         except ssl.SSLError as error:
             self._failures.failed(self.address, error, self._began, self.server.now_ms())
-            self._part(getattr(error, "alert", b""))
+            self._part(getattr(error, "alert", b"") or NOT_TLS)
             return
         self._send_on()
         self._settle_timer()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from openclust.broker.limits import Limits
+from openclust.shell.answering import who_answers
 from openclust.shell.config import Config, Http, Listen, Tls
 from openclust.shell.handshake_context import HandshakeContext
 from openclust.shell.server import Server
@@ -100,3 +101,13 @@ def test_handshakes_count_among_those_who_have_not_logged_in(tmp_path: Path, cap
 
     asyncio.run(test())
     assert "1 others have not logged in yet" in caplog.text
+
+
+@pytest.mark.sockets
+def test_a_broker_without_tls_that_dials_a_port_with_it_sees_what_is_there(tmp_path: Path) -> None:
+    async def test() -> str:
+        async with running(tmp_path) as server:
+            assert server.config.tls.port is not None
+            return await who_answers("127.0.0.1", server.config.tls.port)
+
+    assert asyncio.run(test()).startswith("TLS is served there")
