@@ -65,7 +65,10 @@ class Unacked(msgspec.Struct, gc=False):
 
 
 class Channel:
-    """`prefetch_each` is what new consumers get, `prefetch_all` what all together may hold unacknowledged."""
+    """`prefetch_each` is what new consumers get, `prefetch_all` what all together may hold unacknowledged.
+
+    With `prefetch_binds_no_ack`, a `prefetch_all` that is used up holds back consumers without acknowledgements too.
+    """
 
     __slots__ = (
         "broker",
@@ -81,6 +84,7 @@ class Channel:
         "lowest_tag",
         "number",
         "prefetch_all",
+        "prefetch_binds_no_ack",
         "prefetch_each",
         "reply",
         "routes",
@@ -108,6 +112,7 @@ class Channel:
         self.delivery_tag = 0
         self.prefetch_each = 0
         self.prefetch_all = 0
+        self.prefetch_binds_no_ack = False
         # How many deliveries its consumers have to acknowledge, or to commit.
         self.credit_used = 0
         self.last_queue = ""

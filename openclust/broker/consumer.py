@@ -93,7 +93,7 @@ class Consumer:
             (not self.prefetch or self.unacked < self.prefetch)
             and channel.flowing
             and not channel.connection.paused
-            and (self.no_ack or channel.has_credit())
+            and ((self.no_ack and not channel.prefetch_binds_no_ack) or channel.has_credit())
         )
 
     def deliver(self, entry: Entry) -> None:
@@ -133,7 +133,7 @@ class Consumer:
     @property
     def is_straight(self) -> bool:
         """Whether messages may be sent to it without a detour through its queue, as far as it is concerned."""
-        return self.no_ack
+        return self.no_ack and not self.channel.prefetch_binds_no_ack
 
     def queue_gone(self) -> None:
         """Its queue was deleted."""

@@ -57,7 +57,10 @@ def basic_qos(channel: Channel, method: BasicQos) -> None:
     by_specification = channel.connection.client_properties.get("product") == "py-amqp"
     if method.global_ or by_specification:
         channel.prefetch_all = method.prefetch_count
+        # The specification's prefetch leaves out consumers without acks. RabbitMQ's of a channel does not.
+        channel.prefetch_binds_no_ack = method.global_ and method.prefetch_count > 0
         channel.broker.cluster.credit_changed(channel)
+        channel.rest_consumers()
         channel.wake_consumers()
     else:
         channel.prefetch_each = method.prefetch_count

@@ -16,6 +16,15 @@ REPLY_TO = "amq.rabbitmq.reply-to"
 REPLY_PREFIX = REPLY_TO + "."
 
 
+class ReplyConsumer(Consumer):
+    """The asker. No prefetch holds it back: what it cannot be sent at once would be lost."""
+
+    __slots__ = ()
+
+    def can_take(self) -> bool:
+        return self.channel.flowing and not self.channel.connection.paused
+
+
 class ReplyQueue:
     """What stands in for a queue behind one channel's reply address: to its one consumer it looks like one.
 
@@ -35,7 +44,8 @@ class ReplyQueue:
         return self.consumer is not None
 
     def attach(self, channel: Channel, tag: str) -> Consumer:
-        consumer = Consumer(channel, cast("Queue", self), tag, no_ack=True, exclusive=False, priority=0, arguments={})
+        queue = cast("Queue", self)
+        consumer = ReplyConsumer(channel, queue, tag, no_ack=True, exclusive=False, priority=0, arguments={})
         self.consumer = consumer
         self.refresh_direct()
         return consumer

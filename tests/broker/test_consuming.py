@@ -300,6 +300,49 @@ def test_prefetch_does_not_hold_back_a_consumer_without_acks(alice: Client) -> N
     assert len(alice.deliveries()) == 4
 
 
+@pytest.mark.parametrize("comes_first", ["qos", "consumer"])
+def test_a_global_prefetch_that_is_used_up_holds_back_a_consumer_without_acks(alice: Client, comes_first: str) -> None:
+    """As in RabbitMQ; what it was sent before did not count."""
+    alice.queue("acked")
+    alice.queue("free")
+    if comes_first == "consumer":
+        alice.consume("free", no_ack=True)
+        alice.call(BasicQos(prefetch_count=1, global_=True), BasicQosOk)
+    else:
+        alice.call(BasicQos(prefetch_count=1, global_=True), BasicQosOk)
+        alice.consume("free", no_ack=True)
+    alice.consume("acked")
+    alice.publish("free", b"1")
+    alice.publish("free", b"2")
+    alice.publish("acked", b"3")
+    assert alice.bodies() == [b"1", b"2", b"3"]
+    alice.publish("free", b"4")
+    alice.publish("free", b"5")
+    assert alice.bodies() == []
+    alice.ack(3)
+    assert alice.bodies() == [b"4", b"5"]
+    alice.publish("acked", b"6")
+    alice.publish("free", b"7")
+    assert alice.bodies() == [b"6"]
+    alice.call(BasicQos(prefetch_count=0, global_=True), BasicQosOk)
+    alice.publish("free", b"8")
+    assert alice.bodies() == [b"7", b"8"]
+
+
+def test_a_prefetch_that_is_kombus_for_the_channel_is_nothing_to_consumers_without_acks(broker: Broker) -> None:
+    """To RabbitMQ it is one for each consumer; here it is the specification's, which leaves these out too."""
+    worker = Client(broker, properties={"product": "py-amqp"})
+    worker.queue("acked")
+    worker.queue("free")
+    worker.call(BasicQos(prefetch_count=1), BasicQosOk)
+    worker.consume("acked")
+    worker.consume("free", no_ack=True)
+    worker.publish("acked", b"1")
+    worker.publish("free", b"2")
+    worker.publish("acked", b"3")
+    assert worker.bodies() == [b"1", b"2"]
+
+
 def test_global_prefetch_is_shared_by_the_consumers_of_the_channel(alice: Client) -> None:
     alice.queue("q")
     alice.call(BasicQos(prefetch_count=3, global_=True), BasicQosOk)

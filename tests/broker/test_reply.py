@@ -9,6 +9,8 @@ from openclust.wire.methods import (
     BasicCancel,
     BasicCancelOk,
     BasicConsume,
+    BasicQos,
+    BasicQosOk,
     ChannelFlow,
     ChannelFlowOk,
     ConfirmSelect,
@@ -38,6 +40,18 @@ def test_an_answer_comes_back_to_the_asker(alice: Client, bob: Client) -> None:
     assert answer.method.consumer_tag == tag  # type: ignore[union-attr]
     assert answer.method.routing_key == address
     assert bob.returns == []
+
+
+def test_answers_come_though_the_prefetch_of_the_channel_is_used_up(alice: Client, bob: Client) -> None:
+    """They do not wait, so they would be lost."""
+    alice.queue("q")
+    alice.call(BasicQos(prefetch_count=1, global_=True), BasicQosOk)
+    alice.consume("q")
+    alice.consume(REPLY_TO, no_ack=True)
+    address = _ask(alice, bob)
+    alice.publish("q", b"held")
+    bob.publish(address, b"!")
+    assert alice.bodies() == [b"held", b"!"]
 
 
 def test_every_answer_comes_though_it_is_large(alice: Client, bob: Client) -> None:

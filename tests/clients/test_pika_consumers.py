@@ -295,6 +295,21 @@ def test_prefetch_does_not_bound_get_or_auto_ack(channel: BlockingChannel) -> No
     pump(channel, lambda: len(inbox) == 3)
 
 
+def test_a_prefetch_of_the_channel_that_is_used_up_holds_back_its_consumers_with_auto_ack(
+    channel: BlockingChannel,
+) -> None:
+    acked, free = temporary_queue(channel), temporary_queue(channel)
+    channel.basic_qos(prefetch_count=1, global_qos=True)
+    held, inbox = consume(channel, acked), consume(channel, free, auto_ack=True)
+    publish(channel, acked, b"held")
+    pump(channel, lambda: len(held) == 1)
+    fill(channel, free, 2)
+    settle(channel)
+    assert bodies(inbox) == []
+    channel.basic_ack(held[0].method.delivery_tag)
+    pump(channel, lambda: bodies(inbox) == [b"0", b"1"])
+
+
 def test_a_prefetch_in_bytes_is_not_implemented(client: Client) -> None:
     with connection_closed(540, "prefetch_size"):
         client.channel().basic_qos(prefetch_size=1000)

@@ -269,6 +269,21 @@ def test_a_prefetch_for_the_whole_channel_holds_across_brokers(cluster: Joined) 
     assert client.bodies() == [b"4"]
 
 
+def test_a_used_up_prefetch_of_the_channel_holds_back_consumers_without_acks_across_brokers(cluster: Joined) -> None:
+    client = cluster.client("p2")
+    client.queue("q")
+    client.queue("r")
+    qos(client, 1, all_together=True)
+    client.consume("q")
+    client.consume("r", no_ack=True)
+    fill(client, b"1", queue="r")
+    fill(client, b"2")
+    fill(client, b"3", b"4", queue="r")
+    assert client.bodies() == [b"1", b"2"]
+    client.ack(2)
+    assert client.bodies() == [b"3", b"4"]
+
+
 def test_a_prefetch_that_grows_or_shrinks_is_told_to_the_root(cluster: Joined) -> None:
     """kombu does this to a channel that has consumers, while tasks wait for their eta."""
     client = cluster.client("p2")
