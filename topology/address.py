@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable
 from functools import lru_cache
 
 from openclust.shell.config_cluster import split_address
@@ -28,6 +29,15 @@ def spelled(host: str) -> str:
     return str(getattr(address, "ipv4_mapped", None) or address)
 
 
+def is_ip(host: str) -> bool:
+    """Whether a host in one spelling is an address, and no name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def normal(address: str) -> str:
     """The address in one spelling; as it is where it is none."""
     try:
@@ -35,6 +45,11 @@ def normal(address: str) -> str:
     except ValueError:
         return address
     return f"{spelled(host)}:{port}"
+
+
+def with_host(address: str, host: str) -> str:
+    """The address with this host, in one spelling, in place of its own."""
+    return f"{host}:{address.rpartition(':')[2]}"
 
 
 def is_loopback(address: str) -> bool:
@@ -51,3 +66,23 @@ def is_wildcard(address: str) -> bool:
         return ipaddress.ip_address(host).is_unspecified
     except ValueError:
         return host in ("", "*")
+
+
+def names_of(entries: Iterable[Iterable[str]]) -> dict[str, str]:
+    """What the file itself tells of names: an entry with one IP address and a name is of a machine that has both.
+
+    `entries` are the hosts of each broker in one spelling. A name that two entries have with different addresses is of
+    neither.
+    """
+    told: dict[str, set[str]] = {}
+    for hosts in entries:
+        real = [each for each in dict.fromkeys(hosts) if each and each != "*"]
+        addresses = [each for each in real if is_ip(each)]
+        names = [each for each in real if not is_ip(each)]
+        if len(addresses) == 1 and not ipaddress.ip_address(addresses[0]).is_unspecified:
+            for name in names:
+                told.setdefault(name, set()).add(addresses[0])
+        else:
+            for name in names if addresses else ():
+                told.setdefault(name, set()).update(addresses)
+    return {name: next(iter(addresses)) for name, addresses in told.items() if len(addresses) == 1}

@@ -4,26 +4,38 @@ from __future__ import annotations
 
 import msgspec
 
+from openclust.shell.config import Primary
 from openclust.shell.config_file import Loaded
 from openclust.shell.config_lines import Path, line_of
-from openclust.shell.config_topology import Place
-from topology.address import host_of, is_wildcard
+from openclust.shell.config_topology import Place, Secondary
+from topology.address import host_of, is_wildcard, names_of, spelled
 from topology.live import Live
 from topology.model import Broker, Key, Link, Model, Node, Other
+from topology.resolving import Resolved
 
 _OF_PLACE = [field.name for field in msgspec.structs.fields(Place)]
 
 
-def build(loaded: Loaded, *, file: str = "", others: tuple[Other, ...] = (), live: Live | None = None) -> Model:
-    """The model of a file. `others` are further files, `live` the cluster that runs by it."""
+def build(
+    loaded: Loaded,
+    *,
+    file: str = "",
+    others: tuple[Other, ...] = (),
+    live: Live | None = None,
+    resolved: Resolved | None = None,
+) -> Model:
+    """The model of a file. `others` are further files, `live` the cluster that runs by it, `resolved` what the resolver
+    says of its names."""
     config = loaded.config
+    certain = {name: found[0] for name, found in (resolved or {}).items() if len(found) == 1}
+    names = names_of(hosts_of(loaded)) | certain
     lines = next((each.lines for each in loaded.given.values() if each.lines), {})
     primaries = [
-        _broker(name, entry, is_primary=True, line=line_of(lines, ("cluster", "primaries", name)))
+        _broker(name, entry, names, is_primary=True, line=line_of(lines, ("cluster", "primaries", name)))
         for name, entry in config.cluster.primaries.items()
     ]
     secondaries = [
-        _broker(name, entry, is_primary=False, line=line_of(lines, ("topology", "secondaries", name)))
+        _broker(name, entry, names, is_primary=False, line=line_of(lines, ("topology", "secondaries", name)))
         for name, entry in config.topology.secondaries.items()
     ]
     twins = tuple(each for each in secondaries if each.name in config.cluster.primaries)
@@ -60,14 +72,27 @@ def build(loaded: Loaded, *, file: str = "", others: tuple[Other, ...] = (), liv
         live=live,
         lines=lines,
         is_blank=not loaded.is_written,
+        names=names,
+        resolved=resolved,
     )
 
 
-def _broker(name: str, entry: Place, *, is_primary: bool, line: int) -> Broker:
+def hosts_of(loaded: Loaded) -> list[list[str]]:
+    """The hosts of each broker in one spelling, of its addresses and the one it is said to be on."""
+    config = loaded.config
+    entries: list[Primary | Secondary] = [*config.cluster.primaries.values(), *config.topology.secondaries.values()]
+    return [
+        [*(host_of(address) for address in (each.client, each.peer, each.http) if address), spelled(each.host)]
+        for each in entries
+    ]
+
+
+def _broker(name: str, entry: Primary | Secondary, names: dict[str, str], *, is_primary: bool, line: int) -> Broker:
     values = {field: getattr(entry, field) for field in _OF_PLACE}
-    client, peer, http = (getattr(entry, kind) for kind in ("client", "peer", "http"))
+    client, peer, http = entry.client, entry.peer, entry.http
     if not values["host"] and not is_wildcard(peer):
-        values["host"] = host_of(peer)
+        host = host_of(peer)
+        values["host"] = names.get(host, host)
     return Broker(name=name, is_primary=is_primary, client=client, peer=peer, http=http, line=line, **values)
 
 

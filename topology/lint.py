@@ -12,10 +12,11 @@ import msgspec
 from openclust.shell.config import ConfigError
 from openclust.shell.config_file import FILE_BYTES_MAX, Loaded, load
 from openclust.shell.config_topology import Ignore
-from topology.building import build
+from topology.building import build, hosts_of
 from topology.finding import Finding, Found, Report, in_order
 from topology.live import Live
 from topology.model import Model, Other
+from topology.resolving import resolve
 from topology.rule import RULES, UNMATCHED, Rule, all_rules
 from topology.words import few
 
@@ -47,15 +48,23 @@ def check(
 
 
 def check_all(
-    paths: Sequence[str | Path], *, select: Sequence[str] = (), ignore: Sequence[str] = (), live: Live | None = None
+    paths: Sequence[str | Path],
+    *,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    live: Live | None = None,
+    with_resolver: bool = False,
 ) -> list[tuple[Report, Model | None]]:
-    """As `check`, for several files, which are also held against each other."""
+    """As `check`, for several files, which are also held against each other. Who wants it has the resolver asked."""
     read_or_not: list[Loaded | ConfigError] = []
     for path in paths:
         try:
             read_or_not.append(read(path))
         except ConfigError as error:
             read_or_not.append(error)
+    usable = [each for each in read_or_not if isinstance(each, Loaded)]
+    hosts = (host for each in usable for entry in hosts_of(each) for host in entry)
+    resolved = resolve(hosts) if with_resolver else None
     found: list[tuple[Report, Model | None]] = []
     for path, loaded in zip(paths, read_or_not, strict=True):
         if isinstance(loaded, ConfigError):
@@ -66,7 +75,7 @@ def check_all(
             for other, each in zip(paths, read_or_not, strict=True)
             if isinstance(each, Loaded) and each is not loaded
         )
-        model = build(loaded, file=str(path), others=others, live=live)
+        model = build(loaded, file=str(path), others=others, live=live, resolved=resolved)
         found.append((lint(model, select=select, ignore=ignore), model))
     return found
 

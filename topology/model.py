@@ -20,6 +20,7 @@ from openclust.shell.config_topology import NodeKind
 from topology.address import is_loopback
 from topology.live import Live
 from topology.place import DOMAIN_KINDS, Domain, DomainKind, Key, Places
+from topology.resolving import Resolved
 from topology.route import Route, Routes
 
 __all__ = ["DOMAIN_KINDS", "Broker", "Domain", "DomainKind", "Key", "Link", "Model", "Node", "Other"]
@@ -123,10 +124,16 @@ class Model:
         live: Live | None = None,
         lines: dict[tuple[str, ...], int] | None = None,
         is_blank: bool = False,
+        names: dict[str, str] | None = None,
+        resolved: Resolved | None = None,
     ) -> None:
         self.config = config
         self.is_blank = is_blank
         """Whether there is a file that has no key and no section."""
+        self.names = names or {}
+        """The IP address of each name that one is known of: by the resolver, or by an entry that has both."""
+        self.resolved = resolved
+        """What the resolver says of names; None where it was not asked."""
         self.file = file
         self.brokers: dict[str, Broker] = {each.name: each for each in brokers}
         self.primaries = tuple(each.name for each in brokers if each.is_primary)

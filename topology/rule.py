@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from topology.model import Model
 
 Check = Callable[["Model"], Iterable[Found]]
-Needs = Literal["file", "running cluster", "other files"]
+Needs = Literal["file", "running cluster", "other files", "resolver"]
 """What a rule must have to be asked at all: the model of a file alone, or also something beside it."""
 
 GROUPS = {
@@ -54,6 +54,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         """Whether there is what it needs. A rule that cannot be asked has neither passed nor failed."""
         if self.needs == "running cluster":
             return model.live is not None
+        if self.needs == "resolver":
+            return model.resolved is not None
         return self.needs == "file" or bool(model.others)
 
 

@@ -43,6 +43,7 @@ Checked = list[tuple["Report", "Model | None"]]
     "--explain", metavar="ID", help="Say what a rule is about, and what to do, or list a group (OC4); nothing else."
 )
 @click.option("--live", metavar="URL", help="HTTP API of a broker: compare the running cluster with the file.")
+@click.option("--resolve", is_flag=True, help="Ask the resolver of this machine for the addresses of names.")
 def lint(
     files: tuple[str, ...],
     select: tuple[str, ...],
@@ -58,6 +59,7 @@ def lint(
     seed: int,
     explain: str | None,
     live: str | None,
+    resolve: bool,
 ) -> int:
     """Say what is wrong with cluster files: the outage in the file, before it finds you.
 
@@ -74,21 +76,21 @@ def lint(
     began = now_utc()
     chosen = _codes("--select", select), _codes("--ignore", ignore)
     _must_leave_rules(*chosen)
-    checked = _check(files, *chosen, live)
+    checked = _check(files, *chosen, live, resolve)
     survivals = survivals_of(checked, survive, require_survive, kinds_of(survive_kinds), survive_max, seed)
     run = run_of(checked, survivals, fail_level, began, docs_url)
     write(run, outputs)
     return run.exit_code
 
 
-def _check(files: tuple[str, ...], select: list[str], ignore: list[str], url: str | None) -> Checked:
+def _check(files: tuple[str, ...], select: list[str], ignore: list[str], url: str | None, resolve: bool) -> Checked:
     from topology.imported import check_live
     from topology.lint import check_all
 
     live, source = (None, "") if url is None else _ask(url)
     if live is not None and not files:
         return [check_live(live, source=source, select=select, ignore=ignore)]
-    return check_all(list(dict.fromkeys(files)), select=select, ignore=ignore, live=live)
+    return check_all(list(dict.fromkeys(files)), select=select, ignore=ignore, live=live, with_resolver=resolve)
 
 
 def _explain(code: str) -> int:

@@ -61,6 +61,8 @@ def ignoring(rule: str, reason: str = "", also: str = "") -> str:
     return f'{SOUND}\n[[topology.ignore]]\nrule = "{rule}"\nreason = "{reason}"\n{also}'
 
 
+BY_NAME = changed('client = "10.0.1.1:5672"', 'client = "p1.example:5672"')
+
 CASES = {
     "OC101": Case(changed('"orders-eu"', "orders-eu"), "invalid value"),
     "OC102": Case(changed("rack = ", "rakc = "), "unknown key 'rakc'; did you mean 'rack'?"),
@@ -87,6 +89,9 @@ CASES = {
         changed('zone = "b"', 'zone = "B"'),
     ),
     "OC209": Case(changed("10.0.2.1:5682", "10.0.1.1:5683"), "host 10.0.1.1 is said to be in zone a (p1), zone b (p2)"),
+    "OC210": Case(
+        changed("10.0.2.1:5672", "10.0.1.1:5672", BY_NAME), "p1.example:5672 of p1, by what the entries say", BY_NAME
+    ),
     "OC301": Case(SOUND + links("p1 p2", "p2 p3"), "p1 and p3 have no way to each other", SOUND + MESH),
     "OC302": Case(SOUND + links("s1 p1", "s1 p2"), "s1 has no way to p3", SOUND + links("s1 p1", "s1 p2", "s1 p3")),
     "OC303": Case(SOUND + links("s1 s2"), "s1 and s2 are linked, and both are secondaries", SOUND + STAR),
@@ -127,7 +132,11 @@ CASES = {
     "OC409": Case(
         re.sub("(rack|zone) = .*\n", "", SOUND), "no rack, zone or region is said of p1, p2 and p3", ON_LOOPBACK
     ),
-    "OC410": Case(changed("data_dir", "#"), "p1, p2 and p3 have no cluster.data_dir", ON_LOOPBACK),
+    "OC410": Case(
+        changed("data_dir", "#"),
+        "p1 has no cluster.data_dir: its vote and its durable queues do not outlive a restart; likewise p2; p3",
+        ON_LOOPBACK,
+    ),
     "OC501": Case(
         SOUND + links("p1 p2", latency_ms=40),
         "p1 and p2 are 40 ms apart: a round trip of 80 ms does not fit in the 80 ms",

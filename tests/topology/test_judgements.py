@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+import socket
+import threading
+from pathlib import Path
 
 import pytest
 
 from tests.topology.files import found, links, nodes, report_of
 from topology.finding import Severity
+from topology.lint import check_all
+from topology.resolving import resolve
 
 DATA_DIR = 'data_dir = "/var/lib/openclust"'
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
@@ -102,9 +107,17 @@ def test_a_vote_that_would_not_outlive_a_restart_is_told() -> None:
     assert judged(text) == {"OC410": WARNING}
     assert judged(text.replace("10.0.", "127.0.")) == {}, "a trial"
     some = text + '[topology.settings.p1]\ncluster.data_dir = "/var/p1"\n'
-    assert found(some, "OC410")[0].message.startswith("p2 and p3 have no cluster.data_dir")
+    assert found(some, "OC410")[0].brokers == ("p2", "p3")
     ignored = '[[topology.ignore]]\nrule = "OC410"\nreason = "the units say --data-dir"\n'
     assert judged(text + ignored) == {}
+
+
+def test_a_suppression_for_one_broker_leaves_the_others() -> None:
+    text = cluster("zone=a", "zone=b", "zone=c", secondaries=("", "", "zone=a"))
+    ignored = '[[topology.ignore]]\nrule = "OC405"\nbrokers = ["s1"]\nreason = "it moves"\n'
+    report = report_of(text + ignored)
+    assert [(each.code, each.brokers) for each in report.findings] == [("OC405", ("s2",))]
+    assert [each.brokers for each in report.ignored] == [("s1",)]
 
 
 # -- active-passive: the root has all clients
@@ -196,6 +209,51 @@ def test_many_brokers_with_one_address_are_one_finding() -> None:
         "the client address of s1; the client address of s2; 198 more"
     )
     assert len(finding.brokers) == 203
+
+
+def test_a_name_and_a_number_of_one_machine_are_one_address() -> None:
+    # The entry of p1 says that p1.example and 10.0.1.1 are one machine; p2 wants the same port there.
+    text = cluster("zone=a", "zone=a", "zone=b", "zone=c", "zone=c")
+    text = text.replace('client = "10.0.1.1', 'client = "p1.example').replace("10.0.2.1:5672", "10.0.1.1:5672")
+    (finding,) = found(text, "OC210")
+    assert (finding.severity, finding.brokers) == (WARNING, ("p2", "p1"))
+    assert finding.message == (
+        "p2: its client address 10.0.1.1:5672 is the client address p1.example:5672 of p1, "
+        "by what the entries say of their machines"
+    )
+    text = cluster("", "", "", "", "").replace("10.0.1.1:5672", "p1.example:5672")
+    text = re.sub(r"10\.0\.([23])\.1:56(.)2", r"p1.example:56\g<2>\g<1>1", text)
+    assert "host 10.0.1.1 has 3 of 5 primaries (p1, p2 and p3)" in found(text, "OC403")[0].message
+
+
+def test_a_name_that_many_have_is_of_no_machine() -> None:
+    text = re.sub(r'client = "10.0.\d.1:5672"', 'client = "mq.example:5672"', cluster("zone=a", "zone=b", "zone=c"))
+    assert found(text, "OC210") == [] and found(text, "OC403") == []
+
+
+def test_the_resolver_is_asked_only_where_that_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(name: str, *_: object, **__: object) -> list[object]:
+        if name != "p1.example":
+            raise socket.gaierror(-2, "unknown")
+        return [(0, 0, 0, "", ("10.0.2.1", 0))]
+
+    text = cluster("zone=a", "zone=b", "zone=c").replace("10.0.1.1:5672", "p1.example:5672")
+    path = tmp_path / "cluster.toml"
+    path.write_text(text.replace("10.0.3.1:5682", "p3.example:5682"))
+    monkeypatch.setattr(socket, "getaddrinfo", answer)
+    (report, _), (asked, _) = (*check_all([path]), *check_all([path], with_resolver=True))
+    assert {each.code for each in report.findings} == set()
+    assert [(each.code, each.message) for each in asked.findings] == [
+        ("OC201", "p2: its client address 10.0.2.1:5672 is the client address of p1 too (as p1.example:5672)"),
+        ("OC212", "p3: the host of its peer address p3.example:5682 has no address that is known here"),
+    ]
+
+
+def test_a_resolver_that_does_not_answer_keeps_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: asked.wait() and [])
+    assert resolve(["a.example", "10.0.0.1", ""], wait_s=0) == {"a.example": ()}
+    asked.set()
 
 
 @pytest.mark.parametrize("port", ["0", "70000", "", "x"])

@@ -50,20 +50,26 @@ def _what(loss: Loss) -> str:
     fix="Spread the clients over more brokers; secondaries come and go without any change to this file.",
 )
 def beyond_practice(model: Model) -> Iterator[Found]:
-    said = [name for name, each in model.brokers.items() if each.connections > CONNECTIONS_PRACTICAL]
-    if said:
-        yield Found(f"{few(said)}: more than {number(CONNECTIONS_PRACTICAL)} connections", brokers=tuple(said))
+    for name, each in model.brokers.items():
+        if each.connections > CONNECTIONS_PRACTICAL:
+            yield Found(
+                f"{name}: more than {number(CONNECTIONS_PRACTICAL)} connections",
+                brokers=(name,),
+                alike="said",
+                subject=name,
+            )
     if is_active_passive(model):
         return  # more brokers would not help; whether the root takes them all is another rule's
     expected = clients(model)
-    over = [name for name, share in expected.items() if share > CONNECTIONS_PRACTICAL]
-    if over:
-        most = max(expected[name] for name in over)
-        yield Found(
-            f"{few(over)}: {number(most)} clients are expected on one broker, more than "
-            f"{number(CONNECTIONS_PRACTICAL)}",
-            brokers=tuple(over),
-        )
+    for name, share in expected.items():
+        if share > CONNECTIONS_PRACTICAL:
+            yield Found(
+                f"{name}: {number(share)} clients are expected on one broker, more than "
+                f"{number(CONNECTIONS_PRACTICAL)}",
+                brokers=(name,),
+                alike=number(share),
+                subject=name,
+            )
 
 
 @rule(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from topology.address import host_of, is_loopback, is_wildcard, normal
+from topology.address import host_of, is_loopback, is_wildcard, normal, with_host
 from topology.copies import addresses, are_copies
 from topology.finding import Found, Severity
 from topology.model import Broker, DomainKind, Key, Model
@@ -33,7 +33,7 @@ def one_address_twice(model: Model) -> Iterator[Found]:
     for broker in (*model.brokers.values(), *model.twins):
         own: dict[str, str] = {}
         for kind, address in _addresses(broker):
-            one = normal(address)
+            one = _certain(model, address)
             if one in own:
                 yield Found(
                     f"{broker.name}: its {own[one]} and its {kind} address are both {address}",
@@ -55,6 +55,12 @@ def one_address_twice(model: Model) -> Iterator[Found]:
                 alike=one,
                 subject=f"the {kind} address of {broker.name}",
             )
+
+
+def _certain(model: Model, address: str) -> str:
+    """The address in one spelling, by number where the resolver knows one."""
+    known = (model.resolved or {}).get(host_of(address), ())
+    return with_host(address, known[0]) if len(known) == 1 else normal(address)
 
 
 @rule(
@@ -168,7 +174,7 @@ def one_host_under_two_names(model: Model) -> Iterator[Found]:
         return
     by_address: dict[str, list[Broker]] = {}
     for broker in model.brokers.values():
-        host = host_of(broker.peer)
+        host = model.names.get(host_of(broker.peer), host_of(broker.peer))
         if host and not is_wildcard(broker.peer):
             by_address.setdefault(host, []).append(broker)
     for address, brokers in by_address.items():
@@ -231,6 +237,52 @@ def one_host_in_two_places(model: Model) -> Iterator[Found]:
                     brokers=tuple(name for brokers in here.values() for name in brokers),
                 )
                 break
+
+
+@rule(
+    "OC210",
+    Severity.WARNING,
+    title="One address by name and by number",
+    why="An entry that has an IP address and a name says that both are of one machine. Where another entry has the "
+    "same port there, by the other of the two, both brokers want one address.",
+    fix="Give each listener an address of its own. With --resolve the resolver is asked, which is certain; where the "
+    "name is of another interface, have this ignored with that reason.",
+)
+def one_address_by_name_and_number(model: Model) -> Iterator[Found]:
+    seen: dict[str, tuple[Broker, str, str]] = {}
+    for broker in model.brokers.values():
+        for kind, address in _addresses(broker):
+            host = host_of(address)
+            one = with_host(address, model.names[host]) if host in model.names else normal(address)
+            other, its_kind, its_address = seen.setdefault(one, (broker, kind, address))
+            if other.name != broker.name and _certain(model, address) != _certain(model, its_address):
+                yield Found(
+                    f"{broker.name}: its {kind} address {address} is the {its_kind} address {its_address} of "
+                    f"{other.name}, by what the entries say of their machines",
+                    brokers=(broker.name, other.name),
+                )
+
+
+@rule(
+    "OC212",
+    Severity.WARNING,
+    title="A name that does not resolve",
+    why="The resolver of the machine that asked knows no address for it, or did not answer in ten seconds. Brokers and "
+    "clients that ask the same one cannot dial it.",
+    fix="Correct the name, or ask where the names of these machines are known.",
+    needs="resolver",
+)
+def names_unknown(model: Model) -> Iterator[Found]:
+    for broker in model.brokers.values():
+        for kind, address in _addresses(broker):
+            host = host_of(address)
+            if (model.resolved or {}).get(host) == ():
+                yield Found(
+                    f"{broker.name}: the host of its {kind} address {address} has no address that is known here",
+                    brokers=(broker.name,),
+                    alike="unknown",
+                    subject=f"the {kind} address of {broker.name}",
+                )
 
 
 @rule(

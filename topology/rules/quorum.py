@@ -113,15 +113,17 @@ def unequal_primaries(model: Model) -> Iterator[Found]:
     for field, unit in units.items():
         values = {each.name: getattr(each, field) for each in primaries if getattr(each, field)}
         if values and min(values.values()) < max(values.values()):
-            low, high = min(values.values()), max(values.values())
-            weak = [name for name, value in values.items() if value == low]
+            high = max(values.values())
             strong = [name for name, value in values.items() if value == high]
-            yield Found(
-                f"{few(weak)}: {low:,.0f}{unit}, where {few(strong)} has {high:,.0f}"
-                if len(strong) == 1
-                else f"{few(weak)}: {low:,.0f}{unit}, where {few(strong)} have {high:,.0f}",
-                brokers=tuple(weak),
-            )
+            for name, value in values.items():
+                if value == min(values.values()):
+                    yield Found(
+                        f"{name}: {value:,.0f}{unit}, where {few(strong)} {'has' if len(strong) == 1 else 'have'} "
+                        f"{high:,.0f}",
+                        brokers=(name,),
+                        alike=field,
+                        subject=name,
+                    )
 
 
 @rule(
@@ -137,9 +139,13 @@ def half_placed(model: Model) -> Iterator[Found]:
         brokers: list[Broker] = [model.brokers[name] for name in names]
         for kind in DOMAIN_KINDS[1:]:
             without = [each.name for each in brokers if model.places.within(each.key, kind) is None]
-            if without and len(without) < len(brokers):
-                verb = "has" if len(without) == 1 else "have"
-                yield Found(f"{few(without)} {verb} no {kind}, and others have one", brokers=tuple(without))
+            for name in without if len(without) < len(brokers) else ():
+                yield Found(
+                    f"{name} has no {kind}, and others have one",
+                    brokers=(name,),
+                    alike=f"{kind} {model.brokers[name].partition}",
+                    subject=name,
+                )
 
 
 @rule(
@@ -233,11 +239,12 @@ def nothing_to_judge(model: Model) -> Iterator[Found]:
 def no_data_directory(model: Model) -> Iterator[Found]:
     if model.is_local or len(model.primaries) < 2:
         return
-    without = [name for name in model.primaries if not model.setting(name, "cluster.data_dir")]
-    if without:
-        yield Found(
-            f"{few(without)} {'has' if len(without) == 1 else 'have'} no cluster.data_dir: votes and durable queues do "
-            "not outlive a restart",
-            brokers=tuple(without),
-            line=model.line("cluster"),
-        )
+    for name in model.primaries:
+        if not model.setting(name, "cluster.data_dir"):
+            yield Found(
+                f"{name} has no cluster.data_dir: its vote and its durable queues do not outlive a restart",
+                brokers=(name,),
+                line=model.line("cluster"),
+                alike="none",
+                subject=name,
+            )
