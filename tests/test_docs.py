@@ -291,4 +291,4 @@ def test_every_call_of_the_http_api_has_a_row_and_no_row_is_made_up() -> None:
         paths = re.findall(r"/api/[\w/-]+", cells[0])
         told |= {(method, path) for method in re.findall(r"`([A-Z]+)\b", cells[0]) for path in paths}
     served = {(method, re.sub(r"{(\w+)}", lambda part: part[1].upper(), path)) for method, path, _, _ in ROUTES}
-    assert told == served | {("GET", "/api/health")}
+    assert told == served | {("GET", "/api/health"), ("GET", "/api/ready")}

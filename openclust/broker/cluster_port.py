@@ -54,6 +54,10 @@ class ClusterPort(Protocol):
     def client_address(self) -> str:
         """Where applications reach this broker, as `host:port`; empty where that is not known."""
 
+    @property
+    def closed_to_clients(self) -> str:
+        """Why no client can be let in at this time; empty where one can."""
+
     def define(self, change: Change, done: Done) -> None:
         """Make a change that all brokers share, and call `done` when it holds here: at once, or later."""
 
@@ -142,6 +146,7 @@ class Standalone:
 
     peer_address = ""
     client_address = ""
+    closed_to_clients = ""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker

@@ -10,7 +10,7 @@ from openclust.broker.access import User
 from openclust.broker.effects import CheckLogin, CloseTransport, StartHeartbeats
 from openclust.broker.placement import send_away
 from openclust.wire.codec import method_frame
-from openclust.wire.errors import ACCESS_REFUSED, NOT_ALLOWED, ConnectionError
+from openclust.wire.errors import ACCESS_REFUSED, CONNECTION_FORCED, NOT_ALLOWED, ConnectionError
 from openclust.wire.frames import EARLIER_HEADERS, FRAME_MIN, PROTOCOL_HEADER
 from openclust.wire.handshake import State, negotiate
 from openclust.wire.methods import (
@@ -140,6 +140,8 @@ def _start_ok(connection: Connection, method: ConnectionStartOk) -> None:
         if method.mechanism == EXTERNAL and EXTERNAL in connection.broker.mechanisms and not connection.peer.is_peer:
             problem = "EXTERNAL needs a client certificate that the broker has verified, and that names a user"
         raise ConnectionError(ACCESS_REFUSED, f"{problem} (offered: {offered})")
+    if not connection.peer.is_peer and (closed := connection.broker.cluster.closed_to_clients):
+        raise ConnectionError(CONNECTION_FORCED, closed)
     connection.mechanism = method.mechanism
     if not method.response and method.mechanism != "EXTERNAL":
         connection.state = State.SECURING

@@ -43,6 +43,7 @@ class BrokerView(msgspec.Struct):
     queues: int | None = None
     is_draining: bool = False
     disk: str | None = None
+    is_blocked: bool = False
 
 
 class LinkView(msgspec.Struct):
@@ -98,9 +99,12 @@ class Rates(msgspec.Struct):
 
 
 class Votes(msgspec.Struct):
+    """Of the defined primaries: who has voted for the root, who follows it, and who may vote at this time."""
+
     given: int
     electorate: int
     defined: int
+    following: int | None = None
 
 
 class Obstacle(msgspec.Struct):
@@ -108,6 +112,21 @@ class Obstacle(msgspec.Struct):
 
     peer: str
     reason: str
+
+
+class NotReady(msgspec.Struct):
+    """What stands against sending clients there."""
+
+    check: str
+    reason: str
+
+
+class Publishers(msgspec.Struct):
+    """Whether those who publish at the broker that was asked wait, why, and how many do."""
+
+    is_blocked: bool = False
+    reason: str = ""
+    waiting: int = 0
 
 
 class ClusterView(msgspec.Struct):
@@ -129,6 +148,10 @@ class ClusterView(msgspec.Struct):
     store: StoreView | None = None
     meta_bindings: MetaBindings | None = None
     rates: Rates | None = None
+    votes_needed: int | None = None
+    is_ready: bool | None = None
+    not_ready: list[NotReady] = []
+    publishers: Publishers | None = None
 
 
 def ask(client: HttpClient) -> tuple[ClusterView, Any]:

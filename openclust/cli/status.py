@@ -105,6 +105,8 @@ def show_view(view: ClusterView) -> None:
         click.echo(line)
     if view.store is not None:
         click.echo(store_line(view.store))
+    for line in ready_lines(view):
+        click.echo(line)
     if view.links:
         click.echo("")
         show_table(
@@ -130,11 +132,32 @@ def root_lines(view: ClusterView) -> list[str]:
     """Who is root, or why nobody is."""
     votes, position = view.votes, view.position
     told = "" if position is None else f", log up to {_place(position)}"
-    if votes is not None:
-        told += f", votes {votes.given}/{votes.electorate}/{votes.defined} (given/electorate/defined)"
     if view.root is not None:
+        if votes is not None and votes.following is not None:
+            told += f", followed by {votes.following} of {votes.defined} primaries ({votes.given} voted for it)"
         return [f"root {escape(view.root)} since epoch {view.epoch}{told}"]
-    return [f"no root{told}", *(f"  {line}" for line in reasons(view))]
+    return [f"no root{told}", *(f"  {line}" for line in (*reasons(view), *needed(view)))]
+
+
+def needed(view: ClusterView) -> list[str]:
+    """How many votes a root needs, where the primaries are known."""
+    if view.votes_needed is None:
+        return []
+    defined = sum(each.partition == "primary" for each in view.brokers)
+    there = "" if view.votes is None else f"; {view.votes.electorate} may vote now, and all of these must agree"
+    return [f"a root needs the votes of {view.votes_needed} of the {defined} primaries{there}"]
+
+
+def ready_lines(view: ClusterView) -> list[str]:
+    """Whether clients are served there, what stands against it, and who waits."""
+    lines = []
+    if view.publishers is not None and view.publishers.is_blocked:
+        waiting = view.publishers.waiting
+        lines.append(f"publishers wait: {escape(view.publishers.reason)} ({waiting} connections now)")
+    if view.is_ready is not None:
+        lines.append("ready for clients" if view.is_ready else "not ready for clients:")
+        lines += [f"  {escape(each.reason)}" for each in view.not_ready]
+    return lines
 
 
 def store_line(store: StoreView) -> str:
@@ -161,7 +184,7 @@ def _broker_row(broker: BrokerView) -> tuple[str, ...]:
     vote = broker.vote
     return (
         broker.name,
-        f"{broker.role}, draining" if broker.is_draining else broker.role,
+        ", ".join((broker.role, *("draining",) * broker.is_draining, *("publishers wait",) * broker.is_blocked)),
         "yes" if broker.online else "no",
         _time(broker.seniority_ms),
         "-" if vote is None else f"{vote.root} in {vote.epoch}",

@@ -6,7 +6,7 @@ import click
 
 from openclust.cli.cluster_view import WAIT_S, ask, json_option, url_option
 from openclust.cli.http_client import HttpClient
-from openclust.cli.status import reasons
+from openclust.cli.status import needed, reasons
 from openclust.cli.term import show_json
 from openclust.shell.log import escape
 
@@ -24,10 +24,11 @@ def why_no_root(url: str, as_json: bool) -> int:
     """
     view, document = ask(HttpClient(url, WAIT_S))
     if as_json:
-        show_json({key: document[key] for key in ("name", "root", "epoch", "votes", "why_no_root")})
+        keys = ("name", "root", "epoch", "votes", "votes_needed", "why_no_root")
+        show_json({key: document[key] for key in keys if key in document})
     elif view.root is not None:
         click.echo(escape(view.root))
     else:
-        for line in reasons(view):
+        for line in (*reasons(view), *needed(view)):
             click.echo(line)
     return DONE if view.root is not None else NO_ROOT

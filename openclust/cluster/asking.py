@@ -54,7 +54,7 @@ class Asking:
         self._cluster = membership
         self._broker = membership.broker
         self.commits = Commits(membership, self.ask)
-        self._wait_ms = wait_ms
+        self.wait_ms = wait_ms
         # The root may still answer what this broker has asked in its last life.
         self._number = crc32(membership.broker.unguessable().encode()) << LIFE_BITS
         self._pending: dict[int, _Pending] = {}
@@ -68,6 +68,9 @@ class Asking:
         """Ask the root, as soon as there is one. By the number, who asked may `forget` the question."""
         if len(self._pending) >= PENDING_MAX:
             done(ChannelError(RESOURCE_ERROR, f"{PENDING_MAX} requests wait for the root, the most that may"))
+            return 0
+        if not lasting and (problem := self._cluster.readiness.unanswerable):
+            done(ChannelError(RESOURCE_ERROR, problem))
             return 0
         self._number = number = self._number + 1
         self._pending[number] = _Pending(question, done, self._broker.now_ms, lasting)
@@ -132,7 +135,7 @@ class Asking:
         """Give up what has waited too long."""
         if not self._pending:
             return
-        oldest_ms = self._broker.now_ms - self._wait_ms
+        oldest_ms = self._broker.now_ms - self.wait_ms
         for number, pending in list(self._pending.items()):
             if pending.lasting:
                 continue
@@ -140,7 +143,7 @@ class Asking:
                 return
             del self._pending[number]
             self._early.pop(number, None)
-            pending.done(ChannelError(RESOURCE_ERROR, no_root(self._cluster, self._wait_ms)))
+            pending.done(ChannelError(RESOURCE_ERROR, no_root(self._cluster, self.wait_ms)))
 
     # -- the root
 

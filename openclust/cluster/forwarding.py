@@ -194,6 +194,9 @@ class Forwarding:
             text = f"the cluster has no root, and {limit} MB of messages wait for one already (cluster.waiting_mb_max)"
             self._refuse(letter, text)
             return False
+        if problem := self._cluster.readiness.unanswerable:
+            self._refuse(letter, problem)
+            return False
         self._waiting.append(letter)
         self._waiting_bytes += letter.cost
         self._broker.books.held_bytes += letter.cost

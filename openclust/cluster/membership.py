@@ -28,6 +28,7 @@ from openclust.cluster.placing import Placing
 from openclust.cluster.port import Port
 from openclust.cluster.presences import Presences
 from openclust.cluster.proxies import Proxies
+from openclust.cluster.readiness import Readiness
 from openclust.cluster.redirect import Redirect
 from openclust.cluster.relay import Relay
 from openclust.cluster.replica import Replica
@@ -101,6 +102,7 @@ class Membership(Port):
         self.handover = Handover(self)
         self.distant = Distant(self)
         self.proxies = Proxies(self)
+        self.readiness = Readiness(self)
         self.presences = Presences(self, "primary" if self.is_primary else "secondary")
         self._outbox_bytes_max = bounds.outbox_bytes_max
         self._save_vote = save_vote
@@ -313,6 +315,7 @@ class Membership(Port):
         self.asking.tick()
         self.forwarding.tick()
         self.presences.tick()
+        self.readiness.look()
 
     def tell_digests(self) -> None:
         """Once in a while: what others hold of our meta-bindings must be what we told."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from openclust.cluster.interest import Interests
     from openclust.cluster.placing import Placing
     from openclust.cluster.presences import Presences
+    from openclust.cluster.readiness import Readiness
     from openclust.cluster.relay import Relay
     from openclust.cluster.replica import Replica
     from openclust.cluster.roster import Roster
@@ -58,6 +59,7 @@ class Port:
     forwarding: Forwarding
     interests: Interests
     placing: Placing
+    readiness: Readiness
     relay: Relay
     replica: Replica
 
@@ -68,6 +70,10 @@ class Port:
     @property
     def client_address(self) -> str:
         return self.presences.own.client
+
+    @property
+    def closed_to_clients(self) -> str:
+        return self.readiness.closed_to_clients
 
     @property
     def root(self) -> str:

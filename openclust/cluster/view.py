@@ -266,6 +266,11 @@ def serves(election: Election, now_ms: int) -> bool:
     return election.role is Role.ROOT and now_ms <= lease_end_ms(election)
 
 
+def votes_needed(defined: int) -> int:
+    """How many of so many primaries must vote for one of them: more than half."""
+    return defined // 2 + 1
+
+
 def why_no_root(election: Election) -> list[tuple[str, str]]:
     """Who stands in the way of a root, and why; empty where there is a root."""
     if election.reign is not None:

@@ -16,6 +16,7 @@ from openclust import __version__
 from openclust.broker.access import User
 from openclust.manage import changing, cluster, reading
 from openclust.manage.call import ADMINISTRATOR, ANYBODY, POLICYMAKER, WHOEVER_LOGS_IN, Call, Refused, answer, not_found
+from openclust.shell.cluster_snapshot import readiness_snapshot
 from openclust.shell.config import Http
 from openclust.shell.log import one_line
 from openclust.wire.sasl import Credentials
@@ -92,6 +93,7 @@ class HttpApi:
         app = web.Application(middlewares=[self._answer_errors])
         for method, path, served in (
             ("GET", "/api/health", _health),
+            ("GET", "/api/ready", self._ready),
             *((method, path, self._guarded(handler, tags)) for method, path, handler, tags in ROUTES),
         ):
             app.router.add_route(method, path, served)
@@ -167,6 +169,14 @@ class HttpApi:
         response.headers["Cache-Control"] = "no-store"
         response.headers["X-Content-Type-Options"] = "nosniff"
         return response
+
+    async def _ready(self, request: web.Request) -> web.Response:
+        """For whoever sends clients here: 200, or 503 with what stands against it. Nobody needs to log in to ask."""
+        assert self._server is not None, "it is there before it listens"
+        membership = self._server.member.membership
+        shown = readiness_snapshot(membership)
+        shown |= {"name": membership.name, "peers": membership.peer_address}
+        return answer(shown, 200 if shown["is_ready"] else 503)
 
     def _guarded(self, handler: Handler, tags: frozenset[str]) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def guarded(request: web.Request) -> web.Response:

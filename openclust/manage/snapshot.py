@@ -18,6 +18,7 @@ from openclust.broker.password_hash import to_rabbit
 from openclust.broker.policy import Kind, Policy
 from openclust.broker.queue import Queue
 from openclust.broker.vhost import VirtualHost
+from openclust.shell.cluster_snapshot import publishers_snapshot
 from openclust.wire.handshake import State
 
 Shown = dict[str, Any]
@@ -60,6 +61,7 @@ def overview(broker: Broker, *, node: str, vhosts: list[VirtualHost]) -> Shown:
             "illness": books.illness,
             "blocked": books.alarm and books.lacks == "disk",
         },
+        "publishers": publishers_snapshot(broker),
     }
 
 

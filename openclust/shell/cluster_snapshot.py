@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from openclust.cluster.status import Position, Status
-from openclust.cluster.view import Role, electorate, is_online, serves, vote_of, why_no_root
+from openclust.cluster.view import Role, electorate, is_online, serves, vote_of
 
 if TYPE_CHECKING:
+    from openclust.broker.broker import Broker
     from openclust.cluster.membership import Membership
     from openclust.shell.links import Link
     from openclust.shell.member import Member
+
+PUBLISHERS_WAIT = ("memory", "cluster")
+"""What connections are held for whose messages are not taken."""
 
 
 def cluster_snapshot(member: Member, now_ms: int) -> dict[str, Any]:
@@ -31,7 +35,10 @@ def cluster_snapshot(member: Member, now_ms: int) -> dict[str, Any]:
         "position": _place(position),
         "store": store_snapshot(membership),
         "votes": _votes(membership) if membership.is_primary else None,
-        "why_no_root": _why_no_root(membership),
+        "votes_needed": membership.readiness.votes_needed,
+        "why_no_root": [{"peer": peer, "reason": reason} for peer, reason in membership.readiness.why_no_root()],
+        **readiness_snapshot(membership),
+        "publishers": publishers_snapshot(broker),
         "brokers": [_shown(membership, name, now_ms) for name in _names(membership)],
         "links": [_link(membership, link) for _, link in sorted(member.links.items())],
         "connections": membership.client_count(),
@@ -50,6 +57,19 @@ def cluster_snapshot(member: Member, now_ms: int) -> dict[str, Any]:
         "is_draining": membership.is_draining,
         "rates": member.rates.shown(),
     }
+
+
+def readiness_snapshot(membership: Membership) -> dict[str, Any]:
+    """Whether clients are served here as they expect, and what stands against it."""
+    reasons = msgspec.to_builtins(membership.readiness.obstacles())
+    return {"is_ready": not reasons, "not_ready": reasons}
+
+
+def publishers_snapshot(broker: Broker) -> dict[str, Any]:
+    """Whether those who publish here are made to wait, why, and how many of them wait at this moment."""
+    is_blocked = broker.books.alarm
+    waiting = sum(each.hold in PUBLISHERS_WAIT for each in broker.connections)
+    return {"is_blocked": is_blocked, "reason": broker.books.reason if is_blocked else "", "waiting": waiting}
 
 
 def store_snapshot(membership: Membership) -> dict[str, Any]:
@@ -87,10 +107,17 @@ def _own_role(membership: Membership, now_ms: int) -> str:
 
 
 def _votes(membership: Membership) -> dict[str, int]:
+    """Of the defined primaries: who may vote now, who follows the root there is, and who has voted for it.
+
+    One that was away, or had voted for another, follows a root that it has not voted for.
+    """
     election = membership.election
     there = electorate(election)
-    given = sum(1 for name in there if election.reign is not None and _agrees(membership, name))
-    return {"given": given, "electorate": len(there), "defined": len(election.terms.primaries)}
+    reign = election.reign
+    given = sum(1 for name in there if reign is not None and vote_of(election, name) == reign)
+    following = sum(1 for name in there if reign is not None and _agrees(membership, name))
+    defined = len(election.terms.primaries)
+    return {"given": given, "following": following, "electorate": len(there), "defined": defined}
 
 
 def _agrees(membership: Membership, name: str) -> bool:
@@ -100,19 +127,6 @@ def _agrees(membership: Membership, name: str) -> bool:
         return True
     peer = election.peers.get(name)
     return peer is not None and election.reign in (vote_of(election, name), peer.status.reign)
-
-
-def _why_no_root(membership: Membership) -> list[dict[str, str]]:
-    if membership.is_primary:
-        return [{"peer": peer, "reason": reason} for peer, reason in why_no_root(membership.election)]
-    if membership.root:
-        return []
-    if not membership.primaries:
-        return [{"peer": membership.name, "reason": "has reached no primary yet"}]
-    now_ms = membership.broker.now_ms
-    silent = [name for name in membership.primaries if not membership.watch.is_online(name, now_ms)]
-    reasons = [{"peer": name, "reason": "is not heard here"} for name in silent]
-    return reasons or [{"peer": membership.name, "reason": "no primary says that it is root; ask one of them"}]
 
 
 def _names(membership: Membership) -> list[str]:
@@ -140,6 +154,7 @@ def _shown(membership: Membership, name: str, now_ms: int) -> dict[str, Any]:
         "queues": info.queues if info is not None else None,
         "is_draining": info.is_draining if info is not None else False,
         "disk": (status.illness or "well") if status and online else None,
+        "is_blocked": membership.broker.books.alarm if name == membership.name else name in membership.pressed,
     }
 
 

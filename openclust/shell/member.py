@@ -61,6 +61,7 @@ class Member:
         self.tracing = new_tracing(server)
         self.membership = self._membership(config)
         self.membership.client_addresses = {name: each.client for name, each in config.cluster.primaries.items()}
+        self.membership.readiness.dialled = self._dialled
         self.rates = Rates(self.membership)
         self.links: dict[str, Link] = {}
         self._joining: list[Link] = []
@@ -218,6 +219,10 @@ class Member:
         self._server.turn()
 
     # -- links
+
+    def _dialled(self) -> list[str]:
+        """Where this secondary looks for its primaries, and what came of it."""
+        return [f"{link.address}: {link.error or link.state}" for link in self._joining]
 
     def _unheard_outbox(self) -> Outbox:
         """For a link to a broker whose name is not known yet: nothing is said there."""

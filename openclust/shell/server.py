@@ -27,7 +27,6 @@ from openclust.shell.definitions_file import import_at_start, import_in_cluster
 from openclust.shell.event_loop import new_event_loop
 from openclust.shell.heartbeats import beat, first_wait_ms
 from openclust.shell.listener import Listener, listening_sockets
-from openclust.shell.log import fields
 from openclust.shell.logins import Logins
 from openclust.shell.member import Member
 from openclust.shell.memory import high_watermark_bytes
@@ -438,7 +437,8 @@ async def _serve(config: Config, services: Sequence[Service]) -> int:
         for service in services:
             await service.start(server)
             started.append(service)
-        log.info("openclust is ready", extra=fields(cluster_key=config.cluster_key, name=config.name))
+        server.member.membership.readiness.started()
+        server.turn_soon()
         await server.stopping.wait()
         log.info("stopping: %s", server.stop_reason)
     finally:

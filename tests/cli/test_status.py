@@ -48,8 +48,9 @@ def test_a_cluster_with_a_root(api: RunningApi) -> None:
         "s1      secondary         yes     -                            -        7100 ms ago  127.0.0.1:5675  "
         "1            12      -\n"
         "\n"
-        "root p1 since epoch 3, log up to 3.1042, votes 3/3/3 (given/electorate/defined)\n"
+        "root p1 since epoch 3, log up to 3.1042, followed by 3 of 3 primaries (2 voted for it)\n"
         "store up to 3.1042, committed up to 3.1040 (2 entries, 1 kB to go), 0 B to be written, disk well\n"
+        "ready for clients\n"
         "\n"
         "link to  state       lag  on disk  sent  relayed  waiting     dropped  error\n"
         "p2       connected   0    2        17    5        0           0\n"
@@ -82,7 +83,16 @@ def test_a_broker_without_the_newer_numbers_is_shown(api: RunningApi) -> None:
     link = {"peer": "p2", "state": "connected"}
     broker = {"name": "p2", "role": "backup", "online": True, "address": "127.0.0.1:5673"}
     member = put_member(api, links=[link], brokers=[broker])
-    for key in ("rates", "meta_bindings", "position", "store", "cluster_uuid"):
+    for key in (
+        "rates",
+        "meta_bindings",
+        "position",
+        "store",
+        "cluster_uuid",
+        "is_ready",
+        "publishers",
+        "votes_needed",
+    ):
         del member.snapshot()[key]
     assert run("--url", api.url).stdout == (
         "cluster demo, as p1 sees it (root)\n"
@@ -90,7 +100,7 @@ def test_a_broker_without_the_newer_numbers_is_shown(api: RunningApi) -> None:
         "broker  role    online  senior since  vote  heard  clients at      connections  queues  disk\n"
         "p2      backup  yes     -             -     -      127.0.0.1:5673  -            -       -\n"
         "\n"
-        "root p1 since epoch 3, votes 3/3/3 (given/electorate/defined)\n"
+        "root p1 since epoch 3, followed by 3 of 3 primaries (2 voted for it)\n"
         "\n"
         "link to  state      lag  on disk  sent  relayed  waiting  dropped  error\n"
         "p2       connected  -    -        0     -        0        0\n"
@@ -110,7 +120,26 @@ def test_a_secondary_has_no_votes_to_show(api: RunningApi) -> None:
 def test_a_secondary_without_a_root_says_why(api: RunningApi) -> None:
     why = [{"peer": "p1", "reason": "is not linked"}]
     put_member(api, name="s1", role="secondary", votes=None, root=None, position=None, why_no_root=why)
-    assert "\nno root\n  p1 is not linked\n" in run("--url", api.url).stdout
+    shown = "\nno root\n  p1 is not linked\n  a root needs the votes of 2 of the 3 primaries\n"
+    assert shown in run("--url", api.url).stdout
+
+
+def test_a_broker_that_is_not_ready_says_what_is_missing(api: RunningApi) -> None:
+    missing = [
+        {"check": "root", "reason": "no root: p2 is offline"},
+        {"check": "disk", "reason": "the disk is\x1b ill"},
+    ]
+    put_member(api, is_ready=False, not_ready=missing)
+    shown = "\nnot ready for clients:\n  no root: p2 is offline\n  the disk is\\x1b ill\n"
+    assert shown in run("--url", api.url).stdout
+
+
+def test_publishers_that_wait_are_shown_with_the_reason_here_and_elsewhere(api: RunningApi) -> None:
+    member = put_member(api, publishers={"is_blocked": True, "reason": "low on memory", "waiting": 7})
+    member.snapshot()["brokers"][1]["is_blocked"] = True
+    text = run("--url", api.url).stdout
+    assert "\npublishers wait: low on memory (7 connections now)\n" in text
+    assert "\np2      backup, draining, publishers wait  yes " in text
 
 
 def test_without_a_root_it_says_why(api: RunningApi) -> None:
@@ -118,8 +147,8 @@ def test_without_a_root_it_says_why(api: RunningApi) -> None:
     put_member(api, root=None, role="elector", votes={"given": 0, "electorate": 1, "defined": 3}, why_no_root=why)
     text = run("--url", api.url).stdout
     assert (
-        "no root, log up to 3.1042, votes 0/1/3 (given/electorate/defined)\n  p2 is offline\n  p3\\x1b[2J is starting\n"
-        in text
+        "no root, log up to 3.1042\n  p2 is offline\n  p3\\x1b[2J is starting\n"
+        "  a root needs the votes of 2 of the 3 primaries; 1 may vote now, and all of these must agree\n" in text
     ), "what a peer says steers no terminal"
 
 

@@ -216,7 +216,7 @@ def test_it_shows_a_root_and_ends_all_on_a_signal(tmp_path: Path, number: signal
         rows = re.findall(r"^(p\d) +(root|backup) +amqp://\S+ +http://\S+$", up.out, re.MULTILINE)
         assert [name for name, _ in rows] == ["p1", "p2", "p3"]
         assert sorted(role for _, role in rows) == ["backup", "backup", "root"]
-        assert re.search(r"^p2 \| .*openclust is ready", up.err, re.MULTILINE)
+        eventually(lambda: re.search(r"^p2 \| .*openclust is ready", up.err, re.MULTILINE))
         assert "\x1b" not in up.out + up.err, "no colours where there is no terminal"
         assert len(up.children) == 3
         up.process.send_signal(number)

@@ -37,15 +37,18 @@ def test_a_root_is_named_with_exit_code_0(api: RunningApi) -> None:
 
 def test_every_reason_is_a_line_with_exit_code_1(api: RunningApi) -> None:
     why = [{"peer": "p2", "reason": "is offline"}, {"peer": "p3", "reason": "is starting"}]
-    put_member(api, root=None, role="elector", why_no_root=why)
+    votes = {"given": 0, "following": 0, "electorate": 1, "defined": 3}
+    put_member(api, root=None, role="elector", why_no_root=why, votes=votes)
     result = run("--url", api.url)
-    assert (result.exit_code, result.stdout) == (1, "p2 is offline\np3 is starting\n")
+    lines = ["p2 is offline", "p3 is starting"]
+    lines.append("a root needs the votes of 2 of the 3 primaries; 1 may vote now, and all of these must agree")
+    assert (result.exit_code, result.stdout.splitlines()) == (1, lines)
 
 
 def test_no_root_without_a_reason_is_not_silent(api: RunningApi) -> None:
     put_member(api, root=None, role="elector")
     result = run("--url", api.url)
-    assert (result.exit_code, len(result.stdout.splitlines())) == (1, 1)
+    assert (result.exit_code, len(result.stdout.splitlines())) == (1, 2)
 
 
 def test_json_has_the_same_exit_codes(api: RunningApi) -> None:

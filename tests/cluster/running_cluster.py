@@ -153,7 +153,7 @@ class RunningCluster:
                 one is not None
                 and one["role"] in ("root", "backup")
                 and sum(each["online"] for each in one["brokers"]) == len(running)
-                and one["votes"]["given"] == len(running)
+                and one["votes"]["following"] == len(running)
                 for one in seen
             )
             and len({one["root"] for one in seen if one}) == 1

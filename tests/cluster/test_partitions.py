@@ -165,7 +165,7 @@ class Partitions(RunningCluster):
         return (
             sorted(each["role"] for each in seen.values()) == ["backup"] * (count - 1) + ["root"]
             and len({each["root"] for each in seen.values()}) == 1
-            and all(each["votes"] == {"given": count, "electorate": count, "defined": count} for each in seen.values())
+            and all(each["votes"]["following"] == each["votes"]["electorate"] == count for each in seen.values())
         )
 
 

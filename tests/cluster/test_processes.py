@@ -61,7 +61,7 @@ def test_three_processes_elect_one_root_and_agree_on_it(cluster: RunningCluster)
     assert len({view["epoch"] for view in views}) == 1
     assert sorted(view["role"] for view in views) == ["backup", "backup", "root"]
     for view in views:
-        assert view["votes"] == {"given": 3, "electorate": 3, "defined": 3}
+        assert view["votes"] == {"given": 3, "following": 3, "electorate": 3, "defined": 3}
         assert sorted((each["name"], each["role"], each["online"]) for each in view["brokers"]) == sorted(
             (name, "root" if name == root.name else "backup", True) for name in cluster.primaries
         )
@@ -156,4 +156,4 @@ def test_status_shows_the_cluster_from_any_broker(cluster: RunningCluster) -> No
     for each in cluster.primaries.values():
         text = run_command("status", "--url", each.place.http_url).stdout
         assert f"root {root.name} since epoch {epoch}, log up to {epoch}." in text
-        assert "votes 3/3/3 (given/electorate/defined)" in text
+        assert "followed by 3 of 3 primaries (3 voted for it)" in text

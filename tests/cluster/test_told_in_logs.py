@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import json
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pika
+import pika.exceptions
 import pytest
 
-from openclust.cli.local_cluster import plan_cluster
+from openclust.cli.local_cluster import LocalBroker, plan_cluster
 
+from ..clients.broker_process import free_port
 from ..clients.deadline import eventually
 from .running_cluster import Primary, RunningCluster, run_command
 
@@ -54,6 +61,25 @@ class Logged(RunningCluster):
             raise AssertionError(f"{broker.name} did not say {line!r}:\n{self.new_lines(broker)}") from None
 
 
+class Stray(Primary):
+    """Another secondary, that looks for its primaries where it is told to."""
+
+    def __init__(self, cluster: Logged, join: str) -> None:
+        ports = (free_port(), free_port(), free_port())
+        super().__init__(cluster.plan, LocalBroker(f"s{ports[0]}", *ports))
+        command = cluster.plan.command(self.place)
+        command[command.index("--join") + 1] = join
+        self.start(command)
+
+
+def get(place: LocalBroker, path: str) -> tuple[int, Any]:
+    connection = http.client.HTTPConnection("127.0.0.1", place.http_port, timeout=5)
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Logged]:
     running = Logged(tmp_path_factory.mktemp("logs"))
@@ -89,6 +115,47 @@ def test_a_root_that_was_stopped_for_a_while_says_that_it_stood_still(cluster: L
     for each in cluster.others(root):
         cluster.await_line(each, f"the root {root.name} of epoch")
         assert "is not heard any more: nothing came for" in cluster.new_lines(each)
+
+
+@pytest.mark.parametrize("port", ["client_port", "http_port"])
+def test_a_secondary_that_joins_by_a_wrong_port_is_told_the_right_one(cluster: Logged, port: str) -> None:
+    place = cluster.primaries["p1"].place
+    stray = Stray(cluster, f"127.0.0.1:{getattr(place, port)}")
+    try:
+        cluster.await_line(stray, f"peers are at 127.0.0.1:{place.peer_port} address=127.0.0.1:{getattr(place, port)}")
+        assert cluster.new_lines(stray).count("wrong port: ") <= 2, "the line, and why it is not ready"
+    finally:
+        stray.stop()
+
+
+def test_a_secondary_that_reaches_no_primary_is_alive_and_not_ready_and_refuses_clients(cluster: Logged) -> None:
+    nobody = free_port()
+    stray = Stray(cluster, f"127.0.0.1:{nobody}")
+    try:
+        cluster.await_line(stray, "INFO  server: started, and not ready yet: this secondary has reached no primary")
+        missing = f"this secondary has reached no primary of its cluster yet (127.0.0.1:{nobody}: connection refused)"
+        assert get(stray.place, "/api/health") == (200, {"status": "ok"})
+        status, said = get(stray.place, "/api/ready")
+        assert (status, said["is_ready"], said["not_ready"]) == (
+            503,
+            False,
+            [{"check": "primaries", "reason": missing}],
+        )
+        shown = run_command("status", "--url", stray.place.http_url)
+        assert f"not ready for clients:\n  {missing}\n" in shown.stdout
+        began = time.monotonic()
+        with pytest.raises(pika.exceptions.AMQPConnectionError, match=r"320.* reached no primary of its cluster"):
+            pika.BlockingConnection(pika.URLParameters(stray.place.amqp_url))
+        assert time.monotonic() - began < 5
+        assert "openclust is ready" not in cluster.new_lines(stray)
+    finally:
+        stray.stop()
+
+
+def test_every_broker_of_the_cluster_is_ready_and_says_so_once(cluster: Logged) -> None:
+    for each in cluster.every:
+        status, said = eventually(lambda place=each.place: (one := get(place, "/api/ready"))[0] == 200 and one)  # type: ignore[misc]
+        assert (status, said["name"], said["peers"]) == (200, each.name, f"127.0.0.1:{each.place.peer_port}")
 
 
 def test_of_a_step_down_all_say_why_and_who_asked_for_it(cluster: Logged) -> None:

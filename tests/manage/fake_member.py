@@ -66,7 +66,8 @@ _SEEN_BY_ROOT = """
   "store": {"has_disk": true, "on_disk": {"epoch": 3, "sequence": 1042}, "committed": {"epoch": 3, "sequence": 1040},
             "uncommitted_entries": 2, "uncommitted_bytes": 1200, "waiting_bytes": 0, "waiting_bytes_max": 67108864,
             "is_well": true, "illness": ""},
-  "votes": {"given": 3, "electorate": 3, "defined": 3},
+  "votes": {"given": 2, "following": 3, "electorate": 3, "defined": 3}, "votes_needed": 2,
+  "is_ready": true, "not_ready": [], "publishers": {"is_blocked": false, "reason": "", "waiting": 0},
   "why_no_root": [],
   "brokers": [
     {"name": "p1", "partition": "primary", "role": "root", "online": true,

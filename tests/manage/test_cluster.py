@@ -7,10 +7,11 @@ import pytest
 from openclust.broker.access import User
 from openclust.manage.cluster import REASON_CHARACTERS_MAX
 from openclust.shell.passwords import hash_password
+from openclust.shell.server import Server
 
 from ..clients.deadline import eventually
 from .fake_member import put_member, seen_by_root
-from .running_api import RunningApi
+from .running_api import Answer, RunningApi
 
 pytestmark = pytest.mark.sockets
 
@@ -26,7 +27,7 @@ def test_a_cluster_of_one_is_its_own_root(api: RunningApi) -> None:
     eventually(lambda: api.get("/api/cluster")["root"])
     seen = api.get("/api/cluster")
     assert (seen["name"], seen["role"], seen["root"]) == ("one", "root", "one")
-    assert seen["votes"] == {"given": 1, "electorate": 1, "defined": 1}
+    assert seen["votes"] == {"given": 1, "following": 1, "electorate": 1, "defined": 1}
 
 
 def test_the_root_steps_down_for_a_reason(api: RunningApi) -> None:
@@ -70,3 +71,34 @@ def test_only_administrators_end_a_reign(api: RunningApi) -> None:
     assert api.call("POST", STEP_DOWN, login="watcher:watcher").status == 403
     assert api.call("GET", "/api/cluster", login="watcher:watcher").status == 200
     assert member.reasons == []
+
+
+def test_who_sends_clients_here_is_told_that_they_are_served(api: RunningApi) -> None:
+    answer = eventually(lambda: (one := api.call("GET", "/api/ready", login=None)).status == 200 and one)
+    assert isinstance(answer, Answer)
+    assert answer.json == {"is_ready": True, "not_ready": [], "name": "one", "peers": ""}
+
+
+def test_who_sends_clients_here_is_told_what_is_missing(api: RunningApi) -> None:
+    eventually(lambda: api.call("GET", "/api/ready", login=None).status == 200)
+    assert api.call("POST", "/api/cluster/drain", {"name": "one", "force": True}).status == 200
+    answer = api.call("GET", "/api/ready/", login=None)
+    assert (answer.status, answer.json["is_ready"]) == (503, False)
+    assert answer.json["not_ready"] == [{"check": "draining", "reason": "this broker is drained of its clients"}]
+    assert api.get("/api/cluster")["not_ready"] == answer.json["not_ready"], "status shows the same"
+    assert api.call("GET", "/api/health", login=None).status == 200, "it is alive"
+
+
+def test_publishers_that_wait_are_shown_by_every_interface(api: RunningApi) -> None:
+    def fill(server: Server) -> None:
+        books = server.broker.books
+        books.held_bytes += books.high_bytes
+        server.turn()
+
+    api.on_loop(fill)
+    for path in ("/api/overview", "/api/cluster"):
+        assert api.get(path)["publishers"] == {"is_blocked": True, "reason": "low on memory", "waiting": 0}
+    assert api.get("/api/cluster")["brokers"][0]["is_blocked"]
+    unready = eventually(lambda: (one := api.call("GET", "/api/ready")).status == 503 and one)
+    assert isinstance(unready, Answer)
+    assert unready.json["not_ready"] == [{"check": "publishers", "reason": "publishers wait: low on memory"}]
