@@ -128,7 +128,8 @@ class HandshakeFailures:
 
     def _say(self, peer: tuple[str, int], why: str, certificate: bytes | Certificate | None, now_ms: int) -> None:
         host, port = peer
-        count = self._repeats.again(f"{host} {why}", now_ms)
+        # One host may be many clients, with a certificate each.
+        count = self._repeats.again(f"{host} {why} {hash(certificate)}", now_ms)
         if count is not None and not self._has_room(now_ms):
             count = self._others.again("", now_ms)
             why = f"{why}; so do those of many others"

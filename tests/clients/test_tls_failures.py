@@ -114,6 +114,13 @@ def test_an_expired_certificate_is_named_with_its_end(strict: StrictBroker, vers
     )
 
 
+def test_two_clients_of_one_host_are_both_named(strict: StrictBroker) -> None:
+    for name in ("one", "another"):
+        with pytest.raises(ssl.SSLError, match="ALERT_CERTIFICATE_EXPIRED"):
+            strict.talk(strict.context(strict.authority.issue(name, days_left=-1)), "127.0.8.1")
+        strict.wait_for("peer=127.0.8.1:", f'certificate="CN={name}"')
+
+
 def test_a_client_that_does_not_trust_the_broker_is_logged(strict: StrictBroker, tmp_path: Path) -> None:
     context = ssl.create_default_context(cafile=str(Authority(tmp_path, "Other Authority").ca))
     with pytest.raises(ssl.SSLCertVerificationError):
