@@ -47,9 +47,9 @@ def test_answers_come_though_the_prefetch_of_the_channel_is_used_up(alice: Clien
     alice.queue("q")
     alice.call(BasicQos(prefetch_count=1, global_=True), BasicQosOk)
     alice.consume("q")
+    alice.publish("q", b"held")
     alice.consume(REPLY_TO, no_ack=True)
     address = _ask(alice, bob)
-    alice.publish("q", b"held")
     bob.publish(address, b"!")
     assert alice.bodies() == [b"held", b"!"]
 
