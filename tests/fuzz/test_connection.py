@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,22 +15,11 @@ from tests.fuzz.connection import main, run, run_seed
 
 SEEDS = 400
 
-OPEN_FINDINGS = ("after connection.close", "is gone and waits for a deadline")
-"""What runs may still stumble over; each has its own small test in `test_findings.py`. Empty, when all are mended."""
-
-
-def unless_known(run_once: Callable[[], None]) -> None:
-    try:
-        run_once()
-    except AssertionError as error:
-        if not any(known in str(error) for known in OPEN_FINDINGS):
-            raise
-
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 100))
 def test_clients_may_say_anything_in_any_order(first: int) -> None:
     for seed in range(first, first + 100):
-        unless_known(lambda: run_seed(seed))  # noqa: B023 - called at once
+        run_seed(seed)
 
 
 @settings(
@@ -41,13 +29,13 @@ def test_clients_may_say_anything_in_any_order(first: int) -> None:
 )
 @given(st.data())
 def test_what_hypothesis_has_clients_say_harms_nobody(data: DataObject) -> None:
-    unless_known(lambda: run(DrawnChoices(data)))
+    run(DrawnChoices(data))
 
 
 @settings(max_examples=100)
 @given(st.binary(max_size=2_000))
 def test_what_a_fuzzer_has_clients_say_harms_nobody(data: bytes) -> None:
-    unless_known(lambda: run(ByteChoices(data)))
+    run(ByteChoices(data))
 
 
 def test_a_seed_is_a_run() -> None:
