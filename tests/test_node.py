@@ -19,6 +19,8 @@ from openclust.cluster.outbox import Outbox
 from openclust.cluster.view import Terms, begin
 from openclust.node import DIGEST_EVERY_MS, Node, Ready, perform
 from openclust.wire.frames import PROTOCOL_HEADER
+from tests.cluster.joined import HEARTBEAT_MS, Joined
+from tests.support.client import publish_frames
 
 NOW_MS = 10_000
 EMPTY = Peer("127.0.0.1", 1, True)
@@ -51,17 +53,28 @@ def test_what_came_is_answered_when_the_turn_is_over() -> None:
     assert it.turn().connections == [] and not it.is_busy
 
 
-def test_who_stood_still_looks_at_its_lease_before_it_hears_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a root that was stopped takes in what its clients said meanwhile, though another is root by now."""
-    it = node("p1")
-    connection = Connection(it.broker, EMPTY)
-    seen: list[str] = []
-    monkeypatch.setattr(it.membership, "begin_turn", lambda: seen.append("lease"))
-    monkeypatch.setattr(Connection, "receive", lambda connection, data: seen.append("bytes"))
-    it.receive(connection, b"", NOW_MS + it.membership.heartbeat_ms)
-    assert seen == ["bytes"]
-    it.receive(connection, b"", NOW_MS + 2 * it.membership.heartbeat_ms + 1)
-    assert seen == ["bytes", "lease", "bytes"]
+def test_a_root_that_stood_still_past_its_lease_takes_in_nothing_that_its_clients_said_meanwhile() -> None:
+    """Another may be root by now, and has taken in what came later: the message is for the next root to take in."""
+    cluster = Joined("p1", "p2", "p3")
+    root, client = cluster.members["p1"], cluster.client("p1")
+    client.queue("work")
+    queue = root.broker.vhosts["/"].queues["work"]
+    assert root.driver.node is not None and root.driver.node.lease_ends_ms is not None
+    cluster.now_ms = root.driver.node.lease_ends_ms + 1
+    root.driver.node.receive(client.connection, publish_frames("work", b"late"), cluster.now_ms)
+    assert len(queue) == 0 and not root.membership.is_root
+    assert [
+        entry.message.body for entry in cluster.broker(cluster.await_root()).vhosts["/"].queues["work"].backlog
+    ] == [b"late"]
+
+
+def test_a_root_that_stood_still_within_its_lease_takes_in_what_comes() -> None:
+    cluster = Joined("p1", "p2", "p3")
+    root, client = cluster.members["p1"], cluster.client("p1")
+    client.queue("work")
+    assert root.driver.node is not None
+    root.driver.node.receive(client.connection, publish_frames("work", b"x"), cluster.now_ms + HEARTBEAT_MS + 1)
+    assert len(root.broker.vhosts["/"].queues["work"]) == 1 and root.membership.is_root
 
 
 def test_outboxes_are_told_once_a_turn() -> None:
@@ -158,12 +171,17 @@ def test_only_a_root_has_a_lease() -> None:
     assert alone.lease_ends_ms is not None and alone.lease_ends_ms > 2**61, "who is alone needs nobody's promise"
 
 
-def test_digests_are_told_once_in_a_while() -> None:
-    it = node("p1")
-    told: list[int] = []
-    it.membership.tell_digests = lambda: told.append(it.broker.now_ms)  # type: ignore[method-assign]
+def test_digests_are_told_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = node("p1", "p2")
+    it.membership.want_primaries({"p2": "there"})
+    it.link_up("p2", 131_072, NOW_MS)
+    said: list[tuple[int, str]] = []
+    monkeypatch.setattr(
+        it.membership, "send", lambda peer, message: said.append((it.broker.now_ms, type(message).__name__))
+    )
     for now_ms in range(NOW_MS, NOW_MS + 2 * DIGEST_EVERY_MS + 1, 100):
         it.beat(now_ms)
+    told = [now_ms for now_ms, name in said if name == "InterestDigest"]
     assert told == [NOW_MS + DIGEST_EVERY_MS, NOW_MS + 2 * DIGEST_EVERY_MS]
 
 

@@ -174,8 +174,17 @@ def test_what_the_root_answers_to_a_former_life_of_a_broker_is_nothing_to_the_ne
     assert client.reply(1, QueueDeclareOk).queue == "work"
 
 
-def test_an_answer_that_nobody_waits_for_is_passed_over(cluster: Joined) -> None:
-    cluster["p3"].asking.answered("p1", Answer(number=999))
+def test_an_answer_that_nobody_waits_for_changes_nothing(cluster: Joined) -> None:
+    cluster.hold("p3", "p1")
+    answers = ask(cluster, "p3", declare("work"))
+    asked = cluster["p3"].asking
+    (number,) = asked._pending
+    asked.answered("p1", Answer(number=number + 1))
+    assert not answers and list(asked._pending) == [number]
+    cluster.let_go("p3", "p1")
+    asked.answered("p1", Answer(number=number))
+    assert len(answers) == 1 and len(asked) == 0, "what was answered once is answered no more"
+    assert [each.counts for each in ask(cluster, "p3", Inspect(b"/", b"work"))] == [Counts(0, 0)]
 
 
 def test_an_answer_waits_until_what_it_speaks_of_is_here(cluster: Joined) -> None:
