@@ -34,6 +34,7 @@ COMMANDS_OF = {
         "simulate",
         "simulate_costs",
         "simulate_played",
+        "simulate_summary",
         "simulate_validate",
         "simulate_validated",
         "analyze",

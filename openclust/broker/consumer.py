@@ -9,6 +9,7 @@ from openclust.broker.backlog import Entry
 from openclust.broker.message import counted_header
 from openclust.wire.frames import ENVELOPE, FRAME_METHOD, content_frames
 from openclust.wire.table import Table
+from openclust.wire.text import encode_text
 
 if TYPE_CHECKING:
     from openclust.broker.channel import Channel
@@ -78,7 +79,7 @@ class Consumer:
     def head(self, suffix_size: int) -> bytes:
         """The delivery method's frame up to its delivery tag, for a message with a suffix of that size."""
         if suffix_size != self._head_size:
-            tag = self.tag.encode("utf-8", "surrogateescape")
+            tag = encode_text(self.tag)
             # Payload: ids 4, tag 1 + n, delivery tag 8, suffix without the frame end.
             size = 4 + 1 + len(tag) + 8 + suffix_size - 1
             envelope = ENVELOPE.pack(FRAME_METHOD, self.channel.number, size)

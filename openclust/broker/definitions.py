@@ -24,6 +24,7 @@ from openclust.broker.policy import Policy
 from openclust.broker.queue import Queue
 from openclust.broker.vhost import PREDECLARED, VirtualHost
 from openclust.wire.errors import AmqpError
+from openclust.wire.text import decode_text
 
 if TYPE_CHECKING:
     from openclust.broker.broker import Broker
@@ -262,7 +263,7 @@ def _said(value: Any) -> Any:
     if isinstance(value, list):
         return [_said(one) for one in value]
     if isinstance(value, bytes):
-        value = value.decode("utf-8", "surrogateescape")
+        value = decode_text(value)
     if isinstance(value, str):
         if not value.isascii():
             try:

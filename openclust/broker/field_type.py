@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from openclust.wire.table import Timestamp
+from openclust.wire.text import decode_text
 
 
 def type_name(value: object) -> str:
@@ -49,7 +50,7 @@ def comparable(value: object) -> object:
     if isinstance(value, bool | float | Decimal):
         return (type(value), value)
     if isinstance(value, bytes):
-        return value.decode("utf-8", "surrogateescape")
+        return decode_text(value)
     if isinstance(value, list):
         return (list, tuple(comparable(item) for item in value))
     if isinstance(value, dict):

@@ -8,6 +8,7 @@ import msgspec
 
 from openclust.wire.properties import Properties, decode_properties, encode_header, header_fields
 from openclust.wire.table import encode_long
+from openclust.wire.text import decode_text, encode_text
 
 OVERHEAD_BYTES = 400
 """What a waiting message costs beside its header and body: the structs, and the place in a queue."""
@@ -64,8 +65,8 @@ def _is_persistent(header: bytes) -> bool:
 
 def delivery_suffix(exchange: str, routing_key: str) -> bytes:
     """How a basic.deliver or get-ok of this message ends: redelivered = false, exchange, routing key, frame end."""
-    name = exchange.encode("utf-8", "surrogateescape")
-    key = routing_key.encode("utf-8", "surrogateescape")
+    name = encode_text(exchange)
+    key = encode_text(routing_key)
     return b"\0%c%b%c%b\xce" % (len(name), name, len(key), key)
 
 
@@ -74,7 +75,7 @@ def names_in(suffix: bytes) -> tuple[str, str]:
     """Exchange and routing key, as a delivery's suffix has them."""
     size = suffix[1]
     exchange, key = suffix[2 : 2 + size], suffix[3 + size : -1]
-    return exchange.decode("utf-8", "surrogateescape"), key.decode("utf-8", "surrogateescape")
+    return decode_text(exchange), decode_text(key)
 
 
 def counted_header(message: Message, deliveries: int) -> bytes:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from openclust.broker.storage import Page
+from openclust.wire.text import decode_text, encode_text
 
 if TYPE_CHECKING:
     from openclust.broker.broker import Broker
@@ -105,8 +106,11 @@ class Notebook:
         if alive or dropped or gone or uuid != self.uuid or commits != self.commits:
             self.uuid, self.commits = uuid, commits
             number = next_number()
-            words = [(_bytes(queue.vhost.name), _bytes(queue.name), 0, 0) for queue in dropped]
-            words += [(_bytes(queue.vhost.name), _bytes(queue.name), queue.next_seq, queue.reached) for queue in alive]
+            words = [(encode_text(queue.vhost.name), encode_text(queue.name), 0, 0) for queue in dropped]
+            words += [
+                (encode_text(queue.vhost.name), encode_text(queue.name), queue.next_seq, queue.reached)
+                for queue in alive
+            ]
             pages.append(_page(number, "", "", 0, _encoder.encode(Sheet(uuid, words, commits))))
             self._sheets[number] = alive
             self._sheet_of.update(dict.fromkeys(alive, number))
@@ -130,7 +134,7 @@ class Notebook:
             gone.append(number)
             new += count
         offset_ms = queue.vhost.broker.wall_offset_ms
-        keys = [(_bytes(key), first_ms + offset_ms) for key, first_ms in window.newest(new)]
+        keys = [(encode_text(key), first_ms + offset_ms) for key, first_ms in window.newest(new)]
         number = next_number()
         slips.slips.append((number, len(keys)))
         while sum(count for _, count in slips.slips) - slips.slips[0][1] >= len(window):
@@ -147,8 +151,8 @@ class Notebook:
         self.uuid, self.commits = sheet.uuid or self.uuid, sheet.commits
         queues: list[Queue] = []
         for vhost_name, name, next_seq, reached in sheet.words:
-            vhost = broker.vhosts.get(_text(vhost_name))
-            queue = vhost.queues.get(_text(name)) if vhost is not None else None
+            vhost = broker.vhosts.get(decode_text(vhost_name))
+            queue = vhost.queues.get(decode_text(name)) if vhost is not None else None
             if queue is not None:
                 queues.append(queue)
                 queue.next_seq, queue.reached = next_seq, reached
@@ -165,17 +169,9 @@ class Notebook:
         slips.slips.append((number, len(keys)))
         offset_ms = queue.vhost.broker.wall_offset_ms
         for key, first_ms in keys:
-            queue.dedup.seen(_text(key), first_ms - offset_ms)
+            queue.dedup.seen(decode_text(key), first_ms - offset_ms)
         slips.told = queue.dedup.added
 
 
 def _page(number: int, vhost: str, queue: str, size: int, body: bytes) -> Page:
     return Page(number, vhost, queue, 0, 0, 0, size, body)
-
-
-def _bytes(name: str) -> bytes:
-    return name.encode("utf-8", "surrogateescape")
-
-
-def _text(name: bytes) -> str:
-    return name.decode("utf-8", "surrogateescape")

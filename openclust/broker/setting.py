@@ -9,6 +9,7 @@ import msgspec
 
 from openclust.broker.field_type import type_name, value_text
 from openclust.wire.table import Timestamp
+from openclust.wire.text import encode_text
 
 TIME_MAX_MS = 2**53
 COUNT_MAX = 2**63 - 1
@@ -53,7 +54,7 @@ def one_of(*words: str) -> Check:
 def short_text(value: Any) -> str:
     # What names an exchange or becomes a routing key must fit a short string again.
     text = _text(value)
-    if len(text.encode("utf-8", "surrogateescape")) > 255:
+    if len(encode_text(text)) > 255:
         raise ValueError("longer than 255 bytes")
     return text
 

@@ -10,6 +10,7 @@ from openclust.broker.backlog import Entry
 from openclust.broker.keeping import came_back, remove_run, restore
 from openclust.broker.message import Message, names_in
 from openclust.broker.paged_backlog import Away
+from openclust.wire.text import decode_text, encode_text
 
 if TYPE_CHECKING:
     from openclust.broker.broker import Broker
@@ -115,7 +116,7 @@ class Writing:
         for queue, key in self.seen:
             of_queue = table.of(queue)
             if of_queue is not None:
-                of_queue.seen.append(key.encode("utf-8", "surrogateescape"))
+                of_queue.seen.append(encode_text(key))
         for queue in self.reached:
             of_queue = table.of(queue)
             if of_queue is not None:
@@ -140,8 +141,8 @@ class _Table:
         except KeyError:
             of_queue = None
             if queue.is_alive:
-                vhost = queue.vhost.name.encode("utf-8", "surrogateescape")
-                of_queue = OfQueue(vhost, queue.name.encode("utf-8", "surrogateescape"), [], [], [], [], 0, [])
+                vhost = encode_text(queue.vhost.name)
+                of_queue = OfQueue(vhost, encode_text(queue.name), [], [], [], [], 0, [])
             self._of[queue] = of_queue
             return of_queue
 
@@ -186,8 +187,8 @@ def apply_work(broker: Broker, work: Work, recorded: int) -> Applied:
     offset_ms = broker.wall_offset_ms
     messages = [Message(*names_in(suffix), header, body, suffix) for suffix, header, body in work.messages]
     for each in work.queues:
-        vhost = broker.vhosts.get(each.vhost.decode("utf-8", "surrogateescape"))
-        queue = vhost.queues.get(each.name.decode("utf-8", "surrogateescape")) if vhost is not None else None
+        vhost = broker.vhosts.get(decode_text(each.vhost))
+        queue = vhost.queues.get(decode_text(each.name)) if vhost is not None else None
         if queue is None or queue.owner is not None:
             continue
         entered = []
@@ -214,7 +215,7 @@ def apply_work(broker: Broker, work: Work, recorded: int) -> Applied:
         queue.reached = max(queue.reached, each.reached)
         queue.next_seq = max(queue.next_seq, each.last)
         for raw in each.seen:
-            key = raw.decode("utf-8", "surrogateescape")
+            key = decode_text(raw)
             if queue.dedup is not None and not queue.dedup.seen(key, broker.now_ms):
                 applied.seen.append((queue, key))
     return applied

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import traceback
 import warnings
@@ -14,9 +13,10 @@ import click
 
 from openclust import __version__
 from openclust.cli.simulate_progress import Watched
+from openclust.cli.simulate_summary import show_summary
 from openclust.cli.spark_options import SparkOptions, spark_options
 from openclust.shell.config import ConfigError
-from topology.simulate.report.results_folder import PARQUET, REPORT, make_folder, write_results
+from topology.simulate.report.results_folder import PARQUET, make_folder, write_results
 from topology.simulate.trace.files import TraceFiles, find_files
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def analyze(
             traceback.print_exception(error.__cause__)
         raise
     write_results(summary, out)
-    _show(summary, out, as_json=as_json, quiet=quiet)
+    show_summary(summary, out, as_json=as_json, quiet=quiet)
 
 
 def _analyzed(
@@ -118,17 +118,3 @@ def _check_apart(files: TraceFiles, out: Path) -> None:
     inside = [each for each in files.all if each.is_relative_to(place)]
     if inside:
         raise ConfigError(f"{inside[0]} is in the folder of the results; let --out name another")
-
-
-def _show(summary: Summary, out: Path, *, as_json: bool, quiet: bool) -> None:
-    if as_json:
-        import msgspec
-
-        click.echo(msgspec.json.format(msgspec.json.encode(summary), indent=2).decode())
-    elif not quiet:
-        from rich.console import Console
-
-        from topology.simulate.results.text import show
-
-        show(summary, Console(file=sys.stdout))
-        click.echo(f"{out / REPORT}: the report ({summary.took_s:.1f} s)")

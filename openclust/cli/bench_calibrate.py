@@ -14,12 +14,6 @@ from openclust.cli.benched_cluster import BenchedCluster
 if TYPE_CHECKING:
     from openclust.bench.calibration.calibrating import Calibrated
 
-FAILED = 2
-
-
-class _Failure(click.ClickException):
-    exit_code = FAILED
-
 
 @click.command("calibrate")
 @click.argument("out", type=click.Path(dir_okay=False, writable=True, path_type=Path), metavar="FILE")
@@ -54,9 +48,9 @@ def calibrate(out: Path, data_in: Path | None, quick: bool, as_json: bool) -> No
         written = document(found.costs)
         out.write_bytes(msgspec.json.format(msgspec.json.encode(written), indent=2) + b"\n")
     except BenchError as error:
-        raise _Failure(str(error)) from None
+        raise click.ClickException(str(error)) from None
     except OSError as error:
-        raise _Failure(f"{out}: {error.strerror}") from None
+        raise click.ClickException(f"{out}: {error.strerror}") from None
     if as_json:
         data = {"calibration": written, "rows": found.rows, "error": found.error, "file": str(out)}
         click.echo(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())

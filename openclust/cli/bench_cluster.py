@@ -10,12 +10,7 @@ import click
 import msgspec
 
 from openclust.cli.benched_cluster import BenchedCluster
-
-NO, FAILED = 1, 2
-
-
-class _Failure(click.ClickException):
-    exit_code = FAILED
+from openclust.cli.exit_codes import FAILED, NO
 
 
 def _int(default: int, text: str) -> dict[str, Any]:
@@ -72,7 +67,7 @@ def cluster(
         wanted = Wanted(**options, compare=tuple(parse_named_urls(text) for text in compare))
         folder = folder_on_disk(data_in)
     except BenchError as error:
-        raise _Failure(str(error)) from None
+        raise click.ClickException(str(error)) from None
 
     def make(primaries: int, secondaries: int) -> BenchedCluster:
         return BenchedCluster(primaries, secondaries, folder)

@@ -11,15 +11,12 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-NO, FAILED = 1, 2
+from openclust.cli.exit_codes import NO
+
 SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
 MESSAGES_MAX = 100_000_000
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-class _Failure(click.ClickException):
-    exit_code = FAILED
 
 
 def _amount(ctx: click.Context, param: click.Parameter, value: str) -> int:
@@ -107,7 +104,7 @@ def _show(measure: Callable[[Any], list[Any]], first: str, rounds: int, *, as_js
             watcher.doing(first)
             rows = measure(watcher)
     except BenchError as error:
-        raise _Failure(str(error)) from None
+        raise click.ClickException(str(error)) from None
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(rows_data(rows)), indent=2).decode())
     else:

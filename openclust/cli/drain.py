@@ -8,10 +8,10 @@ import click
 import msgspec
 
 from openclust.cli.cluster_view import WAIT_S, ask, url_option
+from openclust.cli.exit_codes import DONE
 from openclust.cli.http_client import HttpClient
 from openclust.shell.log import escape
 
-DONE = 0
 REFUSED = 1
 
 

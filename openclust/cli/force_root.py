@@ -6,10 +6,10 @@ import click
 import msgspec
 
 from openclust.cli.cluster_view import WAIT_S, url_option
+from openclust.cli.exit_codes import DONE
 from openclust.cli.http_client import HttpClient
 from openclust.shell.log import escape
 
-DONE = 0
 REFUSED = 1
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from openclust import __version__
+from openclust.cli.exit_codes import DONE, FAILED, INTERRUPTED
 
 # name: (where it is, what `openclust --help` says). Nothing of a command is imported before it is called.
 COMMANDS = {
@@ -35,10 +36,6 @@ COMMANDS = {
     "analyze": ("openclust.cli.analyze:analyze", "Say what really happened, from the traces of brokers."),
     "bench": ("openclust.cli.bench:bench", "Measure this broker, or any other AMQP broker."),
 }
-
-DONE = 0
-BAD_INPUT = 2
-INTERRUPTED = 130
 
 
 class CommandLine(click.Group):
@@ -96,7 +93,7 @@ class CommandLine(click.Group):
             return result if isinstance(result, int) else DONE
         except click.exceptions.NoArgsIsHelpError as error:
             click.echo(error.format_message(), err=True)
-            return BAD_INPUT
+            return FAILED
         except click.UsageError as error:
             where = error.ctx.command_path if error.ctx is not None else "openclust"
             return _fail(f"{_sentence(error)} (see: {where} --help)")
@@ -131,7 +128,7 @@ def main() -> None:
 def _fail(*problems: str) -> int:
     for problem in problems:
         click.echo(f"openclust: error: {problem}", err=True)
-    return BAD_INPUT
+    return FAILED
 
 
 def _sentence(error: click.ClickException) -> str:

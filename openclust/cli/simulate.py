@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 import traceback
 import warnings
@@ -15,6 +14,7 @@ import click
 
 from openclust import __version__
 from openclust.cli.simulate_progress import Watched
+from openclust.cli.simulate_summary import show_summary
 from openclust.cli.simulate_validate import OrValidate
 from openclust.cli.spark_options import SparkOptions, spark_options
 from openclust.shell.config import ConfigError
@@ -22,7 +22,7 @@ from topology.simulate.asked import Asked, read_asked
 from topology.simulate.input.grid import parse_count, shown
 from topology.simulate.input.layout import DESIGNS
 from topology.simulate.input.workload_check import CLIENTS_MAX, DAY_S
-from topology.simulate.report.results_folder import REPORT, make_folder, write_results
+from topology.simulate.report.results_folder import make_folder, write_results
 
 if TYPE_CHECKING:
     from topology.simulate.pipeline import Simulated
@@ -128,7 +128,7 @@ def simulate(
             traceback.print_exception(error.__cause__)
         raise
     write_results(summary, out)
-    _show(summary, out, as_json=as_json, quiet=quiet)
+    show_summary(summary, out, as_json=as_json, quiet=quiet)
     unmet = summary.sweep is not None and any(each.run is None for each in summary.sweep.cheapest)
     return UNMET if unmet else MET
 
@@ -189,17 +189,3 @@ def _summary(asked: Asked, found: Simulated, about: dict[str, str], took_s: floa
         sweep=sweep,
         notes=list(asked.notes),
     )
-
-
-def _show(summary: Summary, out: Path, *, as_json: bool, quiet: bool) -> None:
-    if as_json:
-        import msgspec
-
-        click.echo(msgspec.json.format(msgspec.json.encode(summary), indent=2).decode())
-    elif not quiet:
-        from rich.console import Console
-
-        from topology.simulate.results.text import show
-
-        show(summary, Console(file=sys.stdout))
-        click.echo(f"{out / REPORT}: the report ({summary.took_s:.1f} s)")

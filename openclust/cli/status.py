@@ -22,11 +22,11 @@ from openclust.cli.cluster_view import (
     json_option,
     url_option,
 )
+from openclust.cli.exit_codes import DONE
 from openclust.cli.http_client import HttpClient
 from openclust.cli.term import show_json, show_table
 from openclust.shell.log import escape
 
-DONE = 0
 CLEAR = "\x1b[H\x1b[2J"
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from openclust.cli.exit_codes import DONE
 from openclust.cli.term import show_json, show_table
 from openclust.shell.config import ConfigError
 from openclust.shell.log import escape
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from openclust.broker.storage import Contents
     from openclust.shell.store.inspection import Inside
 
-DONE = 0
 DAMAGED = 1
 LINES_SHOWN_MAX = 1_000
 

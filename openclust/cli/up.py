@@ -17,6 +17,7 @@ import click
 import msgspec
 
 from openclust.cli.cluster_view import ClusterView, ask
+from openclust.cli.exit_codes import DONE
 from openclust.cli.http_client import HttpClient
 from openclust.cli.local_cluster import (
     BASE_PORT_MAX,
@@ -30,7 +31,6 @@ from openclust.cli.local_processes import LocalProcesses
 from openclust.cli.status import reasons
 from openclust.cli.term import show_table
 
-DONE = 0
 ALL_ENDED = 1
 ROOT_WAIT_S = 30.0
 SETTLE_WAIT_S = 3.0

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from openclust.cli.cluster_view import WAIT_S, ask, json_option, url_option
+from openclust.cli.exit_codes import DONE
 from openclust.cli.http_client import HttpClient
 from openclust.cli.status import needed, reasons
 from openclust.cli.term import show_json
 from openclust.shell.log import escape
 
-DONE = 0
 NO_ROOT = 1
 
 

@@ -25,10 +25,10 @@ from openclust.cluster.messages import (
     Inspect,
     Purge,
     Question,
-    heard,
 )
 from openclust.cluster.status import Position
 from openclust.wire.errors import RESOURCE_ERROR, AmqpError, ChannelError, ConnectionError
+from openclust.wire.text import decode_text
 
 if TYPE_CHECKING:
     from openclust.cluster.membership import Membership
@@ -176,7 +176,7 @@ class Asking:
             case Purge() | Inspect():
                 pass
         try:
-            queue = shared_queue(self._broker, heard(question.vhost), heard(question.queue))
+            queue = shared_queue(self._broker, decode_text(question.vhost), decode_text(question.queue))
         except AmqpError as error:
             reply(failed(number, error))
             return

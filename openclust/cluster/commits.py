@@ -18,10 +18,11 @@ from openclust.broker.publishing import Publication, copy_keys, without_blind_co
 from openclust.broker.queue import Queue
 from openclust.broker.routing import Route, find_queues
 from openclust.cluster.committed import Committed, Deed
-from openclust.cluster.messages import Answer, Commit, Failure, Question, Settle, heard, said
+from openclust.cluster.messages import Answer, Commit, Failure, Question, Settle
 from openclust.cluster.source import Source
 from openclust.wire.errors import PRECONDITION_FAILED, RESOURCE_ERROR, AmqpError, ChannelError
 from openclust.wire.properties import HEADERS, decode_properties
+from openclust.wire.text import decode_text, encode_text
 
 if TYPE_CHECKING:
     from openclust.broker.backlog import Entry
@@ -101,7 +102,7 @@ class Commits:
 
     def _question(self, bundle: Bundle) -> Commit:
         """What of a transaction is for shared queues."""
-        self._run = self._run or said(f"{self._cluster.name} {self._broker.unguessable()}")
+        self._run = self._run or encode_text(f"{self._cluster.name} {self._broker.unguessable()}")
         self._number += 1
         self._open[self._number] = None
         is_root = self._cluster.is_root
@@ -111,13 +112,15 @@ class Commits:
             route = publication.route
             if route.forward or (is_root and any(getattr(queue, "owner", 0) is None for queue in route.queues)):
                 header = route.whole_header or publication.header
-                publications.append((said(route.exchange), said(route.routing_key), header, publication.body))
+                publications.append(
+                    (encode_text(route.exchange), encode_text(route.routing_key), header, publication.body)
+                )
         return Commit(
             run=self._run,
             number=self._number,
             oldest=next(iter(self._open)),
             epoch=self._cluster.epoch,
-            vhost=said(bundle.channel.connection.vhost.name),
+            vhost=encode_text(bundle.channel.connection.vhost.name),
             publications=publications,
             settled=_settled(transaction.acks, transaction.rejects),
             is_bound=any(isinstance(item.queue, Queue) and item.queue.owner is None for item in transaction.items()),
@@ -149,7 +152,7 @@ class Commits:
     def _do(self, peer: str, question: Commit) -> Deed:
         broker, proxies = self._broker, self._cluster.proxies
         journal = broker.journal
-        vhost = broker.vhost(heard(question.vhost))
+        vhost = broker.vhost(decode_text(question.vhost))
         publications = [_for_shared_queues(vhost, *each) for each in question.publications]
         demand_room(publications)
         places, mark = places_of(journal, self._named(peer, question)), journal.mark
@@ -253,7 +256,7 @@ def _settled(acks: list[Unacked], rejects: list[tuple[Unacked, bool]]) -> list[S
 
 def _for_shared_queues(vhost: VirtualHost, name: bytes, key: bytes, header: bytes, body: bytes) -> Publication:
     """A publish of another broker's client, with the shared queues that it goes to; 404 where its exchange is gone."""
-    exchange, routing_key = vhost.exchange(heard(name)), heard(key)
+    exchange, routing_key = vhost.exchange(decode_text(name)), decode_text(key)
     keys, headers = [routing_key], {}
     if (header[12] << 8 | header[13]) & HEADERS:
         properties = decode_properties(header)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from openclust.broker.level import SHARED
 from openclust.broker.paged_backlog import Away, PagedBacklog
 from openclust.broker.work import OfQueue, Work, encode_work
+from openclust.wire.text import encode_text
 
 if TYPE_CHECKING:
     from openclust.broker.backlog import Entry
@@ -74,7 +75,7 @@ class Passing:
         """What its dedup window knows: it is there before the messages are."""
         keys = queue.dedup.keys() if queue.dedup is not None else []
         for at in range(0, len(keys), KEYS_MAX):
-            part.begin(queue).seen.extend(key.encode("utf-8", "surrogateescape") for key in keys[at : at + KEYS_MAX])
+            part.begin(queue).seen.extend(encode_text(key) for key in keys[at : at + KEYS_MAX])
             yield part.take()
 
     def _entries(self, queue: Queue) -> list[Entry]:
@@ -124,7 +125,7 @@ class _Part:
         return len(self._work.queues)
 
     def begin(self, queue: Queue) -> OfQueue:
-        vhost, name = (each.encode("utf-8", "surrogateescape") for each in (queue.vhost.name, queue.name))
+        vhost, name = (encode_text(each) for each in (queue.vhost.name, queue.name))
         of_queue = OfQueue(vhost, name, [], [], [], [], 0, [])
         self._work.queues.append(of_queue)
         return of_queue

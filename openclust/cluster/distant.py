@@ -12,13 +12,14 @@ from openclust.broker.message import Message, delivery_suffix
 from openclust.broker.queue import Queue
 from openclust.cluster.admission import peer_name
 from openclust.cluster.delivery import DeliveryLane
-from openclust.cluster.messages import Answer, Cancel, Consume, Get, Prefetch, Settle, heard, said
+from openclust.cluster.messages import Answer, Cancel, Consume, Get, Prefetch, Settle
 from openclust.cluster.proxies import ALL
 from openclust.cluster.source import Nowhere, Run, Source
 from openclust.cluster.traced import TracedDeliveryLane
 from openclust.wire.errors import AmqpError
 from openclust.wire.handshake import State
 from openclust.wire.table import encode_table
+from openclust.wire.text import decode_text, encode_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,10 +68,10 @@ class Distant:
         source.credit = credit(consumer)
         self._sources[source.number] = source
         question = Consume(
-            vhost=said(queue.vhost.name),
-            queue=said(queue.name),
+            vhost=encode_text(queue.vhost.name),
+            queue=encode_text(queue.name),
             source=source.number,
-            consumer_tag=said(consumer.tag),
+            consumer_tag=encode_text(consumer.tag),
             no_ack=consumer.no_ack,
             exclusive=consumer.exclusive,
             priority=consumer.priority,
@@ -186,7 +187,7 @@ class Distant:
 
     def get(self, channel: Channel, queue: Queue, no_ack: bool, done: Done) -> None:
         run = self._run
-        question = Get(said(queue.vhost.name), said(queue.name), ALL, no_ack)
+        question = Get(encode_text(queue.vhost.name), encode_text(queue.name), ALL, no_ack)
 
         def answered(answer: Answer | AmqpError) -> None:
             told = None if isinstance(answer, AmqpError) else answer.fetched
@@ -206,7 +207,7 @@ class Distant:
         self._cluster.asking.ask(question, answered)
 
     def _fetched(self, queue: Queue, told: Told, no_ack: bool) -> Fetched:
-        exchange, key = heard(told.exchange), heard(told.routing_key)
+        exchange, key = decode_text(told.exchange), decode_text(told.routing_key)
         message = Message(exchange, key, told.header, told.body, delivery_suffix(exchange, key))
         if no_ack:
             stand_in = Nowhere(queue.vhost, queue.name)

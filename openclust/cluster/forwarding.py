@@ -18,12 +18,13 @@ from openclust.broker.gates import Ticket
 from openclust.broker.publishing import copy_keys, without_blind_copies
 from openclust.broker.routing import Route, find_queues
 from openclust.cluster.asking import no_root
-from openclust.cluster.messages import Lane, said
+from openclust.cluster.messages import Lane
 from openclust.cluster.relay import Reach, frames, run_frames
 from openclust.cluster.tracing import ROOT_LANE
 from openclust.wire.errors import RESOURCE_ERROR, ChannelError
 from openclust.wire.frames import FRAME_OVERHEAD
 from openclust.wire.handshake import State
+from openclust.wire.text import encode_text
 
 if TYPE_CHECKING:
     from openclust.broker.channel import Channel
@@ -143,7 +144,7 @@ class Forwarding:
         lane = self._cluster.relay.lanes.number(reach, vhost)
         if lane not in self._sent:
             epoch = self._cluster.epoch
-            outbox.open_lane(Lane(number=lane, vhost=said(vhost), flags=int(reach), run=self._run, epoch=epoch))
+            outbox.open_lane(Lane(number=lane, vhost=encode_text(vhost), flags=int(reach), run=self._run, epoch=epoch))
             self._sent[lane] = {}
             self._last[lane] = 0
         return lane

@@ -18,10 +18,11 @@ from openclust.broker.keeping import has_value, newest_of, put_in_place, take_ba
 from openclust.broker.level import SHARED
 from openclust.broker.message import Message, delivery_suffix
 from openclust.broker.publishing import decode_publish
-from openclust.cluster.messages import Lane, heard, said
+from openclust.cluster.messages import Lane
 from openclust.cluster.outbox import HANDOVER_LANE
 from openclust.cluster.relay import Reach, frames
 from openclust.cluster.relay_lane import RelayLane
+from openclust.wire.text import decode_text, encode_text
 
 if TYPE_CHECKING:
     from openclust.broker.backlog import Entry
@@ -179,7 +180,7 @@ class Handover:
         queue = self._queues[0]
         outbox = self._cluster.root_outbox()
         if outbox is not None:
-            vhost, name = said(queue.vhost.name), said(queue.name)
+            vhost, name = encode_text(queue.vhost.name), encode_text(queue.name)
             self._said = self._since.get(queue, 0)
             outbox.open_lane(
                 Lane(
@@ -282,8 +283,8 @@ class HandoverLane(RelayLane):
             # It is not the root that this was for, and comes again.
             return
         self.count += 1
-        vhost = self.broker.vhosts.get(heard(self.lane.vhost))
-        queue = vhost.queues.get(heard(self.lane.queue)) if vhost is not None else None
+        vhost = self.broker.vhosts.get(decode_text(self.lane.vhost))
+        queue = vhost.queues.get(decode_text(self.lane.queue)) if vhost is not None else None
         journal = self.broker.journal
         journal.places = 0
         if queue is not None and queue.owner is None:

@@ -11,6 +11,7 @@ from openclust.broker.work import Work, apply_work, decode_work
 from openclust.cluster.messages import Snapshot
 from openclust.cluster.snapshot import Arriving
 from openclust.wire.errors import AmqpError
+from openclust.wire.text import decode_text
 
 if TYPE_CHECKING:
     from openclust.broker.queue import Queue
@@ -145,8 +146,8 @@ class Installing:
         return [each for vhost in vhosts for each in vhost.queues.values() if each.records == SHARED]
 
     def _find(self, of_queue: OfQueue) -> Queue | None:
-        vhost = self._broker.vhosts.get(of_queue.vhost.decode("utf-8", "surrogateescape"))
-        return None if vhost is None else vhost.queues.get(of_queue.name.decode("utf-8", "surrogateescape"))
+        vhost = self._broker.vhosts.get(decode_text(of_queue.vhost))
+        return None if vhost is None else vhost.queues.get(decode_text(of_queue.name))
 
     def _begins(self, of_queue: OfQueue, part: int) -> bool:
         """Whether contents are for a queue that is here: of one that has come to be meanwhile, the log tells all."""

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
 from openclust.broker.remote import RemoteBroker
-from openclust.cluster.messages import Interest, InterestDigest, InterestLost, heard, said
+from openclust.cluster.messages import Interest, InterestDigest, InterestLost
 from openclust.wire.table import Table, decode_table, encode_table
+from openclust.wire.text import decode_text, encode_text
 
 if TYPE_CHECKING:
     from openclust.broker.exchange import Exchange
@@ -240,10 +241,10 @@ class Interests:
             return
         touched.add(item[:2])
         self._aggregate(held, item, -1, number)
-        vhost = self._broker.vhosts.get(heard(item[0]))
+        vhost = self._broker.vhosts.get(decode_text(item[0]))
         if vhost is None:
             return
-        name, key = heard(item[1]), heard(item[2])
+        name, key = decode_text(item[1]), decode_text(item[2])
         if not name:
             brokers = vhost.elsewhere.get(key, {})
             brokers.pop(held.remote, None)
@@ -256,24 +257,24 @@ class Interests:
 
     def _place(self, held: Held, item: Item) -> None:
         """Bind it, if its exchange is here; when that comes, it is bound then."""
-        vhost = self._broker.vhosts.get(heard(item[0]))
+        vhost = self._broker.vhosts.get(decode_text(item[0]))
         if vhost is None:
             return
-        name, key = heard(item[1]), heard(item[2])
+        name, key = decode_text(item[1]), decode_text(item[2])
         if not name:
             vhost.elsewhere.setdefault(key, {})[held.remote] = None
         elif name in vhost.exchanges:
             vhost.exchanges[name].bind_remote(held.remote, key, arguments_of(item))
 
     def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
-        place = (said(vhost.name), said(exchange.name))
+        place = (encode_text(vhost.name), encode_text(exchange.name))
         for _, held in sorted(self.held.items()):
             for rest in held.places.get(place, ()):
                 self._place(held, (*place, *rest))
 
     def _changed(self, places: set[Place]) -> None:
         for name in sorted({vhost for vhost, _ in places}):
-            vhost = self._broker.vhosts.get(heard(name))
+            vhost = self._broker.vhosts.get(decode_text(name))
             if vhost is not None:
                 vhost.topology_changed()
 
@@ -306,7 +307,7 @@ class Interests:
 
 def item_of(vhost: str, exchange: str, routing_key: str, arguments: Table) -> Item:
     encoded = encode_table(dict(sorted(arguments.items()))) if arguments else b""
-    return said(vhost), said(exchange), said(routing_key), encoded
+    return encode_text(vhost), encode_text(exchange), encode_text(routing_key), encoded
 
 
 def arguments_of(item: Item) -> Table:

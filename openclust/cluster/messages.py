@@ -1,6 +1,6 @@
 """What brokers say to each other on `amq.cluster`: tagged structs as msgpack, the tag also in the property `type`.
 
-Names may hold any bytes, which msgpack's text may not: they travel as bytes (`said`, `heard`).
+Names may hold any bytes, which msgpack's text may not: they travel as bytes (`encode_text`, `decode_text`).
 """
 
 from __future__ import annotations
@@ -13,17 +13,6 @@ from openclust.broker.changes import Counts
 from openclust.cluster.log import Entry
 from openclust.cluster.roster import BrokerInfo, Roster
 from openclust.cluster.status import Position, Status
-
-
-def said(name: str) -> bytes:
-    """A name as it travels."""
-    return name.encode("utf-8", "surrogateescape")
-
-
-def heard(name: bytes) -> str:
-    """A name that has travelled."""
-    return name.decode("utf-8", "surrogateescape")
-
 
 # -- who is there
 

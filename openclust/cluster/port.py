@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 from openclust.broker.change_codec import encode_change
 from openclust.cluster.asking import defined
-from openclust.cluster.messages import Define, Inspect, Purge, said
+from openclust.cluster.messages import Define, Inspect, Purge
+from openclust.wire.text import encode_text
 
 if TYPE_CHECKING:
     from openclust.broker.backlog import Entry
@@ -156,11 +157,11 @@ class Port:
         self.distant.get(channel, queue, no_ack, done)
 
     def purge(self, queue: Queue, done: Done) -> None:
-        question = Purge(said(queue.vhost.name), said(queue.name))
+        question = Purge(encode_text(queue.vhost.name), encode_text(queue.name))
         self.asking.ask(question, lambda answer: done(defined(answer)))
 
     def inspect(self, queue: Queue, done: Done) -> None:
-        question = Inspect(said(queue.vhost.name), said(queue.name))
+        question = Inspect(encode_text(queue.vhost.name), encode_text(queue.name))
         self.asking.ask(question, lambda answer: done(defined(answer)))
 
     def commit(self, bundle: Bundle, done: Done) -> None:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from openclust.broker.backlog import Entry
 from openclust.broker.consuming import demand_exclusive, fetched_header
 from openclust.cluster.hidden import shared_queue
-from openclust.cluster.messages import Answer, Cancelled, Consume, Fetched, Get, Lane, Settle, heard, said
+from openclust.cluster.messages import Answer, Cancelled, Consume, Fetched, Get, Lane, Settle
 from openclust.cluster.outbox import CONTROL_CHANNEL, LANE_MAX, SOURCE_LANE_MIN
 from openclust.cluster.proxy import Proxy
 from openclust.cluster.traced import TracedProxy
 from openclust.wire.errors import RESOURCE_ERROR, ChannelError
+from openclust.wire.text import decode_text, encode_text
 
 if TYPE_CHECKING:
     from openclust.broker.connection import Connection
@@ -64,7 +65,7 @@ class Proxies:
 
     def ask(self, peer: str, question: Consume | Get, number: int) -> Answer:
         """Consume or fetch for a broker; AmqpError where that cannot be."""
-        queue = shared_queue(self._cluster.broker, heard(question.vhost), heard(question.queue))
+        queue = shared_queue(self._cluster.broker, decode_text(question.vhost), decode_text(question.queue))
         if isinstance(question, Get):
             return self._fetch(self._customer(peer), queue, question, number)
         if peer == self._cluster.name:
@@ -108,8 +109,8 @@ class Proxies:
         message = entry.message
         fetched = Fetched(
             number=self._fetches,
-            exchange=said(message.exchange),
-            routing_key=said(message.routing_key),
+            exchange=encode_text(message.exchange),
+            routing_key=encode_text(message.routing_key),
             header=fetched_header(queue, entry),
             body=message.body,
             deliveries=entry.deliveries,
@@ -283,7 +284,7 @@ class Proxies:
         # Its broker may have gone since it asked, and then the proxy is cancelled.
         outbox = self._cluster.outboxes.get(proxy.peer)
         if not proxy.cancelled and outbox is not None and outbox.is_up:
-            outbox.open_lane(Lane(number=proxy.lane, vhost=said(proxy.queue.vhost.name), source=proxy.source))
+            outbox.open_lane(Lane(number=proxy.lane, vhost=encode_text(proxy.queue.vhost.name), source=proxy.source))
             proxy.start()
 
 

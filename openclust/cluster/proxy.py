@@ -11,7 +11,7 @@ import msgspec
 from openclust.broker.backlog import Entry
 from openclust.broker.consumer import Consumer
 from openclust.broker.message import counted_header
-from openclust.cluster.messages import Consume, heard
+from openclust.cluster.messages import Consume
 from openclust.cluster.relay import frames, publish_frame, run_frames
 from openclust.wire.frames import (
     ENVELOPE,
@@ -22,6 +22,7 @@ from openclust.wire.frames import (
     content_frames,
 )
 from openclust.wire.table import decode_table
+from openclust.wire.text import decode_text
 
 if TYPE_CHECKING:
     from openclust.broker.channel import Channel
@@ -64,7 +65,7 @@ class Proxy(Consumer):
         super().__init__(
             channel,
             queue,
-            heard(wanted.consumer_tag),
+            decode_text(wanted.consumer_tag),
             no_ack=wanted.no_ack,
             exclusive=wanted.exclusive,
             priority=wanted.priority,

@@ -20,7 +20,7 @@ from openclust.broker.reply import REPLY_PREFIX
 from openclust.broker.runs import upto_body
 from openclust.broker.tracing import DROP, RELAY
 from openclust.cluster.interest import OTHERS
-from openclust.cluster.messages import Lane, said
+from openclust.cluster.messages import Lane
 from openclust.cluster.outbox import HANDOVER_LANE
 from openclust.cluster.tracing import lane_name
 from openclust.wire.errors import RESOURCE_ERROR, ChannelError
@@ -33,6 +33,7 @@ from openclust.wire.frames import (
     FRAME_OVERHEAD,
     content_frames,
 )
+from openclust.wire.text import encode_text
 
 if TYPE_CHECKING:
     from openclust.broker.remote import Outlet
@@ -77,7 +78,7 @@ class Lanes:
         """The channel for such messages, and the peer knows it."""
         number = self.number(reach, vhost)
         if number not in outbox.opened:
-            outbox.open_lane(Lane(number=number, vhost=said(vhost), flags=int(reach)))
+            outbox.open_lane(Lane(number=number, vhost=encode_text(vhost), flags=int(reach)))
         return number
 
 

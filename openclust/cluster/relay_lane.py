@@ -14,11 +14,12 @@ from openclust.broker.remote import RemoteBroker
 from openclust.broker.reply import REPLY_PREFIX, ReplyQueue
 from openclust.broker.routing import Route, find_queues
 from openclust.broker.runs import pass_run
-from openclust.cluster.messages import Lane, Settled, heard
+from openclust.cluster.messages import Lane, Settled
 from openclust.cluster.relay import Reach, Spread
 from openclust.cluster.tracing import lane_name
 from openclust.wire.errors import AmqpError
 from openclust.wire.properties import HEADERS, decode_properties
+from openclust.wire.text import decode_text
 
 if TYPE_CHECKING:
     from openclust.broker.connection import Connection
@@ -165,7 +166,7 @@ class RelayLane(Channel):
 
     def _look_up_vhost(self) -> VirtualHost | None:
         """The virtual host of that name, which may be another one than before."""
-        vhost = self.broker.vhosts.get(heard(self.lane.vhost))
+        vhost = self.broker.vhosts.get(decode_text(self.lane.vhost))
         if vhost is not self._vhost:
             self._vhost = vhost
             # Changes of the topology clear these too.
@@ -196,7 +197,9 @@ class RelayLane(Channel):
             elif self.reach & Reach.SHARED and cluster.is_root:
                 found.append(target)
         if sends:
-            found.append(Spread(cluster.relay, heard(self.lane.vhost), sorted(sends, key=lambda send: send[0].peer)))
+            found.append(
+                Spread(cluster.relay, decode_text(self.lane.vhost), sorted(sends, key=lambda send: send[0].peer))
+            )
         return found
 
     def send_confirms(self) -> None:

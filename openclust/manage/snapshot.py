@@ -20,6 +20,7 @@ from openclust.broker.queue import Queue
 from openclust.broker.vhost import VirtualHost
 from openclust.shell.cluster_snapshot import publishers_snapshot
 from openclust.wire.handshake import State
+from openclust.wire.text import encode_text
 
 Shown = dict[str, Any]
 
@@ -221,4 +222,4 @@ def value(value_: Any) -> Any:
 
 def text(name: str) -> str:
     """A name whose bytes need not be UTF-8."""
-    return name if name.isascii() else name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return name if name.isascii() else encode_text(name).decode("utf-8", "replace")

@@ -18,6 +18,7 @@ from openclust.wire.errors import COMMAND_INVALID, FRAME_ERROR, SYNTAX_ERROR, Co
 from openclust.wire.frames import FRAME_METHOD, frame
 from openclust.wire.methods import Method
 from openclust.wire.table import decode_table, encode_table
+from openclust.wire.text import decode_text, encode_text
 
 _METHOD_ID = Struct(">HH")
 _U32 = Struct(">I")
@@ -40,7 +41,7 @@ def _read_shortstr(data: bytes, at: int) -> tuple[tuple[Any, ...], int]:
     end = at + 1 + data[at]
     if end > len(data):
         raise ConnectionError(SYNTAX_ERROR, "a short string passes the end of its frame")
-    return (data[at + 1 : end].decode("utf-8", "surrogateescape"),), end
+    return (decode_text(data[at + 1 : end]),), end
 
 
 def _read_longstr(data: bytes, at: int) -> tuple[tuple[Any, ...], int]:
@@ -122,7 +123,7 @@ class _Plan:
                     parts.append(bytes((bits,)))
                     bits = -1
             elif kind == "shortstr":
-                raw = value.encode("utf-8", "surrogateescape")
+                raw = encode_text(value)
                 if len(raw) > 255:
                     raise ValueError(f"{name} is longer than 255 bytes")
                 parts.append(bytes((len(raw),)) + raw)

@@ -5,6 +5,8 @@ A peer's mistake is one of the two errors here; our own mistake is an `assert`.
 
 from __future__ import annotations
 
+from openclust.wire.text import encode_text
+
 CONTENT_TOO_LARGE = 311
 NO_ROUTE = 312
 NO_CONSUMERS = 313
@@ -71,4 +73,4 @@ class ConnectionError(AmqpError):
 
 def cut(text: str) -> str:
     """As much of a text as a short string holds."""
-    return text.encode("utf-8", "surrogateescape")[:255].decode("utf-8", "ignore")
+    return encode_text(text)[:255].decode("utf-8", "ignore")

@@ -8,6 +8,7 @@ import msgspec
 
 from openclust.wire.errors import SYNTAX_ERROR, ConnectionError
 from openclust.wire.table import Fields, Table, Timestamp, decode_table, encode_table, join_table, split_table
+from openclust.wire.text import decode_text, encode_text
 
 CONTENT_TYPE = 0x8000
 CONTENT_ENCODING = 0x4000
@@ -83,7 +84,7 @@ def decode_properties(header: bytes) -> Properties:
                 end = at + 1 + header[at]
                 if end > len(header):
                     raise ConnectionError(SYNTAX_ERROR, f"property {name} passes the end of its content header")
-                setattr(properties, name, header[at + 1 : end].decode("utf-8", "surrogateescape"))
+                setattr(properties, name, decode_text(header[at + 1 : end]))
                 at = end
             elif kind == "octet":
                 setattr(properties, name, header[at])
@@ -129,7 +130,7 @@ def encode_header(properties: Properties, body_size: int, fields: Fields | None 
             continue
         flags |= flag
         if kind == "shortstr":
-            raw = value.encode("utf-8", "surrogateescape")
+            raw = encode_text(value)
             if len(raw) > 255:
                 raise ValueError(f"property {name} is longer than 255 bytes")
             parts.append(bytes((len(raw),)) + raw)

@@ -6,6 +6,7 @@ import msgspec
 
 from openclust.wire.errors import ConnectionError
 from openclust.wire.table import decode_table
+from openclust.wire.text import decode_text, encode_text
 
 PLAIN = "PLAIN"
 AMQPLAIN = "AMQPLAIN"
@@ -39,7 +40,7 @@ def _plain(response: bytes) -> Credentials | None:
     parts = response.split(b"\0")
     if len(parts) != 3:
         return None
-    return Credentials(parts[1].decode("utf-8", "surrogateescape"), parts[2])
+    return Credentials(decode_text(parts[1]), parts[2])
 
 
 def _amqplain(response: bytes) -> Credentials | None:
@@ -49,7 +50,7 @@ def _amqplain(response: bytes) -> Credentials | None:
         return None
     name, password = table.get("LOGIN"), table.get("PASSWORD")
     if isinstance(password, str):
-        password = password.encode("utf-8", "surrogateescape")
+        password = encode_text(password)
     if not isinstance(name, str) or not isinstance(password, bytes):
         return None
     return Credentials(name, password)

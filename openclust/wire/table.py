@@ -11,6 +11,7 @@ from struct import Struct, error
 from typing import TypeAlias, Union
 
 from openclust.wire.errors import SYNTAX_ERROR, ConnectionError
+from openclust.wire.text import decode_text, encode_text
 
 DEPTH_MAX = 64
 """How deep tables and arrays may nest; deeper input is a syntax error."""
@@ -65,7 +66,7 @@ def _decode_table(data: bytes, at: int, end: int, depth: int) -> Table:
         name_end = at + 1 + data[at]
         if name_end >= end:
             raise ConnectionError(SYNTAX_ERROR, "a field name passes the end of its table")
-        name = data[at + 1 : name_end].decode("utf-8", "surrogateescape")
+        name = decode_text(data[at + 1 : name_end])
         table[name], at = _decode_value(data, name_end, end, depth)
     return table
 
@@ -90,7 +91,7 @@ def _decode_value(data: bytes, at: int, end: int, depth: int) -> tuple[Value, in
         if after > end:
             raise ConnectionError(SYNTAX_ERROR, "a field value passes the end of its table")
         if kind == 0x53:  # S
-            value = data[start:after].decode("utf-8", "surrogateescape")
+            value = decode_text(data[start:after])
         elif kind == 0x78:  # x
             value = data[start:after]
         elif kind in (0x46, 0x41):  # F, A
@@ -117,7 +118,7 @@ def encode_table(table: Table) -> bytes:
     """The table with its length first. Raises ValueError for what AMQP cannot say."""
     parts = []
     for name, value in table.items():
-        raw = name.encode("utf-8", "surrogateescape")
+        raw = encode_text(name)
         if len(raw) > 255:
             raise ValueError(f"field name {name[:40]!r}... is longer than 255 bytes")
         parts.append(bytes((len(raw),)) + raw + encode_value(value))
@@ -132,7 +133,7 @@ def encode_value(value: Value) -> bytes:
     if isinstance(value, bool):
         return b"t\x01" if value else b"t\x00"
     if isinstance(value, str):
-        raw = value.encode("utf-8", "surrogateescape")
+        raw = encode_text(value)
         return b"S" + _U32.pack(len(raw)) + raw
     if isinstance(value, Timestamp):
         return b"T" + _TIMESTAMP.pack(value)
@@ -171,7 +172,7 @@ def split_table(data: bytes) -> Fields:
     at = 4
     while at < len(data):
         value_at = at + 1 + data[at]
-        name = data[at + 1 : value_at].decode("utf-8", "surrogateescape")
+        name = decode_text(data[at + 1 : value_at])
         at = _value_end(data, value_at)
         fields[name] = data[value_at:at]
     return fields
@@ -181,7 +182,7 @@ def join_table(fields: Fields) -> bytes:
     """The encoded table, its length first."""
     parts: list[bytes] = []
     for name, value in fields.items():
-        raw = name.encode("utf-8", "surrogateescape")
+        raw = encode_text(name)
         parts += (bytes((len(raw),)), raw, value)
     whole = b"".join(parts)
     return _U32.pack(len(whole)) + whole

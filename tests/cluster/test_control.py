@@ -17,14 +17,13 @@ from openclust.cluster.messages import (
     Welcome,
     decode,
     encode,
-    heard,
-    said,
 )
 from openclust.cluster.relay import Reach
 from openclust.cluster.relay_lane import RelayLane
 from openclust.cluster.roster import BrokerInfo, Roster
 from openclust.cluster.status import Seniority, Status
 from openclust.wire.errors import ChannelError
+from openclust.wire.text import decode_text, encode_text
 from tests.cluster.joined import Joined
 from tests.support.client import Client
 
@@ -138,7 +137,7 @@ def test_a_message_says_its_kind_in_its_type(cluster: Joined) -> None:
 
 def test_names_of_any_bytes_survive_the_way() -> None:
     for name in ("plain", "späte", "\udcff\udc80"):
-        assert heard(said(name)) == name
+        assert decode_text(encode_text(name)) == name
 
 
 # -- to whom it goes

@@ -10,6 +10,7 @@ from openclust.broker.storage import Contents, Keep, Kept, PageInfo
 from openclust.shell.collector import no_collector
 from openclust.shell.store.checksum import checksum
 from openclust.shell.store.tables import checkpoint_facts, page_facts
+from openclust.wire.text import decode_text
 
 Damaged: TypeAlias = Callable[[str], None]
 """Called with each thing that is wrong, named with its place. May raise."""
@@ -75,7 +76,7 @@ def _pages(connection: sqlite3.Connection, damaged: Damaged) -> list[PageInfo]:
             damaged(f"page {number}: the checksum of what it has lost is wrong")
         if is_bare:
             damaged(f"page {number}: its body is missing")
-        found.append(PageInfo(number, _name(vhost), _name(queue), first, last, count, size, dead or b""))
+        found.append(PageInfo(number, decode_text(vhost), decode_text(queue), first, last, count, size, dead or b""))
     return found
 
 
@@ -101,7 +102,3 @@ def _rows(connection: sqlite3.Connection, told: int, damaged: Damaged) -> list[K
             last = sequence
         found.append(Kept(Keep(kind, epoch, sequence, body), number <= told))
     return found
-
-
-def _name(blob: bytes) -> str:
-    return blob.decode("utf-8", "surrogateescape")

@@ -17,6 +17,7 @@ from openclust.shell.store.failure import is_damage, reason_of
 from openclust.shell.store.lock import DirectoryLock
 from openclust.shell.store.schema import FORMAT, STORE_FILE, connect, connect_writer, read_meta
 from openclust.shell.store.space import size_of_file
+from openclust.wire.text import decode_text
 
 CHECK_LINES_MAX = 100
 
@@ -88,7 +89,9 @@ def inspect(data_dir: str) -> Inside:
             last_sequence=last[1],
             definitions=one("SELECT count(*) FROM definitions").fetchone()[0],
             rows=[RowsInside(kind, bool(told), count, size) for kind, told, count, size in one(ROWS)],
-            queues=[QueueInside(_name(vhost), _name(queue), *counts) for vhost, queue, *counts in one(QUEUES)],
+            queues=[
+                QueueInside(decode_text(vhost), decode_text(queue), *counts) for vhost, queue, *counts in one(QUEUES)
+            ],
             file_bytes=size_of_file(path),
             log_bytes=size_of_file(path + "-wal"),
             free_bytes=one("PRAGMA freelist_count").fetchone()[0] * one("PRAGMA page_size").fetchone()[0],
@@ -188,7 +191,3 @@ def _told(path: str) -> Iterator[None]:
         if is_damage(error):
             raise ConfigError(f"{path}: damaged: {error}; openclust store verify tells more") from None
         raise ConfigError(f"{path}: {reason_of(error, os.path.dirname(path))}") from None
-
-
-def _name(blob: bytes) -> str:
-    return blob.decode("utf-8", "surrogateescape")

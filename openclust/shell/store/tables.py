@@ -15,6 +15,7 @@ import msgspec
 
 from openclust.broker.storage import Ahead, Checkpoint, Cut, Keep, Page, Restart, Spool, Write
 from openclust.shell.store.checksum import GONE, checksum
+from openclust.wire.text import encode_text
 
 ROWS_MAX = 64
 PAGES_MAX = 16
@@ -130,7 +131,7 @@ class Tables:
         facts: list[Value] = []
         bodies: list[Value] = []
         for page in pages:
-            number, vhost, queue = page.number, to_blob(page.vhost), to_blob(page.queue)
+            number, vhost, queue = page.number, encode_text(page.vhost), encode_text(page.queue)
             told = page_facts(vhost, queue, page.first, page.last, page.count, page.size)
             facts += (number, vhost, queue, page.first, page.last, page.count, page.size)
             facts.append(checksum("page", 0, number, told))
@@ -188,8 +189,3 @@ def page_facts(vhost: bytes, queue: bytes, first: int, last: int, count: int, si
 def checkpoint_facts(told: int, definitions: int, pages: int) -> bytes:
     """What is said of a checkpoint, for its checksum."""
     return b"%d %d %d" % (told, definitions, pages)
-
-
-def to_blob(name: str) -> bytes:
-    """A name as it came: any bytes, see `wire/table.py`."""
-    return name.encode("utf-8", "surrogateescape")

@@ -1,0 +1,10 @@
+"""What a command's exit code says. `docs/` and every `--help` promise these."""
+
+from __future__ import annotations
+
+DONE = 0
+NO = 1
+"""The answer is no: findings, no root, a drain that would break the quorum, a target that was missed."""
+FAILED = 2
+"""Wrong usage or input, or something that cannot be used: a file, a broker, a disk."""
+INTERRUPTED = 130

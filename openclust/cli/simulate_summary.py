@@ -1,0 +1,28 @@
+"""What `openclust simulate` and `openclust analyze` print in the end."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from topology.simulate.results.summary import Summary
+
+
+def show_summary(summary: Summary, out: Path, *, as_json: bool, quiet: bool) -> None:
+    """What a simulation or an analysis found, and where its report is."""
+    if as_json:
+        import msgspec
+
+        click.echo(msgspec.json.format(msgspec.json.encode(summary), indent=2).decode())
+    elif not quiet:
+        from rich.console import Console
+
+        from topology.simulate.report.results_folder import REPORT
+        from topology.simulate.results.text import show
+
+        show(summary, Console(file=sys.stdout))
+        click.echo(f"{out / REPORT}: the report ({summary.took_s:.1f} s)")
