@@ -10,7 +10,7 @@ import pytest
 from openclust.shell.config_file import load
 from tests.topology.files import report_of
 from topology.finding import Severity
-from topology.lint import check
+from topology.lint import check, check_all
 from topology.new import Plan, text_of
 from topology.rule import RULES, all_rules
 from topology.rule_table import TABLE_PAGE, WHOLE_PAGE, replaced, whole
@@ -32,6 +32,11 @@ def test_a_shipped_file_is_sound(path: Path) -> None:
     report, _ = check(path)
     assert [each.message for each in report.findings if each.severity > Severity.INFO] == []
     assert not report.is_bad_input
+
+
+def test_the_shipped_files_are_clusters_apart() -> None:
+    told = [each for report, _ in check_all(SHIPPED) for each in report.findings]
+    assert [each.message for each in told if each.severity > Severity.INFO] == []
 
 
 @pytest.mark.parametrize("path", WORKLOADS, ids=lambda path: path.name)

@@ -87,15 +87,15 @@ def secondaries_linked(model: Model) -> Iterator[Found]:
     fix="Leave it to the network to change paths, and give brokers one address each.",
 )
 def several_paths(model: Model) -> Iterator[Found]:
-    pairs = [pair for pair in combinations(model.primaries, 2) if _has_several_paths(model, *pair)]
-    if pairs:
-        texts = [f"{one} and {other}" for one, other in pairs]
-        more = f", and {len(texts) - 3} more pairs" if len(texts) > 3 else ""
-        yield Found(
-            f"more than one path lies between {'; '.join(texts[:3])}{more}",
-            brokers=tuple(dict.fromkeys(name for pair in pairs for name in pair)),
-            links=tuple(pairs),
-        )
+    for one, other in combinations(model.primaries, 2):
+        if _has_several_paths(model, one, other):
+            yield Found(
+                f"more than one path lies between {one} and {other}",
+                brokers=(one, other),
+                links=((one, other),),
+                alike="several",
+                subject=f"{one} and {other}",
+            )
 
 
 def _has_several_paths(model: Model, one: str, other: str) -> bool:

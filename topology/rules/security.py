@@ -53,18 +53,15 @@ def no_secret(model: Model) -> Iterator[Found]:
 def wan_without_tls(model: Model) -> Iterator[Found]:
     if _has_tls(model):
         return
-    why: dict[str, list[tuple[str, str]]] = {}
     for one, other in model.logical_pairs():
         if reason := _wan(model, one, other):
-            why.setdefault(reason, []).append((one, other))
-    for reason, pairs in why.items():
-        one, other = pairs[0]
-        more = f", and so are {len(pairs) - 1} more pairs" if len(pairs) > 1 else ""
-        yield Found(
-            f"{one} and {other} are linked over a WAN ({reason}) without TLS{more}",
-            brokers=tuple(dict.fromkeys(name for pair in pairs for name in pair)),
-            links=tuple(pairs),
-        )
+            yield Found(
+                f"{one} and {other} are linked over a WAN ({reason}) without TLS",
+                brokers=(one, other),
+                links=((one, other),),
+                alike=reason,
+                subject=f"{one} and {other}",
+            )
 
 
 def _wan(model: Model, one: str, other: str) -> str:
