@@ -41,7 +41,10 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One finding of one rule in one file. `reason` is why the file has it ignored; empty where it has not."""
+    """One finding of one rule in one file.
+
+    `reason` is why it is ignored, empty where it is not: the file says so, or with `is_old` a baseline.
+    """
 
     code: str
     severity: Severity
@@ -54,6 +57,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     links: tuple[tuple[str, str], ...] = ()
     fix: str = ""
     reason: str = ""
+    is_old: bool = False
 
     @property
     def place(self) -> str:
@@ -74,6 +78,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     brokers: int = 0
     asked: tuple[str, ...] = ()
     """The ids of the rules that were asked, also in vain."""
+    fixed: tuple[str, ...] = ()
+    """What was mended in the file, a line each."""
+    fixable: int = 0
+    fixable_unsafe: int = 0
+    fixable_codes: tuple[str, ...] = ()
+    """How much could be mended: safely, and with a guess; and the ids of what could be safely."""
+    mended: int = 0
+    """How many findings of the baseline are there no more."""
 
     @property
     def rules(self) -> int:

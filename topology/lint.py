@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -28,12 +28,13 @@ ALIKE_SHOWN_MAX = 4
 """Of findings that are alike the first is told whole, and so many others by what they are about."""
 
 
-def read(path: str | Path) -> Loaded:
+def read(path: str | Path, content: bytes | None = None) -> Loaded:
     """What the file says, of all brokers; ConfigError where it cannot be used. The files it names need not be there.
 
-    `STDIN` is standard input, which can be read once.
+    `STDIN` is standard input, which can be read once. `content` is taken in place of the file's own.
     """
-    content = sys.stdin.buffer.read(FILE_BYTES_MAX + 1) if str(path) == STDIN else None
+    if content is None and str(path) == STDIN:
+        content = sys.stdin.buffer.read(FILE_BYTES_MAX + 1)
     return load(
         path, environ={}, cluster_key_required=False, files_required=False, for_one_broker=False, content=content
     )
@@ -54,12 +55,16 @@ def check_all(
     ignore: Sequence[str] = (),
     live: Live | None = None,
     with_resolver: bool = False,
+    contents: Mapping[str, bytes] | None = None,
 ) -> list[tuple[Report, Model | None]]:
-    """As `check`, for several files, which are also held against each other. Who wants it has the resolver asked."""
+    """As `check`, for several files, which are also held against each other. Who wants it has the resolver asked.
+
+    `contents` are looked at in place of what stands in these files.
+    """
     read_or_not: list[Loaded | ConfigError] = []
     for path in paths:
         try:
-            read_or_not.append(read(path))
+            read_or_not.append(read(path, (contents or {}).get(str(path))))
         except ConfigError as error:
             read_or_not.append(error)
     usable = [each for each in read_or_not if isinstance(each, Loaded)]

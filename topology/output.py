@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TextIO
 
 import msgspec
 
-from topology.finding import Report, Severity
+from topology.finding import Finding, Report, Severity
 from topology.survive import Survival
 
 
@@ -52,10 +52,39 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     fail_level: Severity = Severity.ERROR
     began: str = "1970-01-01T00:00:00"
     docs_url: str = ""
+    only_counts: bool = False
+    """Findings are counted by their rules, and not told one by one."""
 
     @property
     def exit_code(self) -> int:
         return max((each.exit_code(self.fail_level) for each in self.results), default=0)
+
+
+class Count(msgspec.Struct, frozen=True):
+    """How often a rule found something. `is_fixable`: `--fix` mends some of it."""
+
+    code: str
+    severity: str
+    title: str
+    count: int
+    is_fixable: bool
+
+
+def statistics(reports: Iterable[Report]) -> list[Count]:
+    """Of all rules that found something, the most frequent first; of one that is more and less grave, the gravest."""
+    from topology.rule import RULES
+
+    found: dict[str, list[Finding]] = {}
+    fixable: set[str] = set()
+    for report in reports:
+        fixable.update(report.fixable_codes)
+        for each in report.findings:
+            found.setdefault(each.code, []).append(each)
+    counts = [
+        Count(code, max(each.severity for each in those).word, RULES[code].title, len(those), code in fixable)
+        for code, those in found.items()
+    ]
+    return sorted(counts, key=lambda each: (-each.count, each.code))
 
 
 def text(run: Run) -> str:
@@ -67,12 +96,15 @@ def text(run: Run) -> str:
 def show_text(run: Run, stream: TextIO) -> None:
     """For people, in colours where the stream is a terminal: what is survived first, so that the summary comes last."""
     from topology.survive_text import show_required, show_survival
-    from topology.text import show_reports
+    from topology.text import show_reports, show_statistics
 
     for each in run.results:
         if each.survival is not None:
             show_survival(each.survival, stream, title=each.report.file)
-    show_reports([each.report for each in run.results], stream)
+    reports = [each.report for each in run.results]
+    if run.only_counts:
+        show_statistics(statistics(reports), stream)
+    show_reports(reports, stream, only_summaries=run.only_counts)
     for each in run.results:
         if each.survival is not None and each.survival.required:
             show_required(each.survival, stream, title=each.report.file)

@@ -7,18 +7,21 @@ from typing import Any
 import msgspec
 
 from topology.finding import Finding, Severity
-from topology.output import Result, Run
+from topology.output import Result, Run, statistics
 
 VERSION = 1
 
 
 def document(run: Run) -> str:
-    whole = {
+    whole: dict[str, Any] = {
         "version": VERSION,
         "exit_code": run.exit_code,
         "fail_level": run.fail_level.word,
         "files": [_file(each) for each in run.results],
     }
+    if run.only_counts:
+        del whole["files"]
+        whole["statistics"] = msgspec.to_builtins(statistics(each.report for each in run.results))
     return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode() + "\n"
 
 
@@ -32,6 +35,8 @@ def _file(result: Result) -> dict[str, Any]:
         "counts": {each.word: report.counts[each] for each in sorted(Severity, reverse=True)},
         "findings": [finding(each) for each in report.findings],
         "ignored": [finding(each) for each in report.ignored],
+        "fixed": list(report.fixed),
+        "fixable": report.fixable,
     }
     if result.survival is not None:
         told["survival"] = msgspec.to_builtins(result.survival)

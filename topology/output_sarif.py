@@ -89,7 +89,7 @@ def _result(finding: Finding, print_: str, index: dict[str, int], *, is_ignored:
         "partialFingerprints": {FINGERPRINT: print_},
     }
     if is_ignored:
-        told["suppressions"] = [{"kind": "inSource", "justification": finding.reason}]
+        told["suppressions"] = [{"kind": "external" if finding.is_old else "inSource", "justification": finding.reason}]
     return told
 
 

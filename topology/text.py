@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 from rich.text import Text
@@ -14,18 +14,38 @@ from openclust.shell.log import escape
 from topology.finding import Finding, Report, Severity
 from topology.rule import GROUPS, RULES, Rule
 
+if TYPE_CHECKING:
+    from topology.output import Count
+
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 WIDTH = 100
 
 
-def show_reports(reports: Sequence[Report], stream: TextIO) -> None:
+def show_reports(reports: Sequence[Report], stream: TextIO, *, only_summaries: bool = False) -> None:
     """All reports, and a summary at the end. Colour only where the stream is a terminal."""
     console = Console(file=stream, highlight=False, soft_wrap=True)
     for report in reports:
-        if report.findings:
+        for each in report.fixed:
+            console.print(Text(f"{escape(report.file)}: ", style="bold").append("fixed ", style="green").append(each))
+    for report in reports:
+        if report.findings and not only_summaries:
             _show_findings(console, report)
     for report in reports:
         console.print(_summary(report))
+
+
+def show_statistics(counts: Sequence[Count], stream: TextIO) -> None:
+    """How often each rule found something; a star says that `--fix` mends some of it."""
+    console = Console(file=stream, highlight=False, soft_wrap=True)
+    width = max((len(str(each.count)) for each in counts), default=0)
+    for each in counts:
+        line = Text(f"{each.count:>{width}} ").append(
+            f"{each.severity:8}", style=STYLES[Severity[each.severity.upper()]]
+        )
+        line.append(f"{each.code} ", style="bold").append("[*] " if each.is_fixable else "[ ] ")
+        console.print(line.append(each.title))
+    if counts:
+        console.print()
 
 
 def show_rule(rule: Rule, stream: TextIO) -> None:
@@ -74,7 +94,8 @@ def _summary(report: Report) -> Text:
     text = Text(f"{escape(report.file)}: ", style="bold")
     if report.is_bad_input:
         count = len(report.findings)
-        return text.append(f"cannot be used, {count} problem{'s' if count != 1 else ''}", style=STYLES[Severity.ERROR])
+        text.append(f"cannot be used, {count} problem{'s' if count != 1 else ''}", style=STYLES[Severity.ERROR])
+        return text.append(f", {len(report.fixed)} fixed" if report.fixed else "").append(_fixable(report))
     if not report.findings:
         text.append("clean", style="green")
     parts = [
@@ -84,11 +105,27 @@ def _summary(report: Report) -> Text:
     ]
     for i, (words, style) in enumerate(parts):
         text.append(", " if i else "").append(words, style=style)
-    if report.ignored:
-        text.append(f", {len(report.ignored)} ignored")
+    old = sum(each.is_old for each in report.ignored)
+    if len(report.ignored) > old:
+        text.append(f", {len(report.ignored) - old} ignored")
+    if old:
+        text.append(f", {old} old")
+    if report.mended:
+        text.append(f", {report.mended} of the baseline mended (write it anew)", style="green")
+    if report.fixed:
+        text.append(f", {len(report.fixed)} fixed", style="green")
+    text.append(_fixable(report), style="cyan")
     return text.append(
         f" ({report.brokers} broker{'s' if report.brokers != 1 else ''}, {report.rules} rules)", style="dim"
     )
+
+
+def _fixable(report: Report) -> str:
+    """What `--fix` would do about it."""
+    if report.fixable:
+        more = f", {report.fixable_unsafe} more with --unsafe-fixes" if report.fixable_unsafe else ""
+        return f", {report.fixable} can be mended with --fix{more}"
+    return f", {report.fixable_unsafe} can be mended with --fix --unsafe-fixes" if report.fixable_unsafe else ""
 
 
 def _plural(severity: Severity, count: int) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -20,6 +22,7 @@ from openclust.cli.lint_output import (
 
 if TYPE_CHECKING:
     from topology.finding import Report
+    from topology.fix_files import Change
     from topology.live import Live
     from topology.model import Model
 
@@ -37,6 +40,12 @@ Checked = list[tuple["Report", "Model | None"]]
     show_default=True,
     help="Findings of this severity or worse are exit code 1.",
 )
+@click.option("--fix", is_flag=True, help="Mend what can be mended safely: spellings of names, a port left out.")
+@click.option("--unsafe-fixes", is_flag=True, help="With --fix, also what takes a guess, or changes what brokers do.")
+@click.option("--diff", is_flag=True, help="Show what --fix would change, and write nothing; exit code 1 if it would.")
+@click.option("--baseline", metavar="FILE", help="Findings that are in this file are old: they are only counted.")
+@click.option("--write-baseline", is_flag=True, help="Write all findings to the --baseline; exit code 0.")
+@click.option("--statistics", is_flag=True, help="Count findings by their rules, and do not tell them one by one.")
 @output_options
 @survive_options
 @click.option(
@@ -49,6 +58,12 @@ def lint(
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     fail_level: str,
+    fix: bool,
+    unsafe_fixes: bool,
+    diff: bool,
+    baseline: str | None,
+    write_baseline: bool,
+    statistics: bool,
     format_: str,
     output: tuple[str, ...],
     docs_url: str,
@@ -63,6 +78,8 @@ def lint(
 ) -> int:
     """Say what is wrong with cluster files: the outage in the file, before it finds you.
 
+    In place of a directory all cluster files in it and below are looked at.
+
     Exit code 0 where they are clean, 1 with findings of --fail-level or worse or where --require-survive is not met,
     2 where a file cannot be used.
     """
@@ -72,13 +89,41 @@ def lint(
         raise click.UsageError("name a cluster file, such as conf/cluster.toml, or a running cluster with --live URL")
     if live is not None and len(files) > 1:
         raise click.UsageError("--live compares one file with the running cluster")
+    if write_baseline and baseline is None:
+        raise click.UsageError("--write-baseline: say where to, with --baseline FILE")
+    if unsafe_fixes and not (fix or diff):
+        raise click.UsageError("--unsafe-fixes goes with --fix or --diff")
+    if (fix or diff) and ("-" in files or live is not None):
+        raise click.UsageError("--fix and --diff take files, not standard input and not --live")
+    if statistics and format_ not in ("text", "json"):
+        raise click.UsageError(f"--statistics is told as text or json, not as {format_}")
+    from topology.cluster_files import expanded
+    from topology.fix_files import with_fixable
+
     outputs = outputs_of(format_, output)
     began = now_utc()
     chosen = _codes("--select", select), _codes("--ignore", ignore)
     _must_leave_rules(*chosen)
-    checked = _check(files, *chosen, live, resolve)
+    names = expanded(files)
+    if live is not None and len(names) > 1:
+        raise click.UsageError(f"--live compares one file with the running cluster, and {files[0]} has {len(names)}")
+    changes: list[Change] = []
+    if fix or diff:
+        checked, changes = _fix(names, *chosen, resolve, unsafe=unsafe_fixes)
+    else:
+        checked = _check(tuple(names), *chosen, live, resolve)
+    if diff:
+        click.echo("".join(each.diff for each in changes), nl=False)
+        return max(int(bool(changes)), *(report.exit_code() for report, _ in checked if report.is_bad_input), 0)
+    for each in changes:
+        each.write()
+    if write_baseline and baseline is not None:
+        return _write_baseline([report for report, _ in checked], baseline)
+    if baseline is not None:
+        checked = _without_old(checked, baseline)
+    checked = with_fixable(checked)
     survivals = survivals_of(checked, survive, require_survive, kinds_of(survive_kinds), survive_max, seed)
-    run = run_of(checked, survivals, fail_level, began, docs_url)
+    run = run_of(checked, survivals, fail_level, began, docs_url, only_counts=statistics)
     write(run, outputs)
     return run.exit_code
 
@@ -91,6 +136,49 @@ def _check(files: tuple[str, ...], select: list[str], ignore: list[str], url: st
     if live is not None and not files:
         return [check_live(live, source=source, select=select, ignore=ignore)]
     return check_all(list(dict.fromkeys(files)), select=select, ignore=ignore, live=live, with_resolver=resolve)
+
+
+def _fix(
+    names: list[str], select: list[str], ignore: list[str], resolve: bool, *, unsafe: bool
+) -> tuple[Checked, list[Change]]:
+    from topology.fix_files import fix_all
+    from topology.lint import check_all
+
+    def check(contents: Mapping[str, bytes]) -> Checked:
+        return check_all(names, select=select, ignore=ignore, contents=contents, with_resolver=resolve)
+
+    return fix_all(names, check, unsafe=unsafe)
+
+
+def _write_baseline(reports: list[Report], path: str) -> int:
+    from topology.baseline import text_of
+
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write(text_of(reports, path))
+    unusable = [each.file for each in reports if each.is_bad_input]
+    for file in unusable:
+        click.echo(f"{file}: cannot be used, and is not in the baseline", err=True)
+    count = sum(len(each.findings) for each in reports if not each.is_bad_input)
+    click.echo(f"{path}: written, with {count} finding{'' if count == 1 else 's'}")
+    return 2 if unusable else 0
+
+
+def _without_old(checked: Checked, path: str) -> Checked:
+    import msgspec
+
+    from topology.baseline import read, without_old
+
+    if not os.path.exists(path):
+        raise click.ClickException(f"--baseline {path}: there is no such file; --write-baseline writes it")
+    try:
+        old = read(path)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
+    found: Checked = []
+    for report, model in checked:
+        left, mended = without_old(report, old, path)
+        found.append((msgspec.structs.replace(left, mended=mended), model))
+    return found
 
 
 def _explain(code: str) -> int:

@@ -125,12 +125,26 @@ def survivals_of(
     ]
 
 
-def run_of(checked: Checked, survivals: Sequence[Survival | None], fail_level: str, began: str, docs_url: str) -> Run:
+def run_of(
+    checked: Checked,
+    survivals: Sequence[Survival | None],
+    fail_level: str,
+    began: str,
+    docs_url: str,
+    *,
+    only_counts: bool = False,
+) -> Run:
     from topology.finding import Severity
     from topology.output import Run, result_of
 
     results = [result_of(report, survival=survival) for (report, _), survival in zip(checked, survivals, strict=True)]
-    return Run(results=tuple(results), fail_level=Severity[fail_level.upper()], began=began, docs_url=docs_url)
+    return Run(
+        results=tuple(results),
+        fail_level=Severity[fail_level.upper()],
+        began=began,
+        docs_url=docs_url,
+        only_counts=only_counts,
+    )
 
 
 def write(run: Run, outputs: Sequence[tuple[str, str]]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -65,7 +67,9 @@ def test_findings_are_grouped_with_their_line_and_what_to_do(file: Path) -> None
     assert lines[2].endswith("(line 7)")
     assert lines[3] == "             Take one out, or add one."
     assert lines[4] == "  security"
-    assert lines[-1] == f"{file}: 1 error, 1 warning (6 brokers, {RULES_ASKED} rules)"
+    assert lines[-1] == (
+        f"{file}: 1 error, 1 warning, 1 can be mended with --fix --unsafe-fixes (6 brokers, {RULES_ASKED} rules)"
+    )
 
 
 def test_rules_are_chosen_by_id_or_its_beginning(file: Path) -> None:
@@ -192,3 +196,73 @@ def test_a_group_is_explained_by_its_rules() -> None:
     assert lines[3] == "  OC403 error   Half of the primaries or more in one failure domain"
     assert len(lines) == 1 + sum(1 for each in all_rules() if each.code.startswith("OC4"))
     assert run("--explain", "OC").stdout.count("\nOC") == 0 and "security" in run("--explain", "OC").stdout
+
+
+# -- comforts
+
+
+def test_fix_writes_the_file_and_tells_what_is_left(file: Path) -> None:
+    text = file.read_text()
+    file.write_text(text.replace("heartbeat_ms", "Heartbeat_ms"))
+    before = run(file)
+    assert before.exit_code == 2 and "1 can be mended with --fix" in before.stdout
+    result = run(file, "--fix")
+    assert result.exit_code == 0
+    assert "fixed OC102 Heartbeat_ms is heartbeat_ms now (line " in result.stdout
+    assert file.read_text() == text
+
+
+def test_diff_shows_what_would_change_and_writes_nothing(file: Path) -> None:
+    wrong = file.read_text().replace("heartbeat_ms", "Heartbeat_ms")
+    file.write_text(wrong)
+    result = run(file, "--diff")
+    assert result.exit_code == 1
+    assert "\n-Heartbeat_ms = 100\n+heartbeat_ms = 100\n" in result.stdout
+    assert file.read_text() == wrong
+    file.write_text(SOUND)
+    assert (run(file, "--diff").exit_code, run(file, "--diff").stdout) == (0, "")
+
+
+def test_old_findings_are_only_counted(file: Path, tmp_path: Path) -> None:
+    baseline = tmp_path / "old.json"
+    file.write_text((SOUND + FOURTH).replace("secret_file", "#"))
+    assert "there is no such file" in run(file, "--baseline", baseline).stderr
+    written = run(file, "--baseline", baseline, "--write-baseline")
+    assert (written.exit_code, written.stdout) == (0, f"{baseline}: written, with 2 findings\n")
+    result = run(file, "--baseline", baseline)
+    assert (result.exit_code, result.stdout) == (0, f"{file}: clean, 2 old (6 brokers, {RULES_ASKED} rules)\n")
+    file.write_text(SOUND + FOURTH)
+    assert "1 old, 1 of the baseline mended (write it anew)" in run(file, "--baseline", baseline).stdout
+
+
+def test_statistics_count_findings_by_their_rules(file: Path) -> None:
+    file.write_text(SOUND + FOURTH + FOURTH.replace("p4", "p5") + FOURTH.replace("p4", "p6"))
+    result = run(file, "--statistics")
+    assert re.search(r"^\d+ error +OC201 \[ \] One address twice$", result.stdout, re.MULTILINE)
+    assert "p5: its" not in result.stdout
+    counted = json.loads(run(file, "--statistics", "--format", "json").stdout)["statistics"]
+    assert counted[0]["count"] >= counted[-1]["count"] >= 1
+
+
+def test_a_directory_stands_for_the_cluster_files_in_it(file: Path) -> None:
+    (file.parent / "sub").mkdir()
+    (file.parent / "sub" / "no.toml").write_text("[tool.x]\n")
+    result = run(file.parent)
+    assert (result.exit_code, result.stdout) == (0, f"{file}: clean (5 brokers, {RULES_ASKED} rules)\n")
+    nothing = run(file.parent / "sub")
+    assert nothing.exit_code == 2 and "no cluster file in this directory" in nothing.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--write-baseline"], "say where to, with --baseline FILE"),
+        (["--unsafe-fixes"], "goes with --fix or --diff"),
+        (["-", "--fix"], "not standard input"),
+        (["--statistics", "--format", "sarif"], "text or json"),
+    ],
+)
+def test_comforts_that_do_not_go_together_are_bad_usage(file: Path, options: list[str], said: str) -> None:
+    result = run(file, *options)
+    assert result.exit_code == 2
+    assert said in result.stderr

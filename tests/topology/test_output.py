@@ -208,6 +208,7 @@ def test_json_tells_all_of_a_finding() -> None:
         "links": [["p1", "sw1"]],
         "fix": "Spread them.",
         "reason": "",
+        "is_old": False,
     }
     assert told["files"][0]["counts"] == {"error": 1, "warning": 1, "info": 1}
     survival = told["files"][2]["survival"]
