@@ -71,6 +71,10 @@ class Broker:
         self.cluster: ClusterPort = Standalone(self)
         self.vhosts: dict[str, VirtualHost] = {}
         self.users: dict[str, User] = {}
+        # Whether the changes that the cluster has made say who they are: before, it is the users file of each broker.
+        self.are_users_settled = False
+        # Goes up with every change to users and their permissions.
+        self.users_version = 0
         self.connections: dict[Connection, None] = {}
         self.replies: dict[str, ReplyQueue] = {}
         self.properties: dict[bytes, Properties] = {}
@@ -269,6 +273,7 @@ class Broker:
         self.policies.delete_vhost(name)
         for user in self.users.values():
             user.permissions.pop(name, None)
+        self.users_version += 1
 
     def put_user(self, user: User) -> None:
         """Add or change a user; routes known under other permissions are forgotten. `user` itself is never changed."""
@@ -301,7 +306,17 @@ class Broker:
                 self.put_vhost(vhost)
         self._permissions_changed()
 
+    def keep_only(self, users: Iterable[str], vhosts: Iterable[str]) -> None:
+        """No users and virtual hosts but these."""
+        for vhost in sorted(self.vhosts.keys() - set(vhosts)):
+            self.delete_vhost(vhost)
+        kept = set(users)
+        self.users = {name: user for name, user in self.users.items() if name in kept}
+        self.are_users_settled = True
+        self._permissions_changed()
+
     def _permissions_changed(self) -> None:
+        self.users_version += 1
         for connection in list(self.connections):
             before: User | None = getattr(connection, "user", None)
             if before is None or connection.peer.is_peer:

@@ -45,6 +45,8 @@ def _encode(change: Change, packed: Callable[[Table], bytes]) -> bytes:
             table[name] = _user_table(value)
         elif isinstance(value, Permission):
             table[name] = msgspec.structs.asdict(value)
+        elif isinstance(value, tuple):
+            table[name] = list(value)
         else:
             table[name] = value
     return encode_table(table)
@@ -123,6 +125,10 @@ def _read_permission(value: Any) -> Permission:
     return msgspec.convert(_table(value), Permission)
 
 
+def _read_names(value: Any) -> tuple[str, ...]:
+    return tuple(_text(each) for each in _list(value))
+
+
 def _exactly(kind: type) -> _Reader:
     def read(value: Any) -> Any:
         if type(value) is not kind:
@@ -136,6 +142,7 @@ _bytes, _list, _table, _text = _exactly(bytes), _exactly(list), _exactly(dict), 
 # By the annotation as it is written: what it stands for names types that only another module knows.
 _READERS: dict[str, _Reader] = {
     "str": _text,
+    "tuple[str, ...]": _read_names,
     "bool": _exactly(bool),
     "Table": _unpacked,
     "Policy": _read_policy,

@@ -92,6 +92,13 @@ class DeleteUser(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", 
     name: str
 
 
+class KeepOnly(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag=True):
+    """Of all users and virtual hosts only these stay. From then on the changes say who the users are, and no file."""
+
+    users: tuple[str, ...]
+    vhosts: tuple[str, ...]
+
+
 class PutPermission(_Change, frozen=True, kw_only=True):
     user: str
     permission: Permission
@@ -114,6 +121,7 @@ Change: TypeAlias = (
     | DeletePolicy
     | PutUser
     | DeleteUser
+    | KeepOnly
     | PutPermission
     | DeletePermission
 )
@@ -178,6 +186,8 @@ def perform(broker: Broker, change: Change) -> Any:
             return broker.put_user(change.user)
         case DeleteUser():
             return broker.delete_user(change.name)
+        case KeepOnly():
+            return broker.keep_only(change.users, change.vhosts)
         case PutPermission():
             return broker.put_permission(change.user, change.vhost, change.permission)
         case DeletePermission():

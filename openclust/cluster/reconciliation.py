@@ -68,6 +68,9 @@ class Reconciliation:
                 self._perform(change)
 
     def _users(self) -> Iterator[None]:
+        if self._broker.are_users_settled is not self._wanted.are_users_settled:
+            self._broker.are_users_settled = self._wanted.are_users_settled
+            self.made += 1
         for name in sorted(self._broker.users.keys() - self._wanted.users.keys()):
             yield
             self._broker.delete_user(name)

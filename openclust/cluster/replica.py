@@ -26,6 +26,7 @@ from openclust.cluster.installing import Installing
 from openclust.cluster.joint import CannotUndo, Joint
 from openclust.cluster.log import Entry, Log
 from openclust.cluster.messages import Append, Arrived, Enlist, Fetch, Held, Snapshot
+from openclust.cluster.state import settled_users
 from openclust.cluster.status import Position
 from openclust.cluster.takeover import TakeOver
 from openclust.cluster.uncommitted import Uncommitted
@@ -92,6 +93,8 @@ class Replica:
     def flush(self) -> None:
         """Feed the followers, and do a turn's part of what takes longer."""
         self._cluster.founding.look()
+        if self._cluster.is_root and not self._broker.are_users_settled and not self._cluster.is_alone:
+            self._settle_users()
         if self._uncommitted:
             self._uncommitted.committed(self.committed() if self._cluster.is_root else self.log.last)
         self._installing.tell_arrived(self._enlisting.heard)
@@ -121,6 +124,20 @@ class Replica:
         self._cluster.founding.opened(self.log.last)
         for change in self._cluster.storing.begin_reign(self.log.last):
             self._append(epoch, "change", encode_change(change))
+
+    def _settle_users(self) -> None:
+        """As root of a log that does not say who the users are: they are this broker's, here and everywhere.
+
+        A broker of one has its users file say so at each start.
+        """
+        for change in settled_users(self._broker):
+            body = encode_change(change)
+            self.definitions.size.added(body)
+            self._append_change(body)
+            if not self._cluster.is_root:
+                # When the election hears that the log has grown, it may find that this broker is root no more.
+                return
+        self._broker.are_users_settled = True
 
     def end_reign(self, entered: list[tuple[Queue, QueueEntry]], left: list[tuple[Queue, QueueEntry]]) -> None:
         """Be root no more: who still waits asks the next one. All deliveries are back in their queues.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from openclust.broker.changes import Bind, Change, DeclareExchange, DeclareQueue, PutPolicy, PutUser, PutVhost
+from openclust.broker.changes import Bind, Change, DeclareExchange, DeclareQueue, KeepOnly, PutPolicy, PutUser, PutVhost
 from openclust.broker.exchange import Binding, Exchange
 from openclust.broker.queue import Queue
 from openclust.cluster.wanted import BindingKey, is_declared, is_shared, key_of
@@ -32,6 +32,20 @@ def state_in_passing(broker: Broker) -> Iterator[Change]:
         vhost = broker.vhosts.get(name)
         if vhost is not None:
             yield from _state_of(vhost)
+    if broker.are_users_settled:
+        # At the end: they may be settled while the state is taken.
+        yield _keep_only(broker)
+
+
+def settled_users(broker: Broker) -> list[Change]:
+    """What makes the users of `broker` those of all brokers, whatever their users files have said before."""
+    changes: list[Change] = [PutVhost(vhost=vhost) for vhost in sorted(broker.vhosts)]
+    changes += [PutUser(user=broker.users[name].copy()) for name in sorted(broker.users)]
+    return [*changes, _keep_only(broker)]
+
+
+def _keep_only(broker: Broker) -> KeepOnly:
+    return KeepOnly(users=tuple(sorted(broker.users)), vhosts=tuple(sorted(broker.vhosts)))
 
 
 def _state_of(vhost: VirtualHost) -> Iterator[Change]:

@@ -19,6 +19,7 @@ from openclust.broker.changes import (
     DeleteQueue,
     DeleteUser,
     DeleteVhost,
+    KeepOnly,
     PutPermission,
     PutPolicy,
     PutUser,
@@ -50,6 +51,7 @@ class Wanted:
     def __init__(self) -> None:
         self.vhosts: dict[str, PutVhost] = {}
         self.users: dict[str, PutUser] = {}
+        self.are_users_settled = False
         self.policies: dict[tuple[str, bool, str], PutPolicy] = {}
         self.exchanges: dict[str, dict[str, DeclareExchange]] = {}
         self.queues: dict[str, dict[str, DeclareQueue]] = {}
@@ -91,6 +93,8 @@ class Wanted:
                 self._permit(change.user, change.vhost, change.permission)
             case DeletePermission():
                 self._permit(change.user, change.vhost, None)
+            case KeepOnly():
+                self._keep_only(change)
 
     def _bind(self, change: Bind | Unbind) -> None:
         try:
@@ -114,6 +118,13 @@ class Wanted:
         for user, change in self.users.items():
             if name in change.user.permissions:
                 self.users[user] = _permitted(change, name, None)
+
+    def _keep_only(self, change: KeepOnly) -> None:
+        self.are_users_settled = True
+        kept = set(change.users)
+        self.users = {name: each for name, each in self.users.items() if name in kept}
+        for vhost in self.vhosts.keys() - set(change.vhosts):
+            self._delete_vhost(vhost)
 
     def _permit(self, name: str, vhost: str, permission: Permission | None) -> None:
         user = self.users.get(name)

@@ -86,7 +86,7 @@ class Server:
             journal=Journal(has_disk=config.cluster.data_dir is not None),
         )
         self.broker.set_clock(self.now_ms(), wall_ms())
-        self.logins = Logins(config.auth.users_file)
+        self.logins = Logins(config.auth.users_file, config.cluster.data_dir)
         self.broker.replace_users(self.logins.users.values())
         self.wheel: TimerWheel[Connection] = TimerWheel(WHEEL_SLOTS, WHEEL_TICK_MS, self.broker.now_ms)
         self.listeners: list[Listener] = []
@@ -228,8 +228,10 @@ class Server:
         task.add_done_callback(self._tasks.discard)
 
     def refresh_users(self, *, at_once: bool = False) -> None:
-        is_alone = self.member.membership.is_alone
-        self.logins.refresh(self.broker, self.now_ms(), is_alone=is_alone, at_once=at_once)
+        it = self.member.membership
+        self.logins.refresh(
+            self.broker, self.now_ms(), is_alone=it.is_alone, is_in_touch=it.is_in_touch, at_once=at_once
+        )
 
     async def _check_slowly(self, effect: CheckLogin) -> None:
         credentials = effect.credentials

@@ -53,9 +53,11 @@ class Storage:
             raise ConfigError(
                 f"{place}: a row of the store is damaged: {error}; openclust store verify tells all that is"
             ) from None
-        if server.config.auth.users_file is not None and server.member.membership.is_alone:
-            # The file says who the users are, whoever they were before.
-            server.broker.replace_users(server.logins.users.values())
+        if server.member.membership.is_alone:
+            server.logins.log_says(server.broker.users)
+            if server.config.auth.users_file is not None:
+                # The file says who the users are, whoever they were before.
+                server.broker.replace_users(server.logins.users.values())
         if contents.rows or contents.definitions:
             waiting = sum(len(queue) for vhost in server.broker.vhosts.values() for queue in vhost.queues.values())
             took_s = time.monotonic() - began

@@ -85,6 +85,7 @@ class Joined:
         secondaries: Iterable[str] = (),
         bounds: Bounds | None = None,
         wait_for_root: bool = True,
+        settled_users: bool = True,
         **limits: Any,
     ) -> None:
         self.now_ms = START_MS
@@ -96,6 +97,7 @@ class Joined:
         self.held: dict[tuple[str, str], bytes] = {}
         self._bounds = bounds
         self._limits = limits
+        self._has_settled_users = settled_users
         self._stamps = itertools.count(1)
         self._lives = itertools.count(1)
         for name in primaries:
@@ -125,6 +127,8 @@ class Joined:
         broker.now_ms = self.now_ms
         for user in ("guest", "other"):
             broker.put_user(User(name=user, permissions={"/": EVERYTHING}))
+        # Else the log of every test would begin with them.
+        broker.are_users_settled = self._has_settled_users
         election = None
         hello = Hello(cluster_key="k", name=name, role="secondary", peer=f"{name}:5673", life=f"{name}-{life}")
         if is_primary:

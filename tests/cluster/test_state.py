@@ -24,6 +24,7 @@ from openclust.broker.changes import (
     DeleteQueue,
     DeleteUser,
     DeleteVhost,
+    KeepOnly,
     PutPermission,
     PutPolicy,
     PutUser,
@@ -103,6 +104,7 @@ changes: st.SearchStrategy[Change] = st.one_of(
         _made(DeletePolicy, vhost=_vhosts, name=_policies, operator=_flags),
         _made(DeleteUser, name=_users),
         _made(DeletePermission, vhost=_vhosts, user=_users),
+        _made(KeepOnly, users=st.lists(_users).map(tuple), vhosts=st.lists(_vhosts).map(tuple)),
     ),
 )  # fmt: skip
 histories = st.lists(changes, max_size=40)

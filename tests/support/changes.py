@@ -19,6 +19,7 @@ from openclust.broker.changes import (
     DeleteQueue,
     DeleteUser,
     DeleteVhost,
+    KeepOnly,
     PutPermission,
     PutPolicy,
     PutUser,
@@ -77,6 +78,7 @@ any_change: st.SearchStrategy[Change] = st.one_of(
     _made(DeletePolicy, vhost=_names, name=_names, operator=_flags),
     _made(PutUser, user=_users),
     _made(DeleteUser, name=_names),
+    _made(KeepOnly, users=st.lists(_names, max_size=3).map(tuple), vhosts=st.lists(texts(300), max_size=3).map(tuple)),
     _made(PutPermission, vhost=_names, user=_names, permission=_permissions),
     _made(DeletePermission, vhost=_names, user=_names),
 )
