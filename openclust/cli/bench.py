@@ -27,7 +27,7 @@ from openclust.bench.report.table import ROWS, Result, in_running_order, select_
 from openclust.cli.bench_calibrate import calibrate
 from openclust.cli.bench_cluster import cluster
 from openclust.cli.bench_stored import backlog, cold
-from openclust.cli.exit_codes import FAILED, NO
+from openclust.cli.exit_codes import FAILED, NO, Failure
 
 DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
 TERMINATED = 128 + signal.SIGTERM
@@ -328,7 +328,7 @@ def _one_line() -> Iterator[None]:
     try:
         yield
     except BenchError as error:
-        raise click.ClickException(str(error)) from None
+        raise Failure(str(error)) from None
 
 
 def _console() -> Any:

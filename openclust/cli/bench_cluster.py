@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from openclust.cli.benched_cluster import BenchedCluster
-from openclust.cli.exit_codes import FAILED, NO
+from openclust.cli.exit_codes import FAILED, NO, Failure
 
 
 def _int(default: int, text: str) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def cluster(
         wanted = Wanted(**options, compare=tuple(parse_named_urls(text) for text in compare))
         folder = folder_on_disk(data_in)
     except BenchError as error:
-        raise click.ClickException(str(error)) from None
+        raise Failure(str(error)) from None
 
     def make(primaries: int, secondaries: int) -> BenchedCluster:
         return BenchedCluster(primaries, secondaries, folder)

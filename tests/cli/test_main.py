@@ -64,7 +64,7 @@ loaded = set(sys.modules)
 print("LOADED", sorted((large & loaded) | {{m for m in loaded if m.startswith("openclust.cli.")}}))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert "LOADED ['openclust.cli.main']" in done.stdout
+    assert "LOADED ['openclust.cli.exit_codes', 'openclust.cli.main']" in done.stdout
 
 
 def test_python_m_openclust_is_the_same_command() -> None:
