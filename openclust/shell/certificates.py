@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from openclust.shell.log import fields
+from openclust.wire.errors import cut
 
 log = logging.getLogger("openclust.tls")
 
@@ -47,7 +50,8 @@ def from_der(der: bytes) -> Certificate | None:
     from cryptography import x509
 
     try:
-        return _read(x509.load_der_x509_certificate(der))
+        with _quiet():
+            return _read(x509.load_der_x509_certificate(der))
     except (ValueError, TypeError, OverflowError, x509.InvalidVersion):
         return None
 
@@ -57,11 +61,18 @@ def from_file(path: str) -> list[Certificate]:
     from cryptography import x509
 
     try:
-        with open(path, "rb") as file:
-            found = x509.load_pem_x509_certificates(file.read())
-        return [_read(each) for each in found]
+        with open(path, "rb") as file, _quiet():
+            return [_read(each) for each in x509.load_pem_x509_certificates(file.read())]
     except (OSError, ValueError, TypeError, OverflowError, x509.InvalidVersion):
         return []
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """The library warns on stderr of names and numbers that are against the rules, past the log."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _read(certificate: object) -> Certificate:
@@ -69,9 +80,9 @@ def _read(certificate: object) -> Certificate:
 
     assert isinstance(certificate, x509.Certificate)
     return Certificate(
-        subject=certificate.subject.rfc4514_string() or "(no name)",
-        issuer=certificate.issuer.rfc4514_string() or "(no name)",
-        serial=f"{certificate.serial_number:x}",
+        subject=cut(certificate.subject.rfc4514_string()) or "(no name)",
+        issuer=cut(certificate.issuer.rfc4514_string()) or "(no name)",
+        serial=cut(f"{certificate.serial_number:x}"),
         begins_s=int(certificate.not_valid_before_utc.timestamp()),
         expires_s=int(certificate.not_valid_after_utc.timestamp()),
     )

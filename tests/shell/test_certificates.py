@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
 import time
+import warnings
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from openclust.shell.certificates import (
     DAY_S,
@@ -112,3 +118,18 @@ def test_what_is_no_certificate_is_none(tmp_path: Path) -> None:
     assert from_file(str(text)) == from_file(str(tmp_path / "missing")) == []
     assert from_der(b"hello") is None
     assert shown("tls.cert", None) == []
+
+
+def test_what_a_stranger_wrote_into_a_certificate_neither_warns_nor_fills_a_line() -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    units = [x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, "x" * 60) for _ in range(100)]
+    now = datetime.datetime.now(datetime.UTC)
+    with pytest.warns(UserWarning, match="length"):
+        name = x509.Name([x509.NameAttribute(NameOID.COUNTRY_NAME, "Nowhere", _validate=False), *units])
+        builder = x509.CertificateBuilder(name, name, key.public_key(), 2**159 - 1, now, now)
+        der = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read = from_der(der)
+    assert read is not None
+    assert all(len(value) <= 255 for value in read.fields().values())
