@@ -63,6 +63,9 @@ class LocalCluster(msgspec.Struct, frozen=True):
     trace: Path | None = None
     """The folder of all brokers' traces."""
 
+    heartbeat_ms: int | None = None
+    """That of the whole cluster; secondaries are told."""
+
     @property
     def brokers(self) -> tuple[LocalBroker, ...]:
         return self.primaries + self.secondaries
@@ -80,6 +83,8 @@ class LocalCluster(msgspec.Struct, frozen=True):
     def configuration(self) -> str:
         """One file for all primaries: each picks its own entry by its name. Secondaries need none."""
         parts = ["# Written by openclust up, anew at every start.\n"]
+        if self.heartbeat_ms is not None:
+            parts.append(f"[cluster]\nheartbeat_ms = {self.heartbeat_ms}\n")
         for each in self.primaries:
             parts.append(
                 f"[cluster.primaries.{each.name}]\n"

@@ -122,7 +122,25 @@ def openclust() -> None:
 
 def main() -> None:
     """The entry point of the installed script."""
+    open_closed_streams()
     openclust.main(prog_name="openclust")
+
+
+def open_closed_streams() -> None:
+    """Have stdin, stdout and stderr go nowhere where the process was started without them (`>&-`).
+
+    Else the next file or socket would get such a number, and be written to by whoever prints.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != number:
+                os.dup2(nowhere, number)
+                os.close(nowhere)
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 def _fail(*problems: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import logging
 import os
 import re
 import socket
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from openclust.shell.config import Config, ConfigError
-from openclust.shell.config_cluster import peer_listen
+from openclust.shell.config_cluster import address_keys, peer_listen
 from openclust.shell.config_file import Given, Loaded, load, parse_setting
 from openclust.shell.log import escape
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from openclust.broker.access import User
     from openclust.shell.certificates import OurCertificate
     from openclust.shell.server import Service
+
+log = logging.getLogger("openclust.config")
 
 # what each flag sets; every other key is reached with --set
 FLAGS = {
@@ -88,9 +91,11 @@ def start(
     configure(config.log.level, config.log.format)
     check_contents(loaded, is_check=check_config)
     if check_config:
-        for line in summary(config, path):
+        for line in (*summary(config, path), *(f"  not used     {each}" for each in loaded.unused)):
             click.echo(line)
         return 0
+    for each in loaded.unused:
+        log.warning("not used: %s", each)
 
     serve, services = _loaded(config, welcome)
     try:
@@ -121,7 +126,7 @@ def _services(config: Config, welcome: bool) -> list[Service]:
         from openclust.manage.http import HttpApi
 
         services.append(HttpApi(config.http))
-    if sys.stdout.isatty() or welcome:
+    if welcome or sys.stdout.isatty():
         from openclust.cli.welcome import Welcome
 
         services.append(Welcome(os.path.relpath(sys.executable) if sys.prefix != sys.base_prefix else "python3"))
@@ -217,16 +222,19 @@ def _in_cluster(config: Config) -> list[str]:
 def listen_problem(error: OSError, config: Config) -> str:
     """Why a listener could not be opened, and the way out."""
     text = error.strerror or str(error)
-    match = re.search(r"bind on address \('([^']*)', (\d+)", text)
-    # asyncio tells the address in its text; the plain listener's own sockets do not
+    # asyncio tells the address in its text, the plain listener as what the error is about
+    match = re.search(r"bind on address \('([^']*)', (\d+)", text) or re.fullmatch(
+        r"\[?(.*?)\]?:(\d+)", str(error.filename or "")
+    )
     host, port = (match[1], int(match[2])) if match else (config.listen.host, config.listen.port)
-    flags = {config.tls.port: "--tls-port", config.http.port: "--http-port", config.listen.port: "--port"}
-    flag = flags.get(port, "--port, --tls-port or --http-port")
+    key = address_keys(config, host, port) or "--port, --tls-port or --http-port"
+    other = f"choose another with {key}" if key.startswith("--") else f"write another into {key}"
     where = _address(host, port)
     if error.errno == errno.EADDRINUSE:
-        return f"cannot listen on {where}: another process has this port; stop it, or choose another with {flag}"
+        return f"cannot listen on {where}: another process has this port; stop it, or {other}"
     if error.errno == errno.EACCES:
-        return f"cannot listen on {where}: ports below 1024 need a privilege; choose a higher one with {flag}"
+        higher = other.replace("another", "a higher one")
+        return f"cannot listen on {where}: ports below 1024 need a privilege; {higher}"
     if error.errno == errno.EADDRNOTAVAIL:
         return f"cannot listen on {where}: this machine has no such address; choose another, or 0.0.0.0 for all"
     if isinstance(error, socket.gaierror):

@@ -30,6 +30,7 @@ from openclust.cli.local_cluster import (
 from openclust.cli.local_processes import LocalProcesses
 from openclust.cli.status import reasons
 from openclust.cli.term import show_table
+from openclust.shell.config_check import RANGES
 
 ALL_ENDED = 1
 ROOT_WAIT_S = 30.0
@@ -75,6 +76,12 @@ COLORS = tuple(f"{light}{name}" for light in ("", "bright_") for name in ("cyan"
 @click.option(
     "--dir", "--data-dir", "folder", metavar="DIR", help="Configuration and data, kept [a temporary one, removed]."
 )
+@click.option(
+    "--heartbeat-ms",
+    type=click.IntRange(*RANGES["cluster.heartbeat_ms"]),
+    metavar="MS",
+    help="Time between two statuses of a primary; longer for a busy machine [100].",
+)
 @click.option("--trace", metavar="DIR", help="Every broker's trace, as NAME.jsonl in there [off].")
 @click.option("--log-level", metavar="LEVEL", default="info", show_default=True, help="That of every broker.")
 def up(
@@ -83,6 +90,7 @@ def up(
     cluster_key: str,
     base_port: int | None,
     folder: str | None,
+    heartbeat_ms: int | None,
     trace: str | None,
     log_level: str,
 ) -> int:
@@ -93,7 +101,8 @@ def up(
     with tempfile.TemporaryDirectory(prefix="openclust-up-") if folder is None else nullcontext(folder) as place:
         home = Path(place).absolute()
         planned = plan_cluster(cluster_key, home, primaries, secondaries, base_port=base_port, log_level=log_level)
-        return _run(planned if trace is None else msgspec.structs.replace(planned, trace=Path(trace).absolute()))
+        traces = None if trace is None else Path(trace).absolute()
+        return _run(msgspec.structs.replace(planned, trace=traces, heartbeat_ms=heartbeat_ms))
 
 
 def _run(cluster: LocalCluster) -> int:

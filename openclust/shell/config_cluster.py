@@ -32,6 +32,64 @@ def placed(config: Config) -> Config:
     return replace(config, http=replace(config.http, host=host, port=port))
 
 
+ADDRESS_KEYS = {
+    "listen.host": "client",
+    "listen.port": "client",
+    "http.host": "http",
+    "http.port": "http",
+    "http.enabled": "http",
+}
+"""Keys that a primary does not go by, and what its entry in the list of primaries says instead."""
+
+
+def unused_address(config: Config, key: str) -> str:
+    """Why a listed primary does not go by one of `ADDRESS_KEYS`, and the way out; empty where both say the same."""
+    entry = own_entry(config)
+    if entry is None:
+        return ""
+    kind = ADDRESS_KEYS[key]
+    address = f"cluster.primaries.{config.name}.{kind}"
+    if kind == "http" and not entry.http:
+        # Without an API, where it would be contradicts nothing.
+        missing = f"is not for a listed primary: it has no HTTP API without an address in {address}; write it there"
+        return missing if config.http.enabled else ""
+    if _value(config, key) == _value(placed(config), key):
+        return ""
+    if kind == "http":
+        return f"is not for a listed primary: {address} says {entry.http}; write it there"
+    if config.cluster.client_listen:
+        return f"is not for a listed primary: cluster.client_listen says {config.cluster.client_listen}"
+    return (
+        f"is not for a listed primary: {address} says {entry.client}; write it there, for all brokers alike, "
+        "or set cluster.client_listen where it listens elsewhere than clients are sent"
+    )
+
+
+def _value(config: Config, key: str) -> object:
+    section, _, name = key.partition(".")
+    return getattr(getattr(config, section), name)
+
+
+def address_keys(config: Config, host: str, port: int) -> str:
+    """Which flag or key gives an address where this broker was to listen; empty where none that is known does."""
+    name = config.name
+    if own_entry(config) is not None:
+        client, peer = config.cluster.client_listen, config.cluster.peer_listen
+        of_clients = "cluster.client_listen" if client else f"cluster.primaries.{name}.client"
+        of_peers = "cluster.peer_listen" if peer else f"cluster.primaries.{name}.peer"
+        of_http = f"cluster.primaries.{name}.http"
+    else:
+        of_clients, of_peers, of_http = "--port", "--set cluster.peer_listen", "--http-port"
+    if config.tls.port == port:
+        return "--tls-port"
+    peers_at = peer_listen(config)
+    if peers_at is not None and peers_at[1] == port and (peers_at[0] == host or config.listen.port != port):
+        return of_peers
+    if config.http.enabled and config.http.port == port and (config.http.host == host or config.listen.port != port):
+        return of_http
+    return of_clients if config.listen.port == port else ""
+
+
 def own_entry(config: Config) -> Primary | None:
     """What the list of primaries says of this broker; None for a secondary, and in a cluster of one."""
     return config.cluster.primaries.get(config.name)

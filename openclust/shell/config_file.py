@@ -17,7 +17,7 @@ import msgspec
 
 from openclust.shell.config import Config, ConfigError
 from openclust.shell.config_check import check_files, check_values
-from openclust.shell.config_cluster import cluster_problems, placed, with_secret
+from openclust.shell.config_cluster import ADDRESS_KEYS, cluster_problems, placed, unused_address, with_secret
 from openclust.shell.config_keys import (
     ENV_PREFIX,
     KEYS,
@@ -68,12 +68,14 @@ class Given(msgspec.Struct, frozen=True):
 class Loaded(msgspec.Struct, frozen=True):
     """A configuration, and for each key that is not at its default the place that set it.
 
-    `is_written`: the file has a key or a section, though it may be of comments only.
+    `is_written`: the file has a key or a section, though it may be of comments only. `unused` tells of keys in it that
+    other brokers may go by, and this one does not.
     """
 
     config: Config
     given: dict[str, Given]
     is_written: bool = True
+    unused: tuple[str, ...] = ()
 
     def told(self, key: str) -> str:
         return _told(key, self.given)
@@ -137,8 +139,16 @@ def load(
         problems += [_told_within(own, path, text) for path, text in settings_problems(config)]
     if problems:
         raise ConfigError(*dict.fromkeys(problems))
+    if not for_one_broker:
+        return Loaded(with_secret(config) if files_required else config, given, is_written)
+    unused = {key: problem for key in ADDRESS_KEYS if key in given and (problem := unused_address(config, key))}
+    # What stands in a file may be for others that have the same file; a flag is for this broker.
+    refused = [f"{_told(key, given)}: {problem}" for key, problem in unused.items() if not given[key].source]
+    if refused:
+        raise ConfigError(*refused)
     config = with_secret(config) if files_required else config
-    return Loaded(placed(config) if for_one_broker else config, given, is_written)
+    told = tuple(f"{_told(key, given)}: {problem}" for key, problem in unused.items())
+    return Loaded(placed(config), given, is_written, told)
 
 
 def parse_setting(text: str) -> tuple[str, Given]:

@@ -8,6 +8,8 @@ import logging
 import socket
 from collections.abc import Callable
 
+from openclust.shell.config_cluster import join_address
+
 log = logging.getLogger("openclust.listener")
 
 ACCEPTS_A_TURN = 64
@@ -31,8 +33,12 @@ def listening_sockets(host: str, port: int, backlog: int) -> list[socket.socket]
             if family == socket.AF_INET6:
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             sock.setblocking(False)
-            sock.bind(address)
-            sock.listen(backlog)
+            try:
+                sock.bind(address)
+                sock.listen(backlog)
+            except OSError as error:
+                error.filename = join_address(str(address[0]), int(address[1]))
+                raise
             if port == 0:
                 break  # one free port, not one an address
     except BaseException:

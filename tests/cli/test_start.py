@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import gc
 import json
+import os
 import socket
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +22,9 @@ from openclust.cli.start import FLAGS, listen_problem
 from openclust.shell.config import Config, Listen
 from openclust.shell.config_keys import KEYS
 from tests.clients.certificates import Authority
+
+from ..clients.broker_process import free_port
+from ..clients.deadline import eventually
 
 
 @pytest.fixture(autouse=True)
@@ -231,6 +236,7 @@ def test_a_port_in_use_is_one_line_with_a_way_out(monkeypatch: pytest.MonkeyPatc
         ),
         (OSError(errno.EADDRINUSE, "bind on address ('::', 9, 0, 0): x"), "with --port, --tls-port or --http-port"),
         (OSError(errno.EACCES, "bind on address ('127.0.0.1', 80): x"), "ports below 1024 need a privilege"),
+        (OSError(errno.EADDRINUSE, "Address already in use", "[::1]:5672"), "cannot listen on [::1]:5672: another"),
         (OSError(errno.EADDRNOTAVAIL, "x"), "this machine has no such address"),
         (socket.gaierror(-2, "Name or service not known"), "cannot listen on 'web': Name or service not known"),
         (OSError(errno.ENOSPC, "No space left", "/x"), "cannot run the broker: No space left: /x"),
@@ -238,6 +244,119 @@ def test_a_port_in_use_is_one_line_with_a_way_out(monkeypatch: pytest.MonkeyPatc
 )
 def test_why_a_listener_could_not_be_opened(error: OSError, said: str) -> None:
     assert said in listen_problem(error, Config(cluster_key="k", listen=Listen(host="web")))
+
+
+LISTED = """
+[cluster.primaries.p1]
+client = "127.0.0.1:5001"
+peer = "127.0.0.1:5101"
+http = "127.0.0.1:5201"
+[cluster.primaries.p2]
+client = "127.0.0.1:5002"
+peer = "127.0.0.1:5102"
+"""
+
+
+def listed(tmp_path: Path, *arguments: str, name: str = "p1", text: str = "") -> Result:
+    """Start a primary of a list."""
+    file = tmp_path / "cluster.toml"
+    file.write_text(text + LISTED)
+    return start("--cluster-key", "k", "--config", str(file), "--name", name, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (
+            ("--port", "5673"),
+            "--port: listen.port = 5673: is not for a listed primary: cluster.primaries.p1.client says ",
+        ),
+        (("--host", "127.0.0.2"), "--host: listen.host = 127.0.0.2: is not for a listed primary"),
+        (("--set", "listen.port=5673"), "--set: listen.port = 5673: is not for a listed primary"),
+        (("--http-port", "5673"), "cluster.primaries.p1.http says 127.0.0.1:5201; write it there"),
+    ],
+)
+def test_an_address_that_a_listed_primary_does_not_go_by_is_refused_with_the_place_to_write_it(
+    served: list[Config], tmp_path: Path, flags: tuple[str, ...], said: str
+) -> None:
+    result = listed(tmp_path, *flags)
+    assert (result.exit_code, served) == (2, []) and said in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_an_http_port_for_a_primary_without_an_api_is_refused(served: list[Config], tmp_path: Path) -> None:
+    result = listed(tmp_path, "--http-port", "5673", name="p2")
+    assert result.exit_code == 2
+    assert "it has no HTTP API without an address in cluster.primaries.p2.http; write it there" in result.stderr
+    assert listed(tmp_path, "--http-port", "5673", "--no-http", name="p2").exit_code == 0
+
+
+def test_an_address_that_says_the_same_as_the_list_is_no_contradiction(served: list[Config], tmp_path: Path) -> None:
+    result = listed(tmp_path, "--port", "5001", "--host", "127.0.0.1", "--http-port", "5201")
+    assert result.exit_code == 0, result.stderr
+    assert listed(tmp_path, "--no-http").exit_code == 0 and not served[-1].http.enabled
+
+
+def test_an_address_in_a_file_may_be_for_others_and_is_told(served: list[Config], tmp_path: Path) -> None:
+    """The same file may serve secondaries, which listen there."""
+    result = listed(tmp_path, "--check-config", text="[listen]\nport = 5673\n")
+    assert result.exit_code == 0
+    assert "cluster.toml line 2: listen.port = 5673: is not for a listed primary: cluster.primaries.p1" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("address", "key"),
+    [
+        ("127.0.0.1:5001", "write another into cluster.primaries.p1.client"),
+        ("127.0.0.1:5101", "write another into cluster.primaries.p1.peer"),
+        ("127.0.0.1:5201", "write another into cluster.primaries.p1.http"),
+    ],
+)
+def test_a_port_that_a_listed_primary_cannot_have_is_changed_in_the_list(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, address: str, key: str
+) -> None:
+    def fail(config: Config) -> int:
+        raise OSError(errno.EADDRINUSE, "Address already in use", address)
+
+    run_broker_as(monkeypatch, fail)
+    result = listed(tmp_path)
+    assert result.stderr.endswith(f"cannot listen on {address}: another process has this port; stop it, or {key}\n")
+
+
+def test_a_port_for_peers_that_a_secondary_cannot_have_has_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(config: Config) -> int:
+        raise OSError(errno.EADDRINUSE, "Address already in use", "127.0.0.1:5682")
+
+    run_broker_as(monkeypatch, fail)
+    result = start("--cluster-key", "k", "--join", "127.0.0.1:1", "--set", "cluster.peer_listen=127.0.0.1:5682")
+    assert result.stderr.endswith("stop it, or choose another with --set cluster.peer_listen\n")
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
+def test_a_broker_runs_without_stdin_stdout_or_stderr(tmp_path: Path, closed: str) -> None:
+    port = free_port()
+    command = f"exec {sys.executable} -m openclust start --cluster-key k --no-http --port {port} {closed}"
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("OPENCLUST_")}
+    broker = subprocess.Popen(["sh", "-c", command], env=clean)
+    try:
+        eventually(lambda: answers(port) or broker.poll() is not None)
+        assert broker.poll() is None
+        broker.terminate()
+        assert broker.wait(10) == 0
+    finally:
+        broker.kill()
+        broker.wait()
+
+
+def answers(port: int) -> bool:
+    """Whether AMQP is spoken there."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as sock:
+            sock.sendall(b"AMQP\0\0\x09\x01")
+            return sock.recv(1) == b"\x01"
+    except OSError:
+        return False
 
 
 def test_the_log_is_configured_before_the_broker_runs(monkeypatch: pytest.MonkeyPatch) -> None:

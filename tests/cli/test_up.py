@@ -53,6 +53,18 @@ def test_one_file_names_every_primary_and_no_secondary_with_its_three_addresses(
     }
 
 
+def test_the_heartbeat_is_that_of_the_whole_cluster(tmp_path: Path) -> None:
+    cluster = msgspec.structs.replace(cluster_in(tmp_path), heartbeat_ms=500)
+    assert tomllib.loads(cluster.configuration())["cluster"]["heartbeat_ms"] == 500
+    assert "heartbeat_ms" not in cluster_in(tmp_path).configuration()
+
+
+@pytest.mark.parametrize("ms", ["19", "60001", "fast"])
+def test_a_heartbeat_out_of_its_bounds_is_bad_usage(ms: str) -> None:
+    result = CliRunner().invoke(openclust, ["up", "--heartbeat-ms", ms], prog_name="openclust")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1) and "--heartbeat-ms" in result.stderr
+
+
 def test_every_broker_traces_to_a_file_of_its_own(tmp_path: Path) -> None:
     cluster = msgspec.structs.replace(cluster_in(tmp_path), trace=tmp_path / "traces")
     files = [command[command.index("--trace") + 1] for command in map(cluster.command, cluster.brokers)]
