@@ -7,10 +7,6 @@ from functools import lru_cache
 
 from topology.model import Broker, Model
 
-CONNECTIONS_PRACTICAL = 60_000
-"""Where a broker says nothing else. One address has some 64,000 ports to a client behind a proxy, and one process of
-Python has so much to do with the heartbeats of more."""
-
 CONNECTION_BYTES = 7_000
 """An idle subscriber in a cluster: 6.7 kB when it has come, 7.0 to 7.6 kB after traffic (docs/performance.md)."""
 
@@ -23,7 +19,7 @@ def connections(model: Model) -> dict[str, int]:
     """How many connections each broker takes: what the file says, and no more than its limits and its memory allow."""
     return {
         name: min(
-            each.connections or CONNECTIONS_PRACTICAL,
+            each.connections or model.config.topology.thresholds.connections_max,
             int(str(model.setting(name, "limits.connections_max"))),
             connections_in_memory(model, each),
         )

@@ -111,9 +111,14 @@ def load(
     wrong_within: list[str] = []
     for dotted, one in given.items():
         key = KEYS[dotted]
-        if is_nested(key.type) and not one.is_text:
+        if is_nested(key.type):
             within: Problems = []
-            converted = convert_nested(key.type, one.value, within)
+            try:
+                value = toml_value(one.value) if one.is_text else one.value
+            except (ValueError, RecursionError):
+                problems.append(f"{_told(dotted, given)}: wanted a table or list as in TOML, such as '{{}}' or '[]'")
+                continue
+            converted = convert_nested(key.type, value, within)
             if not within:
                 values[key.section][key.name] = converted
             wrong_within += [_told_within(one, (*dotted.split("."), *path), text) for path, text in within]
@@ -213,6 +218,14 @@ def read_toml(
     except ValueError as error:  # a number with thousands of digits
         raise ConfigError(f"{path}: {error}") from None
     return document, lines_of(text)
+
+
+def toml_value(text: str) -> Any:
+    """What stands after the `=` of a line of TOML; ValueError where it is no value, or more than one."""
+    document = tomllib.loads(f"value = {text}")
+    if [*document] != ["value"]:
+        raise ValueError("more than one value")
+    return document["value"]
 
 
 def _from_file(

@@ -26,7 +26,8 @@ Problems = list[tuple[Path, str]]
 
 def is_nested(type_: Any) -> bool:
     """Whether values of this type have keys that are checked here."""
-    return get_origin(type_) is dict or (get_origin(type_) is tuple and _is_struct(get_args(type_)[0]))
+    is_list = get_origin(type_) is tuple and _is_struct(get_args(type_)[0])
+    return get_origin(type_) is dict or is_list or _is_struct(type_)
 
 
 def convert_nested(type_: Any, value: Any, problems: Problems, path: Path = ()) -> Any:

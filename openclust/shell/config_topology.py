@@ -20,6 +20,11 @@ NUMBERS: dict[str, tuple[float, float]] = {
     "weight": (0, 1_000),
     "latency_ms": (0, 3_600_000),
     "loss": (0, 1),
+    "connections_max": (1, 10_000_000),
+    "primaries_max": (1, 1_000),
+    "wan_latency_ms": (0, 3_600_000),
+    "round_trip_share_max": (0.01, 1),
+    "capability_share_min": (0, 1),
 }
 """What the numbers of the structs below may be, by the name of their field."""
 
@@ -72,6 +77,23 @@ class Ignore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     brokers: tuple[str, ...] = ()
 
 
+class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """From where on `openclust lint` finds fault, where that is a matter of judgement.
+
+    `connections_max` are what one broker is asked for in practice, and taken to bear where it says nothing else (an
+    address has some 64,000 ports to a client behind a proxy, and heartbeats of more keep one process busy);
+    `wan_latency_ms` is that of one way (light goes a thousand kilometres in 5 ms, farther than within any building);
+    `round_trip_share_max` what a round trip may take of the time that a root's lease leaves; `capability_share_min` how
+    much the weakest primary must have of what the strongest has.
+    """
+
+    connections_max: int = 60_000
+    primaries_max: int = 9
+    wan_latency_ms: float = 5
+    round_trip_share_max: float = 0.5
+    capability_share_min: float = 1
+
+
 class Topology(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[topology]`. Where no links are listed, everybody reaches everybody.
 
@@ -84,6 +106,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     links: tuple[TopologyLink, ...] = ()
     settings: dict[str, dict[str, Any]] = {}
     ignore: tuple[Ignore, ...] = ()
+    thresholds: Thresholds = Thresholds()
     failover_ms: int = 0
     clients: int = 0
     client_mbit: int = 0

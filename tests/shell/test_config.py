@@ -182,3 +182,21 @@ def test_the_page_tells_default_variable_and_flag_of_a_key(key: str) -> None:
     if key not in WITHOUT_DEFAULT:
         default = msgspec.json.encode(KEYS[key].default).decode().replace(",", ", ")
         assert cells[0] == f"`{default}`"
+
+
+def test_a_table_may_be_given_as_a_variable_or_flag_too() -> None:
+    """Such keys wanted `<class 'openclust...Thresholds'>` there."""
+    flags = {
+        "cluster_key": Given("k", "--set", True),
+        "topology.thresholds": Given("{primaries_max = 3}", "--set", True),
+    }
+    assert load(environ={}, flags=flags).config.topology.thresholds.primaries_max == 3
+    loaded = load(environ={"OPENCLUST_CLUSTER_KEY": "k", "OPENCLUST_TOPOLOGY_NODES": '{sw = {kind = "router"}}'})
+    assert loaded.config.topology.nodes["sw"].kind == "router"
+
+
+@pytest.mark.parametrize("text", ["", "{", "{}\nx = 1", "[" * 5_000])
+def test_what_is_no_table_is_one_line(text: str) -> None:
+    flags = {"cluster_key": Given("k", "--set", True), "topology.thresholds": Given(text, "--set", True)}
+    with pytest.raises(ConfigError, match=r"topology\.thresholds.*wanted a table or list as in TOML"):
+        load(environ={}, flags=flags)

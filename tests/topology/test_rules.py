@@ -216,3 +216,48 @@ def test_a_model_of_nothing_has_nothing_wrong() -> None:
     from openclust.shell.config import Config
 
     assert lint(Model(Config(cluster_key="k"))).findings == ()
+
+
+# -- thresholds
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "threshold", "said"),
+    [
+        ("OC406", SOUND, "primaries_max = 2", "more than 2 make"),
+        (
+            "OC601",
+            SOUND.replace('zone = "a"', 'zone = "a"\nconnections = 5000', 1),
+            "connections_max = 4000",
+            "more than 4,000",
+        ),
+        (
+            "OC702",
+            SOUND + links("p1 p2", latency_ms=2) + links("p1 p3") + links("p2 p3"),
+            "wan_latency_ms = 1.5",
+            "1.5 ms or more",
+        ),
+        (
+            "OC502",
+            SOUND + links("p1 p2", latency_ms=15) + links("p1 p3") + links("p2 p3"),
+            "round_trip_share_max = 0.3",
+            "30 %",
+        ),
+    ],
+)
+def test_thresholds_are_those_of_the_file(code: str, text: str, threshold: str, said: str) -> None:
+    assert found(text, code) == []
+    findings = found(f"{text}\n[topology.thresholds]\n{threshold}\n", code)
+    assert findings and said in findings[0].message
+
+
+def test_primaries_may_be_as_unequal_as_the_file_says() -> None:
+    text = SOUND.replace('zone = "a"', 'zone = "a"\ncores = 8', 1).replace('zone = "b"', 'zone = "b"\ncores = 7', 1)
+    assert found(text, "OC404")
+    assert found(f"{text}\n[topology.thresholds]\ncapability_share_min = 0.8\n", "OC404") == []
+
+
+def test_a_broker_that_says_nothing_bears_what_the_threshold_says() -> None:
+    text = with_topology("clients = 10000")
+    assert found(text, "OC602") == []
+    assert found(f"{text}\n[topology.thresholds]\nconnections_max = 1000\n", "OC602")

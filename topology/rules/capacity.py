@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from topology.capacity import (
-    CONNECTIONS_PRACTICAL,
     bandwidth,
     clients,
     clients_at_most,
@@ -46,14 +45,15 @@ def _what(loss: Loss) -> str:
     Severity.WARNING,
     title="More connections on a broker than work in practice",
     why="Some 60,000 is what one broker should be asked for: one address has 64,000 ports to clients behind one proxy "
-    "or gateway, and heartbeats of more keep one process busy.",
+    "or gateway, and heartbeats of more keep one process busy. topology.thresholds.connections_max says otherwise.",
     fix="Spread the clients over more brokers; secondaries come and go without any change to this file.",
 )
 def beyond_practice(model: Model) -> Iterator[Found]:
+    most = model.config.topology.thresholds.connections_max
     for name, each in model.brokers.items():
-        if each.connections > CONNECTIONS_PRACTICAL:
+        if each.connections > most:
             yield Found(
-                f"{name}: more than {number(CONNECTIONS_PRACTICAL)} connections",
+                f"{name}: more than {number(most)} connections",
                 brokers=(name,),
                 alike="said",
                 subject=name,
@@ -62,10 +62,9 @@ def beyond_practice(model: Model) -> Iterator[Found]:
         return  # more brokers would not help; whether the root takes them all is another rule's
     expected = clients(model)
     for name, share in expected.items():
-        if share > CONNECTIONS_PRACTICAL:
+        if share > most:
             yield Found(
-                f"{name}: {number(share)} clients are expected on one broker, more than "
-                f"{number(CONNECTIONS_PRACTICAL)}",
+                f"{name}: {number(share)} clients are expected on one broker, more than {number(most)}",
                 brokers=(name,),
                 alike=number(share),
                 subject=name,

@@ -10,8 +10,6 @@ from topology.model import DOMAIN_KINDS, Broker, Domain, Model
 from topology.rule import rule
 from topology.words import few
 
-PRIMARIES_MAX = 9
-
 MUST_BE_THE_SAME = "cluster.heartbeat_ms"
 
 OWN = ("name", "listen.", "tls.", "http.", "log.", "cluster.data_dir", "cluster.peer_", "cluster.client_")
@@ -110,9 +108,10 @@ def majority_in_one_domain(model: Model) -> Iterator[Found]:
 def unequal_primaries(model: Model) -> Iterator[Found]:
     units = {"connections": " connections", "memory_mb": " MB", "cores": " cores", "bandwidth_mbit": " Mbit/s"}
     primaries = [model.brokers[name] for name in model.primaries]
+    share = model.config.topology.thresholds.capability_share_min
     for field, unit in units.items():
         values = {each.name: getattr(each, field) for each in primaries if getattr(each, field)}
-        if values and min(values.values()) < max(values.values()):
+        if values and min(values.values()) < max(values.values()) * share:
             high = max(values.values())
             strong = [name for name, value in values.items() if value == high]
             for name, value in values.items():
@@ -157,9 +156,10 @@ def half_placed(model: Model) -> Iterator[Found]:
     fix="Let the others be secondaries, which take clients as well: nine primaries survive the loss of four.",
 )
 def many_primaries(model: Model) -> Iterator[Found]:
-    if len(model.primaries) > PRIMARIES_MAX:
+    most = model.config.topology.thresholds.primaries_max
+    if len(model.primaries) > most:
         yield Found(
-            f"{len(model.primaries)} primaries: more than {PRIMARIES_MAX} make all of them slower",
+            f"{len(model.primaries)} primaries: more than {most} make all of them slower",
             brokers=model.primaries,
         )
 

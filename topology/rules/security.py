@@ -18,9 +18,6 @@ WELL_KNOWN = frozenset(
 )
 """Keys of our examples, and what people type when they are asked for one."""
 
-WAN_LATENCY_MS = 5
-"""Light goes a thousand kilometres in that time, one way: no two rooms of one building are so far apart."""
-
 
 @rule(
     "OC701",
@@ -75,7 +72,8 @@ def _wan(model: Model, one: str, other: str) -> str:
     wan = next((name for name in route.through if model.nodes[name].kind == "wan"), "")
     if wan:
         return f"through {wan}"
-    return f"{ms(WAN_LATENCY_MS)} or more" if route.latency_ms >= WAN_LATENCY_MS else ""
+    far_ms = model.config.topology.thresholds.wan_latency_ms
+    return f"{ms(far_ms)} or more" if route.latency_ms >= far_ms else ""
 
 
 @rule(

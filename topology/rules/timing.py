@@ -81,11 +81,13 @@ def heartbeat_too_short(model: Model) -> Iterator[Found]:
 )
 def heartbeat_with_little_room(model: Model) -> Iterator[Found]:
     slack = slack_ms(model)
+    share = model.config.topology.thresholds.round_trip_share_max
+    of = "half" if share == 0.5 else f"{share:.0%}".replace("%", " %")
     for one, other, route in _between_primaries(model):
-        if slack / 2 < 2 * route.latency_ms < slack:
+        if slack * share < 2 * route.latency_ms < slack:
             yield Found(
                 f"{one} and {other} are {ms(route.latency_ms)} apart: a round trip of {ms(2 * route.latency_ms)} is "
-                f"more than half of the {ms(slack)} that a heartbeat of {_heartbeat_ms(model)} ms leaves; "
+                f"more than {of} of the {ms(slack)} that a heartbeat of {_heartbeat_ms(model)} ms leaves; "
                 f"{_enough_for(route.latency_ms)} ms would do",
                 brokers=(one, other),
                 links=((one, other),),
