@@ -103,8 +103,9 @@ def lint(
     outputs = outputs_of(format_, output)
     began = now_utc()
     chosen = _codes("--select", select), _codes("--ignore", ignore)
-    _must_leave_rules(*chosen)
     names = expanded(files)
+    there = {"running cluster": live is not None, "other files": len(names) > 1, "resolver": resolve}
+    _must_leave_rules(*chosen, there)
     if live is not None and len(names) > 1:
         raise click.UsageError(f"--live compares one file with the running cluster, and {files[0]} has {len(names)}")
     changes: list[Change] = []
@@ -197,13 +198,21 @@ def _explain(code: str) -> int:
     return 0
 
 
-def _must_leave_rules(select: list[str], ignore: list[str]) -> None:
+def _must_leave_rules(select: list[str], ignore: list[str], there: dict[str, bool]) -> None:
+    """Clean would say nothing where no rule was asked. `there` is what rules may need beside a file."""
     from topology.lint import is_wanted
     from topology.rule import all_rules
 
-    if not any(is_wanted(each.code, select, ignore) for each in all_rules()):
-        selected = f"--select {','.join(select)} " if select else ""
-        raise click.UsageError(f"{selected}--ignore {','.join(ignore)}: leaves no rule to ask")
+    wanted = [each for each in all_rules() if is_wanted(each.code, select, ignore)]
+    chosen = " ".join(
+        f"--{name} {','.join(codes)}" for name, codes in (("select", select), ("ignore", ignore)) if codes
+    )
+    if not wanted:
+        raise click.UsageError(f"{chosen}: leaves no rule to ask")
+    if not any(there.get(each.needs, True) for each in wanted):
+        ways = {"running cluster": "--live URL", "other files": "several files", "resolver": "--resolve"}
+        needed = " or ".join(dict.fromkeys(ways[each.needs] for each in wanted))
+        raise click.UsageError(f"{chosen}: leaves no rule to ask without {needed}")
 
 
 def _codes(option: str, given: tuple[str, ...]) -> list[str]:

@@ -187,6 +187,9 @@ def test_rules_that_leave_none_to_ask_are_bad_usage(file: Path) -> None:
     assert "--select OC4 --ignore OC4: leaves no rule to ask" in result.stderr
     assert "--ignore OC: leaves no rule to ask" in run(file, "--ignore", "OC").stderr
     assert run(file, "--select", "OC4", "--ignore", "OC403").exit_code == 0
+    assert "--select OC8: leaves no rule to ask without --live URL" in run(file, "--select", "OC8").stderr
+    assert "--select OC704: leaves no rule to ask without several files" in run(file, "--select", "OC704").stderr
+    assert "--select OC212: leaves no rule to ask without --resolve" in run(file, "--select", "OC212").stderr
 
 
 def test_a_group_is_explained_by_its_rules() -> None:
