@@ -87,9 +87,13 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     assert [each.partition(":")[0] for each in told] == ["13", "10", "11"]
 
 
-def test_a_table_is_not_for_the_environment(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="OPENCLUST_TOPOLOGY_LINKS"):
-        loaded(tmp_path, environ={"OPENCLUST_TOPOLOGY_LINKS": "[]"})
+def test_a_table_comes_from_the_environment_as_toml_writes_it(tmp_path: Path) -> None:
+    variable = "OPENCLUST_TOPOLOGY_LINKS"
+    one = '[{between = ["p1", "p.2"], latency_ms = 2}]'
+    assert [each.latency_ms for each in loaded(tmp_path, environ={variable: one}).topology.links] == [2]
+    for wrong in ("p1,p.2", '[{between = ["p1", "p.2"], latency = 2}]'):
+        with pytest.raises(ConfigError, match=variable):
+            loaded(tmp_path, environ={variable: wrong})
 
 
 def test_a_setting_of_one_broker_goes_before_that_of_the_file(tmp_path: Path) -> None:
