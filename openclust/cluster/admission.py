@@ -97,8 +97,7 @@ class Admission:
         # Where its process is gone and the machine is not, the answer to this ends the connection.
         older.send(HEARTBEAT)
         host = older.peer.host
-        place = f"{host}, its peers at {known.peer}" if known.peer else host
-        return f"the name {hello.name!r} is taken by a broker at {place}: give one of the two another name, or stop it"
+        return taken(hello.name, f"{host}, its peers at {known.peer}" if known.peer else host)
 
     def _misplaced(self, hello: Hello) -> str | None:
         """A name stands for one broker: a secondary must not take a primary's place, nor be counted among them."""
@@ -125,6 +124,11 @@ class Admission:
             return None
         del self.connections[name], self._silent_beats[name]
         return self.hellos.pop(name)
+
+
+def taken(name: str, place: str) -> str:
+    """What to tell the second of two brokers of one name."""
+    return f"the name {name!r} is taken by a broker at {place}: give one of the two another name, or stop it"
 
 
 def login(name: str) -> User:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal, assert_never
 
 from openclust.cluster import events
-from openclust.cluster.admission import Admission, login
+from openclust.cluster.admission import Admission, login, taken
 from openclust.cluster.asking import Asking
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.control import Control
@@ -37,7 +37,7 @@ from openclust.cluster.status import Reign, Status
 from openclust.cluster.storing import Storing
 from openclust.cluster.view import Election, is_online, serves
 from openclust.cluster.watch import Watch
-from openclust.wire.errors import CONNECTION_FORCED
+from openclust.wire.errors import CONNECTION_FORCED, NOT_ALLOWED, ConnectionError
 
 if TYPE_CHECKING:
     from openclust.broker.access import User
@@ -154,6 +154,7 @@ class Membership(Port):
     def admit(self, connection: Connection, response: bytes) -> User:
         """The user that a peer is from now on; ConnectionError names what is wrong with it."""
         hello = self.admission.check(connection, response)
+        self._demand_one_life(hello)
         former = self.admission.former(hello)
         if former is not None:
             # It died, and its end was not noticed: what it had here does not go over to its next life.
@@ -168,6 +169,24 @@ class Membership(Port):
         if hello.role == "secondary" and self.is_primary:
             self._want_peer(hello.name, hello.peer)
         return login(hello.name)
+
+    def _demand_one_life(self, hello: Hello) -> None:
+        """Two brokers of one name may each have come to another primary first: it is whose link the root has."""
+        if self.is_root or not self.root or self.roster.root != self.root:
+            return
+        known = self.roster.find(hello.name)
+        if known is not None and known.life and known.life != hello.life:
+            raise ConnectionError(NOT_ALLOWED, taken(hello.name, f"{known.client}, says the root {self.root}"))
+
+    def refuse_twins(self) -> None:
+        """The root has told whom it knows."""
+        for name, hello in list(self.admission.hellos.items()):
+            try:
+                self._demand_one_life(hello)
+            except ConnectionError as error:
+                connection = self.admission.connections[name]
+                self.connection_lost(connection)
+                connection.fail(error, 0, 0)
 
     def _want_peer(self, name: str, address: str) -> None:
         if self.peers.get(name) != address:

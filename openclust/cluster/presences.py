@@ -78,7 +78,10 @@ class Presences:
         infos = {cluster.name: self.current()}
         for name, heard in self._heard.items():
             if now_ms - heard.at_ms < SILENT_MAX_MS and cluster.is_there(name):
-                infos[name] = msgspec.structs.replace(heard.info, age_ms=now_ms - heard.at_ms)
+                hello = cluster.admission.hellos.get(name)
+                infos[name] = msgspec.structs.replace(
+                    heard.info, age_ms=now_ms - heard.at_ms, life=hello.life if hello is not None else ""
+                )
         roster = Roster(root=cluster.name, brokers=tuple(infos[name] for name in sorted(infos)))
         before = cluster.roster
         if _places(before) != _places(roster) or now_ms - self._roster_ms >= TELL_EVERY_MS:
@@ -90,6 +93,7 @@ class Presences:
     def told(self, peer: str, message: RosterTold) -> None:
         if peer == self._cluster.root:
             self._cluster.roster = message.roster
+            self._cluster.refuse_twins()
 
 
 def _places(roster: Roster) -> tuple[str, list[tuple[str, bool]]]:

@@ -17,7 +17,7 @@ class BrokerInfo(msgspec.Struct, frozen=True, kw_only=True):
     `weight` is its share of the clients: one of weight 2 gets twice as many as one of weight 1.
 
     Since it started, `newcomers` have come unasked, those included that it has sent on, and `redirected` because others
-    sent them. All this was so `age_ms` before the root told it.
+    sent them. All this was so `age_ms` before the root told it. `life` is that of the broker whose link the root has.
     """
 
     name: str
@@ -32,6 +32,7 @@ class BrokerInfo(msgspec.Struct, frozen=True, kw_only=True):
     weight: int = 1
     is_draining: bool = False
     age_ms: int = 0
+    life: str = ""
 
 
 class Roster(msgspec.Struct, frozen=True, kw_only=True):

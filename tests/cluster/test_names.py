@@ -9,13 +9,16 @@ import msgspec
 import pytest
 
 from openclust.cli.local_cluster import LocalCluster, plan_cluster
+from openclust.cluster.hello import introduce
+from openclust.cluster.roster import Roster
 from openclust.wire.errors import ConnectionError
-from tests.cluster.joined import HEARTBEAT_MS, Joined
+from openclust.wire.handshake import State
+from tests.cluster.joined import HEARTBEAT_MS, SECRET, Joined, Wire
 
 from ..clients.deadline import eventually
 from .running_cluster import START_WAIT_S, Primary
 
-BACK_WITHIN_S = 5.0
+BACK_WITHIN_S = 15.0
 
 
 @pytest.fixture
@@ -50,6 +53,31 @@ def test_nothing_of_its_last_life_goes_over_to_the_next(cluster: Joined) -> None
     cluster._make("s1", is_primary=False)
     cluster.link("s1", "p2")
     assert "s1" not in cluster["p2"].interests.held
+
+
+def twin(cluster: Joined, name: str, at: str) -> Wire:
+    """Another broker of that name dials a primary, and the primary's answer is not waited for."""
+    wire = Wire(cluster.broker(at))
+    wire.connection.nonce = "n"
+    hello = msgspec.structs.replace(cluster[name].hello, life="another")
+    wire.connection.user = cluster[at].admit(wire.connection, introduce(hello, "n", SECRET))
+    wire.connection.state = State.OPEN
+    return wire
+
+
+def test_of_two_brokers_that_came_to_other_primaries_first_the_one_stays_that_the_root_has(cluster: Joined) -> None:
+    cluster.unlink("s1", "p2")
+    with pytest.raises(ConnectionError, match=r"'s1' is taken by a broker at .*, says the root p1"):
+        twin(cluster, "s1", at="p2")
+    cluster["p2"].roster = Roster()
+    wire = twin(cluster, "s1", at="p2")
+    cluster.tick(2_000)
+    assert wire.connection.state is not State.OPEN
+    assert "s1" not in cluster["p2"].admission.connections
+    assert cluster["p1"].is_there("s1")
+    cluster.link("s1", "p2")
+    cluster.settle()
+    assert cluster["p2"].is_there("s1")
 
 
 # -- processes
