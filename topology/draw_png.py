@@ -9,7 +9,6 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, PathPatch
 from matplotlib.path import Path
-from matplotlib.patheffects import withStroke
 
 from topology.draw_scene import Scene
 from topology.draw_shapes import Line, Rect, Words
@@ -92,5 +91,4 @@ def _words(axes: object, shape: Words, order: int) -> None:
         va="baseline",
         parse_math=False,
         zorder=order,
-        path_effects=[withStroke(linewidth=3, foreground="#ffffff")] if shape.has_halo else None,
     )

@@ -98,7 +98,7 @@ def _towards(start: Point, end: Point, length: float) -> Point:
 
 
 class Words(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of text; `y` is its baseline. With a halo it can be read on top of lines."""
+    """One line of text; `y` is its baseline."""
 
     x: float
     y: float
@@ -107,7 +107,6 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
     color: str = "#0f172a"
     anchor: Anchor = "start"
     is_bold: bool = False
-    has_halo: bool = False
 
     @property
     def area(self) -> Area:

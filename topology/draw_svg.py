@@ -34,10 +34,9 @@ def _shape(shape: Shape) -> str:
         case Words():
             bold = ' font-weight="bold"' if shape.is_bold else ""
             anchor = "" if shape.anchor == "start" else f' text-anchor="{shape.anchor}"'
-            halo = ' paint-order="stroke" stroke="#ffffff" stroke-width="4" stroke-linejoin="round"'
             return (
                 f'<text x="{_n(shape.x)}" y="{_n(shape.y)}" font-size="{_n(shape.size)}" fill="{shape.color}"'
-                f"{bold}{anchor}{halo if shape.has_halo else ''}>{_text(shape.text)}</text>"
+                f"{bold}{anchor}>{_text(shape.text)}</text>"
             )
 
 
