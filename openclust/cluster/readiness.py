@@ -146,9 +146,12 @@ class Readiness:
     def unanswerable(self) -> str:
         """Why a question to the root need not wait for its answer; empty where one may come.
 
-        A secondary that has heard no primary for as long as questions may wait will not hear one just now.
+        A secondary that has heard no primary for as long as questions may wait will not hear one just now. One that has
+        never reached any has no clients with work under way.
         """
         since_ms, now_ms = self._unheard_ms, self._cluster.broker.now_ms
+        if not self._cluster.primaries:
+            return self.no_primary()
         if since_ms is None or now_ms - since_ms < self._cluster.asking.wait_ms or not self.hears_no_primary:
             return ""
         return f"{self.no_primary()}, for {(now_ms - since_ms) // 1_000} s by now"

@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+from openclust.broker.changes import PutVhost
 from openclust.broker.effects import Note
 from openclust.cluster.readiness import BLOCKED_MS, TOLD_AFTER_MS
 from openclust.wire.codec import method_frame
+from openclust.wire.errors import ChannelError
 from openclust.wire.frames import PROTOCOL_HEADER
 from openclust.wire.methods import ConnectionStartOk, QueueDeclare
 from tests.cluster.joined import Joined
@@ -133,6 +135,14 @@ def test_it_refuses_clients_at_once_with_what_is_missing(lonely: Joined) -> None
     closed = login(lonely, "s1").closed
     assert closed is not None and closed.code == 320
     assert closed.text.startswith("CONNECTION_FORCED - this secondary has reached no primary of its cluster yet (10.")
+
+
+def test_what_is_asked_of_it_by_other_ways_is_refused_at_once_too(lonely: Joined) -> None:
+    """The HTTP API asks for the root as clients do."""
+    answers: list[object] = []
+    lonely.broker("s1").define(PutVhost(vhost="v"), answers.append)
+    (answer,) = answers
+    assert isinstance(answer, ChannelError) and "has reached no primary" in answer.text
 
 
 def test_one_that_has_been_in_touch_takes_clients_without_a_root(cluster: Joined) -> None:

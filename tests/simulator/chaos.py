@@ -30,6 +30,7 @@ class Chaos:
             (2, self._ill_disk),
             (1, self._black_out),
             (2, self._step_down),
+            (2, self._stop),
             (3, self._slow_link),
             (1, self._jump),
         ]
@@ -114,6 +115,11 @@ class Chaos:
 
     def _black_out(self) -> None:
         self.black_out(share=0.9)
+
+    def _stop(self) -> None:
+        name = self._any()
+        if self._world.brokers[name].is_up:
+            self._world.stop(name)
 
     def _crashed(self, broker: Broker) -> None:
         """It is started again, in a while, and not always with the same idea of the time of day."""

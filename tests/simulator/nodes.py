@@ -271,6 +271,23 @@ class Nodes(World):
             tell = lambda now_ms: host.running.membership.tell(StepDown(now_ms, "told to"))  # noqa: E731
             self.give(host, host.life, tell)
 
+    def stop(self, name: str) -> None:
+        """It takes leave of its peers, and its links end with all that was said on them; or before, for who is slow."""
+        host = self.brokers[name]
+        if not host.is_up or host.is_busy(self.now_us):
+            return
+        life = host.life
+        self.note(name, "takes leave")
+        self.give(host, life, lambda now_ms: host.running.leave("told to", now_ms))
+
+        def end() -> None:
+            if host.life == life:
+                self.crash(name)
+                if self.is_calm:
+                    self.start(name)
+
+        self.after(200, 500_000, end)
+
     def stall(self, name: str, for_us: int) -> None:
         self.brokers[name].stalled_us += for_us
         super().stall(name, for_us)

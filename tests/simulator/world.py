@@ -103,6 +103,10 @@ class World:
     def step_down(self, name: str) -> None:
         raise NotImplementedError
 
+    def stop(self, name: str) -> None:
+        """It ends as an operator ends it."""
+        self.crash(name)
+
     def stall(self, name: str, for_us: int) -> None:
         """Its loop stands still: what comes waits, and is then taken all at once."""
         broker = self.brokers[name]
