@@ -51,4 +51,4 @@ def is_cluster_file(path: str) -> bool:
     except (tomllib.TOMLDecodeError, RecursionError):
         return bool(re.search(r"^\s*\[+\s*(?:cluster\s*\.\s*primaries|topology)\b", text, re.MULTILINE))
     cluster = document.get("cluster")
-    return "topology" in document or (isinstance(cluster, dict) and "primaries" in cluster)
+    return bool(document.get("topology")) or (isinstance(cluster, dict) and bool(cluster.get("primaries")))

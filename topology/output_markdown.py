@@ -32,7 +32,7 @@ def _parts(result: Result) -> list[str]:
         parts.append("\n| | rule | line | what |\n|---|---|---:|---|\n")
         parts += [_row(each) for each in report.findings]
     if report.ignored:
-        parts.append(f"\n<details><summary>{len(report.ignored)} ignored by the file</summary>\n\n")
+        parts.append(f"\n<details><summary>{len(report.ignored)} ignored by the file or old</summary>\n\n")
         parts.append("| rule | what | reason |\n|---|---|---|\n")
         parts += [f"| {each.code} | {safe(each.message)} | {safe(each.reason)} |\n" for each in report.ignored]
         parts.append("\n</details>\n")

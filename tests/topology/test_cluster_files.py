@@ -17,7 +17,7 @@ def test_in_place_of_a_folder_stand_its_cluster_files_and_no_others(tmp_path: Pa
         "sub/broken.toml": "[cluster.primaries.p1]\nclient = ",
         ".git/hidden.toml": SOUND,
         "pyproject.toml": "[tool.ruff]\nline-length = 120\n",
-        "one.toml": 'cluster_key = "a broker of its own"\n',
+        "one.toml": 'cluster_key = "a broker of its own"\n[cluster]\n[topology]\n#links = []\n',
         "other.toml": "[[[",
         "notes.txt": SOUND,
     }.items():
