@@ -34,7 +34,7 @@ def cluster_snapshot(member: Member, now_ms: int) -> dict[str, Any]:
         "seniority_ms": membership.election.seniority.stamp_ms if membership.is_primary else None,
         "position": _place(position),
         "store": store_snapshot(membership),
-        "votes": _votes(membership) if membership.is_primary else None,
+        "votes": votes_snapshot(membership) if membership.is_primary else None,
         "votes_needed": membership.readiness.votes_needed,
         "why_no_root": [{"peer": peer, "reason": reason} for peer, reason in membership.readiness.why_no_root()],
         **readiness_snapshot(membership),
@@ -106,7 +106,7 @@ def _own_role(membership: Membership, now_ms: int) -> str:
     return Role.ELECTOR.value if is_lapsed else election.role.value
 
 
-def _votes(membership: Membership) -> dict[str, int]:
+def votes_snapshot(membership: Membership) -> dict[str, int]:
     """Of the defined primaries: who may vote now, who follows the root there is, and who has voted for it.
 
     One that was away, or had voted for another, follows a root that it has not voted for.

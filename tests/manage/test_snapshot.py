@@ -9,6 +9,7 @@ import pytest
 from openclust.broker.changes import DeclareQueue, perform
 from openclust.broker.journal import Journal
 from openclust.manage import snapshot
+from openclust.shell.cluster_snapshot import votes_snapshot
 from openclust.wire.methods import QueueDeclare, QueueDeclareOk
 from tests.cluster.joined import Joined
 from tests.cluster.test_checkpoints import Life, publish
@@ -121,3 +122,16 @@ def test_messages_that_are_on_disk_alone_are_counted() -> None:
     row = snapshot.queue(queue)
     assert row["messages_ready"] == 300
     assert 0 < row["messages_paged_out"] < 300
+
+
+def test_who_follows_a_root_without_having_voted_for_it_is_counted_apart() -> None:
+    cluster = Joined("p1", "p2", "p3")
+    first = cluster.await_root()
+    late = next(name for name in cluster.members if name != first)
+    cluster.kill(late)
+    cluster.step_down(first)
+    root = cluster.await_root()
+    cluster.start(late)
+    cluster.await_root()
+    cluster.tick(1_000)
+    assert votes_snapshot(cluster[root]) == {"given": 2, "following": 3, "electorate": 3, "defined": 3}
