@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import msgspec
+
 from topology.simulate.input import units
-from topology.simulate.report.chart import LOOKS, Axis, Chart, Line, axis_of, chart_figure, figure
-from topology.simulate.report.html import Html, element
+from topology.simulate.report.chart import LOOKS, Axis, Chart
+from topology.simulate.report.pictures import Picture
 from topology.simulate.results.choosing import brokers_of, busiest_cpu, label_of, recovery_ms
 from topology.simulate.results.summary import RunSummary, Summary
 
@@ -17,7 +19,14 @@ PANELS_MAX = 4
 Value = Callable[[RunSummary], float | None]
 
 
-def design_pictures(runs: Sequence[RunSummary]) -> list[Html]:
+class Bars(msgspec.Struct, frozen=True, kw_only=True):
+    """A bar for each name: its value in words, and its part of the longest."""
+
+    title: str
+    bars: list[tuple[str, str, float]]
+
+
+def design_pictures(runs: Sequence[RunSummary]) -> list[Bars]:
     """A bar for each design, of each of what people argue about."""
     wanted: list[tuple[str, Value, Callable[[float | None], str]]] = [
         ("Deliveries", lambda run: run.totals.delivered, units.count),
@@ -27,15 +36,19 @@ def design_pictures(runs: Sequence[RunSummary]) -> list[Html]:
         ("Deliveries missed", lambda run: run.totals.missed, units.count),
         ("Until all clients are back, at worst", recovery_ms, units.ms),
     ]
-    names = [label_of(each, runs) for each in runs]
-    return [
-        figure(title, _bars(names, [value(each) for each in runs], tell))
-        for title, value, tell in wanted
-        if any(value(each) is not None for each in runs)
-    ]
+    found = []
+    for title, value, tell in wanted:
+        values = [value(each) for each in runs]
+        if any(each is not None for each in values):
+            most = max(each or 0.0 for each in values) or 1.0
+            bars = [
+                (label_of(run, runs), tell(each), (each or 0.0) / most) for run, each in zip(runs, values, strict=True)
+            ]
+            found.append(Bars(title=title, bars=bars))
+    return found
 
 
-def scaling_pictures(summary: Summary) -> list[Html]:
+def scaling_pictures(summary: Summary) -> list[Picture]:
     """p99 and CPU of the busiest against brokers, and against subscribers, as far as the runs differ in them."""
     cheapest = {each.run for each in (summary.sweep.cheapest if summary.sweep else []) if each.run is not None}
     planes: dict[tuple[str, float], list[RunSummary]] = {}
@@ -70,7 +83,7 @@ def _curves(
     along: str,
     x_of: Callable[[RunSummary], float],
     line_of: Callable[[RunSummary], str],
-) -> list[Html]:
+) -> list[Picture]:
     by_line: dict[str, list[RunSummary]] = {}
     for run in sorted(runs, key=lambda each: (each.subscribers, brokers_of(each), x_of(each), each.run)):
         by_line.setdefault(line_of(run), []).append(run)
@@ -79,40 +92,34 @@ def _curves(
     drawn = [each for same in shown.values() for each in same]
     xs = [x_of(each) for each in drawn]
     wide = along == "subscribers" and max(xs) > 8 * max(min(xs), 1)
-    x = axis_of(xs, along, units.count, is_log=True) if wide else _near_axis(xs, along, x_of is brokers_of)
+    x = Axis(label=along, is_log=wide, is_whole=x_of is brokers_of)
     note = f"{left_out} more are in the table of runs." if left_out > 0 else ""
-    p99 = [max(each.latency.p99_ms, 1e-3) for each in drawn]
-    cpu = [busiest_cpu(each) for each in drawn]
     pictures: list[tuple[str, Axis, Callable[[RunSummary], float], float | None]] = [
         (
             f"p99 latency against {along}{where}",
-            axis_of(p99, "99 % within", units.ms, is_log=True),
+            Axis(label="99 % within", tell=units.ms, is_log=True),
             lambda run: max(run.latency.p99_ms, 1e-3),
             None,
         ),
         (
             f"CPU of the busiest broker against {along}{where}",
-            axis_of([*cpu, 1.0], "of one core", units.share),
+            Axis(label="of one core", tell=units.share, low=0),
             busiest_cpu,
             1.0,
         ),
     ]
     found = []
     for title, y, y_of, limit in pictures:
-        lines = []
-        for look, (name, same) in enumerate(shown.items()):
-            points = sorted((x_of(each), y_of(each)) for each in same)
-            lines.append(Line(name=name, points=points, look=look, has_dots=True))
-        rings = [(x_of(each), y_of(each)) for each in drawn if each.run in cheapest]
-        told = "; ".join(f"{each.name}: {_ends(each, y)}" for each in lines)
-        chart = Chart(title=title, told=told, x=x, y=y, lines=lines, limit=limit, rings=rings)
-        found.append(chart_figure(chart, note))
+        lines = {name: sorted((x_of(each), y_of(each)) for each in same) for name, same in shown.items()}
+        told = "; ".join(f"{name}: {y.tell(points[0][1])} to {y.tell(points[-1][1])}" for name, points in lines.items())
+        chart = Chart(title, told, x, y)
+        for look, (name, points) in enumerate(lines.items()):
+            chart.line(name, points, look, has_dots=True)
+        if limit is not None:
+            chart.limit(limit)
+        chart.rings([(x_of(each), y_of(each)) for each in drawn if each.run in cheapest])
+        found.append(Picture(title=title, charts=[chart], note=note))
     return found
-
-
-def _ends(line: Line, axis: Axis) -> str:
-    whole = [each for each in line.points if each is not None]
-    return f"{axis.tell(whole[0][1])} to {axis.tell(whole[-1][1])}"
 
 
 def _with_subscribers(run: RunSummary, among: Sequence[RunSummary]) -> str:
@@ -130,19 +137,3 @@ def _with_layout(run: RunSummary) -> str:
     if not run.secondaries:
         return units.plural(run.primaries, "broker")
     return f"{run.primaries} + {run.secondaries} brokers"
-
-
-def _near_axis(xs: Sequence[float], label: str, is_whole: bool) -> Axis:
-    """From the first to the last, with a little room, so that no dot lies on the frame."""
-    room = (max(xs) - min(xs)) * 0.04 or 1.0
-    return Axis(low=min(xs) - room, high=max(xs) + room, label=label, is_whole=is_whole)
-
-
-def _bars(names: Sequence[str], values: Sequence[float | None], tell: Callable[[float | None], str]) -> Html:
-    most = max((each for each in values if each is not None), default=0.0) or 1.0
-    rows = []
-    for look, (name, value) in enumerate(zip(names, values, strict=True)):
-        width = f"width: {100 * (value or 0.0) / most:.1f}%"
-        bar = element("span", class_=f"bar c{look % LOOKS}", style=width, aria_hidden="true") if value else ""
-        rows += [element("dt", name), element("dd", bar), element("dd", tell(value), class_="told")]
-    return element("dl", *rows, class_="bars")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from topology.simulate.report.chart import LOOKS, Line, Points
+from topology.simulate.report.chart import LOOKS, Points
 from topology.simulate.results.summary import Point, RunSummary
 
 POINTS_MAX = 160
@@ -85,15 +85,10 @@ def timeline_of(run: RunSummary, from_s: float = 0.0, to_s: float | None = None)
     )
 
 
-def lines_of(timeline: Timeline, value: Callable[[Point], float], tell: Callable[[float], str]) -> list[Line]:
-    """The busiest brokers, a line each; the others are for `band_of`."""
+def lines_of(timeline: Timeline, value: Callable[[Point], float]) -> list[tuple[str, Points, float]]:
+    """The busiest brokers: name, line, and the most on it. The others are for `band_of`."""
     names, _ = timeline.split()
-    lines = []
-    for look, name in enumerate(names):
-        points = timeline.values(name, value)
-        most = max(each[1] for each in points if each is not None)
-        lines.append(Line(name=name, points=points, look=look, told=f"{tell(most)} at most"))
-    return lines
+    return [(name, timeline.values(name, value), max(map(value, timeline.by_broker[name].values()))) for name in names]
 
 
 def band_of(timeline: Timeline, value: Callable[[Point], float]) -> tuple[list[tuple[float, float, float]], str]:

@@ -30,7 +30,7 @@ from topology.simulate.spark.shipping import zip_packages
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NEEDED = ("pyspark", "pandas", "pyarrow")
+NEEDED = ("pyspark", "pandas", "pyarrow", "matplotlib", "jinja2")
 LOCAL = "local[*]"
 MEMORY = "2g"
 MEMORY_MIN_MB = 450
