@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.support.paths import ROOT
+
 PACKAGES = ("openclust", "topology")
 
 LAYERS = {"wire": 0, "broker": 1, "cluster": 2, "node": 3, "shell": 4}

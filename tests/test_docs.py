@@ -29,8 +29,8 @@ from openclust.wire import errors, methods
 from openclust.wire.codec import name_of
 from openclust.wire.handshake import TRANSITIONS
 from openclust.wire.properties import Properties
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parent.parent
 PROTOCOL = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")])
 

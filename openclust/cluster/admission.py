@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from openclust.broker.access import Permission, User
 from openclust.cluster.hello import Hello, Introduction, VersionTold, difference, is_proven
+from openclust.cluster.peer_user import peer_name
 from openclust.cluster.presences import SILENT_MAX_MS
 from openclust.wire.errors import ACCESS_REFUSED, CONNECTION_FORCED, NOT_ALLOWED, SYNTAX_ERROR, ConnectionError
 from openclust.wire.frames import HEARTBEAT
@@ -18,11 +18,6 @@ if TYPE_CHECKING:
 
 SILENT_BEATS_MAX = 3
 """A primary says something every heartbeat. After so many it is offline, and its name is free for its next life."""
-
-PEER_PREFIX = "peer:"
-"""Logins of brokers are named so: no user of the users file can be mistaken for one."""
-
-_EVERYTHING = {"": Permission(configure="^$", write="^amq\\.cluster$", read="^$")}
 
 
 class Admission:
@@ -129,16 +124,3 @@ class Admission:
 def taken(name: str, place: str) -> str:
     """What to tell the second of two brokers of one name."""
     return f"the name {name!r} is taken by a broker at {place}: give one of the two another name, or stop it"
-
-
-def login(name: str) -> User:
-    """The user that a broker is here."""
-    return User(name=PEER_PREFIX + name, type="cluster", permissions=_EVERYTHING)
-
-
-def peer_name(connection: Connection) -> str:
-    """The broker whose link this is; empty where it is a client's."""
-    user: User | None = getattr(connection, "user", None)
-    if user is None or not connection.peer.is_peer:
-        return ""
-    return user.name.removeprefix(PEER_PREFIX)

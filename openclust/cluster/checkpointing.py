@@ -15,7 +15,7 @@ from openclust.cluster.status import Position
 
 if TYPE_CHECKING:
     from openclust.cluster.bounds import Bounds
-    from openclust.cluster.log import Entry
+    from openclust.cluster.log_entry import LogEntry
     from openclust.cluster.membership import Membership
 
 ROW_BYTES = 100
@@ -52,7 +52,7 @@ class Checkpointing:
     def is_busy(self) -> bool:
         return self._making is not None
 
-    def kept(self, size: int, entry: Entry | None = None) -> None:
+    def kept(self, size: int, entry: LogEntry | None = None) -> None:
         """A row was given, perhaps an entry of the log."""
         self._bytes += size + ROW_BYTES
         if entry is not None and entry.kind == "change":

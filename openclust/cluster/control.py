@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from openclust.cluster.admission import peer_name
 from openclust.cluster.handover import HandoverLane
 from openclust.cluster.messages import (
     Answer,
@@ -37,6 +36,7 @@ from openclust.cluster.messages import (
     decode,
 )
 from openclust.cluster.outbox import CONTROL_CHANNEL, HANDOVER_LANE
+from openclust.cluster.peer_user import peer_name
 from openclust.cluster.relay_lane import RelayLane
 from openclust.cluster.status import Status
 from openclust.wire.errors import ACCESS_REFUSED, ChannelError

@@ -20,7 +20,7 @@ from openclust.cluster.wanted import Wanted
 if TYPE_CHECKING:
     from openclust.broker.broker import Broker
     from openclust.cluster.bounds import Bounds
-    from openclust.cluster.log import Entry
+    from openclust.cluster.log_entry import LogEntry
 
 _UNBOUNDED = 2**62
 
@@ -46,7 +46,7 @@ class Definitions:
 
     # -- following
 
-    def follow(self, entry: Entry) -> None:
+    def follow(self, entry: LogEntry) -> None:
         """Make what a root has made; AmqpError or ValueError where that cannot be."""
         self.size.added(entry.body)
         with self._unbounded():

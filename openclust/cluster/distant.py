@@ -10,9 +10,9 @@ from openclust.broker.cluster_port import Fetched
 from openclust.broker.consuming import demand_exclusive
 from openclust.broker.message import Message, delivery_suffix
 from openclust.broker.queue import Queue
-from openclust.cluster.admission import peer_name
 from openclust.cluster.delivery import DeliveryLane
 from openclust.cluster.messages import Answer, Cancel, Consume, Get, Prefetch, Settle
+from openclust.cluster.peer_user import peer_name
 from openclust.cluster.proxies import ALL
 from openclust.cluster.source import Nowhere, Run, Source
 from openclust.cluster.traced import TracedDeliveryLane

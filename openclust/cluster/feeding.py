@@ -9,7 +9,8 @@ import msgspec
 
 from openclust.broker.changes import Change
 from openclust.cluster.contents import Passing
-from openclust.cluster.log import Entry, Log
+from openclust.cluster.log import Log
+from openclust.cluster.log_entry import LogEntry
 from openclust.cluster.messages import Append, Snapshot
 from openclust.cluster.snapshot import Making
 from openclust.cluster.status import Position
@@ -105,7 +106,7 @@ class Feeding:
         self._feeds.clear()
         self._making = None
 
-    def made(self, entry: Entry) -> None:
+    def made(self, entry: LogEntry) -> None:
         if self._making is not None and entry.kind == "change":
             self._making.changed(entry.body)
 
@@ -138,7 +139,7 @@ class Feeding:
                 return True
             if name not in self._cluster.primaries:
                 # Messages are not for it; the count goes on.
-                entries = [Entry(each.position, "work", b"") if each.kind == "work" else each for each in entries]
+                entries = [LogEntry(each.position, "work", b"") if each.kind == "work" else each for each in entries]
             entries = _some(entries)
             is_end = entries[-1].position == self._log.last
             if not self._has_room(name, LIVE_BYTES_MAX if is_end else AHEAD_BYTES_MAX):
@@ -235,7 +236,7 @@ class Feeding:
         return outbox is not None and outbox.size + outbox.waiting_bytes < bytes_max
 
 
-def _some(entries: list[Entry]) -> list[Entry]:
+def _some(entries: list[LogEntry]) -> list[LogEntry]:
     """The first of them, as many as make a message; at least one."""
     size = 0
     for count, entry in enumerate(entries):

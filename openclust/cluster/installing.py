@@ -16,7 +16,7 @@ from openclust.wire.text import decode_text
 if TYPE_CHECKING:
     from openclust.broker.queue import Queue
     from openclust.broker.work import OfQueue
-    from openclust.cluster.log import Entry
+    from openclust.cluster.log_entry import LogEntry
     from openclust.cluster.membership import Membership
 
 AHEAD_MAX = 16
@@ -29,7 +29,7 @@ class Installing:
     `follow` makes a definition that has changed meanwhile. What is private stays, and so does what no log has.
     """
 
-    def __init__(self, membership: Membership, follow: Callable[[Entry], None]) -> None:
+    def __init__(self, membership: Membership, follow: Callable[[LogEntry], None]) -> None:
         self._cluster = membership
         self._broker = membership.broker
         self._follow = follow
@@ -157,7 +157,7 @@ class Installing:
         self._begun.setdefault(queue, part)
         return True
 
-    def _tell(self, entry: Entry, part: int) -> None:
+    def _tell(self, entry: LogEntry, part: int) -> None:
         if entry.kind == "work":
             work = decode_work(entry.body)
             later = [each for each in work.queues if self._begun.get(self._find(each), -1) < part]  # type: ignore[arg-type]

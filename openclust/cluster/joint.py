@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from openclust.broker.storage import Cut
 
 if TYPE_CHECKING:
-    from openclust.cluster.log import Entry, Log
+    from openclust.cluster.log import Log
+    from openclust.cluster.log_entry import LogEntry
     from openclust.cluster.membership import Membership
     from openclust.cluster.messages import Append
     from openclust.cluster.status import Position
@@ -26,7 +27,7 @@ class Joint:
         self._log = log
         self._undo = undo
 
-    def new_of(self, message: Append) -> list[Entry] | None:
+    def new_of(self, message: Append) -> list[LogEntry] | None:
         """What is not here yet, and goes on from where the log ends now. None where it does not, or is all here.
 
         CannotUndo where there are other entries here in its place, and they cannot be undone.

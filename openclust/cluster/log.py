@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
+from openclust.cluster.log_entry import LogEntry
 from openclust.cluster.status import Position
 
 ENTRIES_MAX = 100_000
 BYTES_MAX = 67_108_864
 ENDS_MAX = 32
 """Of so many epochs it is known where they ended."""
-
-
-class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """One thing that happened. `kind` says what `body` is: a reign's "opening", a "change", or "work", in bytes."""
-
-    position: Position
-    kind: str
-    body: bytes
 
 
 class Log:
@@ -37,7 +28,7 @@ class Log:
         self._entries_max = entries_max
         self._bytes_max = bytes_max
         # Dropped entries before `_first` stay as None until half of the list is: dropping one costs no copy of all.
-        self._entries: list[Entry | None] = []
+        self._entries: list[LogEntry | None] = []
         self._first = 0
         self._bytes = 0
         # Where epochs ended, the newest last; also of those whose entries are not kept any more.
@@ -55,7 +46,7 @@ class Log:
         """Whether an entry with it follows the last one."""
         return position.sequence == self.last.sequence + 1 and position.epoch >= self.last.epoch
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: LogEntry) -> None:
         """Add the entry that follows: the next sequence, in the same epoch or a later one."""
         position = entry.position
         assert position.sequence == self.last.sequence + 1, f"{position} does not follow {self.last}"
@@ -69,7 +60,7 @@ class Log:
         while self._bytes > self._bytes_max or len(self) > self._entries_max:
             self._drop_oldest()
 
-    def tail(self, after: Position, at_most: int | None = None) -> list[Entry] | None:
+    def tail(self, after: Position, at_most: int | None = None) -> list[LogEntry] | None:
         """The entries that follow `after`, or the first so many of them; None where `after` is not here.
 
         It is here where its sequence is, in the same epoch: whoever is there has all that came before.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal, assert_never
 
 from openclust.cluster import events
-from openclust.cluster.admission import Admission, login, taken
+from openclust.cluster.admission import Admission, taken
 from openclust.cluster.asking import Asking
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.control import Control
@@ -24,6 +24,7 @@ from openclust.cluster.hello import Hello
 from openclust.cluster.interest import Interests
 from openclust.cluster.messages import Goodbye, Message, Pressure, Welcome
 from openclust.cluster.outbox import Outbox
+from openclust.cluster.peer_user import login
 from openclust.cluster.placing import Placing
 from openclust.cluster.port import Port
 from openclust.cluster.presences import Presences

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from openclust.broker.changes import Counts
-from openclust.cluster.log import Entry
+from openclust.cluster.log_entry import LogEntry
 from openclust.cluster.roster import BrokerInfo, Roster
 from openclust.cluster.status import Position, Status
 
@@ -66,7 +66,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     epoch: int
     after: Position
-    entries: list[Entry]
+    entries: list[LogEntry]
     committed: Position = Position()
     is_urgent: bool = True
 
@@ -88,7 +88,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     uuid: str = ""
     common: Position = Position()
     work: bytes = b""
-    entries: list[Entry] = []
+    entries: list[LogEntry] = []
     commits: list[tuple[bytes, int, int]] = []
 
 

@@ -13,7 +13,7 @@ from openclust.broker.paged_backlog import PagedBacklog
 from openclust.broker.storage import Contents, Shelves
 from openclust.broker.work import apply_work, decode_work
 from openclust.cluster.finding import find_pages
-from openclust.cluster.log import Entry
+from openclust.cluster.log_entry import LogEntry
 from openclust.cluster.status import Position
 from openclust.cluster.storing import OWN
 
@@ -52,7 +52,7 @@ def recover(membership: Membership, contents: Contents, shelves: Shelves | None 
             if not kept.is_told:
                 apply_work(broker, decode_work(row.body), -KEPT)
             continue
-        entry = Entry(Position(row.epoch, row.sequence), row.kind, row.body)
+        entry = LogEntry(Position(row.epoch, row.sequence), row.kind, row.body)
         replica.log.append(entry)
         if not kept.is_told:
             replica.apply(entry)

@@ -24,7 +24,8 @@ from openclust.cluster.feeding import Feeding
 from openclust.cluster.followers import Followers
 from openclust.cluster.installing import Installing
 from openclust.cluster.joint import CannotUndo, Joint
-from openclust.cluster.log import Entry, Log
+from openclust.cluster.log import Log
+from openclust.cluster.log_entry import LogEntry
 from openclust.cluster.messages import Append, Arrived, Enlist, Fetch, Held, Snapshot
 from openclust.cluster.state import settled_users
 from openclust.cluster.status import Position
@@ -170,12 +171,12 @@ class Replica:
         self._append(self._cluster.epoch, "change", body)
 
     def _append(self, epoch: int, kind: str, body: bytes) -> None:
-        self._take(Entry(Position(epoch, self.log.last.sequence + 1), kind, body))
+        self._take(LogEntry(Position(epoch, self.log.last.sequence + 1), kind, body))
         if kind != "work":
             self._cluster.storing.urgent = self.log.last
         self.tell_position()
 
-    def _take(self, entry: Entry) -> None:
+    def _take(self, entry: LogEntry) -> None:
         """The log goes on with it."""
         self.log.append(entry)
         self._cluster.storing.keep(entry)
@@ -326,7 +327,7 @@ class Replica:
             return self._take_over.expects(peer, epoch)
         return not self._cluster.is_root and peer == self._cluster.root and epoch == self._cluster.epoch
 
-    def apply(self, entry: Entry) -> None:
+    def apply(self, entry: LogEntry) -> None:
         """Do here what an entry says."""
         if entry.kind == "opening":
             self._cluster.founding.uuid = entry.body.decode()

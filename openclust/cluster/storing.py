@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from openclust.broker.changes import Change
     from openclust.broker.queue import Queue
     from openclust.cluster.bounds import Bounds
-    from openclust.cluster.log import Entry
+    from openclust.cluster.log_entry import LogEntry
     from openclust.cluster.membership import Membership
 
 UNDERWAY_MAX = 1
@@ -78,7 +78,7 @@ class Storing:
         writes, self.writes = self.writes, []
         return writes
 
-    def keep(self, entry: Entry) -> None:
+    def keep(self, entry: LogEntry) -> None:
         """An entry of the log, which now ends with it."""
         self.give(Keep(entry.kind, entry.position.epoch, entry.position.sequence, entry.body))
         self.checkpoints.kept(len(entry.body), entry)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from openclust.broker.limits import Limits
 from openclust.broker.peer import Peer
 from openclust.broker.policy import Policy
 from openclust.wire.errors import ChannelError
+from tests.support.paths import RABBITMQ_DEFINITIONS
 
 Document = dict[str, Any]
 
@@ -38,7 +38,7 @@ def broker() -> Broker:
 @pytest.fixture
 def rabbit() -> Document:
     """What `rabbitmqctl export_definitions` of RabbitMQ 3.10 wrote."""
-    text = (Path(__file__).parent / "rabbitmq-3.10-definitions.json").read_text()
+    text = (RABBITMQ_DEFINITIONS).read_text()
     document: Document = json.loads(text)
     return document
 

@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from openclust.cli.main import openclust
+from tests.clients.broker_process import free_port
+from tests.manage.running_api import RunningApi, running_api
+from tests.support.paths import RABBITMQ_DEFINITIONS
 
-from ..clients.broker_process import free_port
-from ..manage.running_api import RunningApi, running_api
-
-RABBIT = str(Path(__file__).parent.parent / "broker" / "rabbitmq-3.10-definitions.json")
+RABBIT = str(RABBITMQ_DEFINITIONS)
 
 
 def run(*arguments: str, stdin: str | None = None) -> Result:

@@ -8,10 +8,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from openclust.cli.main import openclust
-
-from ..manage.fake_member import FakeMember, put_member, seen_by_root
-from ..manage.fake_membership import FakeMembership, put_membership
-from ..manage.running_api import RunningApi, running_api
+from tests.manage.fake_member import FakeMember, put_member, seen_by_root
+from tests.manage.fake_membership import FakeMembership, put_membership
+from tests.manage.running_api import RunningApi, running_api
 
 pytestmark = pytest.mark.sockets
 

@@ -10,13 +10,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from openclust.cli.main import openclust
+from tests.manage.fake_member import put_member
+from tests.manage.running_api import running_api
+from tests.support.paths import ROOT
 from tests.topology.files import FOURTH, SOUND
 from topology.rule import UNMATCHED, all_rules
 
-from ..manage.fake_member import put_member
-from ..manage.running_api import running_api
-
-EXAMPLE = Path(__file__).parents[2] / "conf" / "cluster.toml"
+EXAMPLE = ROOT / "conf" / "cluster.toml"
 RULES_ASKED = sum(
     1 for each in all_rules() if (each.check is not None or each.code == UNMATCHED) and each.needs == "file"
 )

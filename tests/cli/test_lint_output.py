@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from openclust.cli.lint_output import FORMATS
 from openclust.cli.main import openclust
+from tests.support.paths import ROOT
 from tests.topology.files import FIFTH, FOURTH, SOUND
 from topology.output import FORMATS as WRITERS
 
@@ -124,7 +125,7 @@ def test_combinations_drawn_at_random_are_said_to_be_with_their_seed(file: Path)
 
 
 def test_the_table_in_the_docs_is_what_its_command_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    root = Path(__file__).parents[2]
+    root = ROOT
     monkeypatch.chdir(root)
     example = (root / "docs" / "topology.md").read_text().partition("$ openclust lint --survive")[2].partition("```")[0]
     command, _, shown = example.partition("\n")

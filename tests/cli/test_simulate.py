@@ -19,12 +19,12 @@ from click.testing import CliRunner, Result
 
 from openclust.cli.main import openclust
 from openclust.shell.config import ConfigError
+from tests.support.paths import ROOT
 from tests.topology.simulate.results.test_goal import run as summary_of
 from topology.simulate.input.layout import Run
 from topology.simulate.results.summary import Stage, Summary
 from topology.simulate.spark import session
 
-ROOT = Path(__file__).parents[2]
 EIGHT = ROOT / "conf" / "topologies" / "eight.toml"
 MARKET = ROOT / "conf" / "workloads" / "market-data.toml"
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from openclust.client import connect, connect_robust
+from tests.clients.broker_process import free_port, running_broker
+from tests.support.paths import ROOT
 
-from ..clients.broker_process import free_port, running_broker
-
-PAGE = (Path(__file__).parent.parent.parent / "docs" / "clients.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
 PROGRAMS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 CONSUME_ONE = """

@@ -11,8 +11,7 @@ import aio_pika
 import pytest
 
 from openclust.client import NoBroker, connect, connect_robust
-
-from ..cluster.running_cluster import Primary, RunningCluster, run_command, running_cluster
+from tests.cluster.running_cluster import Primary, RunningCluster, run_command, running_cluster
 
 pytestmark = pytest.mark.sockets
 

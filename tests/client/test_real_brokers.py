@@ -12,9 +12,8 @@ import aio_pika
 import pytest
 
 from openclust.client import NoBroker, connect, connect_robust
-
-from ..clients.broker_process import Broker, free_port, running_broker
-from ..clients.certificates import Authority
+from tests.clients.broker_process import Broker, free_port, running_broker
+from tests.clients.certificates import Authority
 
 pytestmark = pytest.mark.sockets
 

@@ -17,9 +17,10 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPError
 
-from .broker_process import Broker, running_broker
-from .deadline import eventually
-from .pika_client import Client, channel_closed, consume, depth, get, publish, temporary_queue, unique
+from tests.clients.broker_process import Broker, running_broker
+from tests.clients.deadline import eventually
+from tests.clients.pika_client import Client, channel_closed, consume, depth, get, publish, temporary_queue, unique
+from tests.support.paths import ROOT
 
 pytestmark = [pytest.mark.sockets, pytest.mark.usefixtures("own_process")]
 
@@ -214,7 +215,7 @@ def test_guest_comes_from_loopback_only(tmp_path: Path) -> None:
     """)
     network = "ip link set lo up && ip address add 198.51.100.7/32 dev lo && exec "
     command = ["unshare", "--net", "sh", "-c", network + '"$0" -c "$1"', sys.executable, inside]
-    ran = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr
 
 

@@ -18,14 +18,14 @@ import pytest
 from celery import Celery, chain, chord, group
 from celery.exceptions import TaskRevokedError
 
-from .broker_process import Broker
-from .celery_app import make_app
-from .deadline import eventually
-from .pika_client import Client, unique
+from tests.clients.broker_process import Broker
+from tests.clients.celery_app import make_app
+from tests.clients.deadline import eventually
+from tests.clients.pika_client import Client, unique
+from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.sockets
 
-ROOT = Path(__file__).parents[2]
 WAIT_S = 15
 
 

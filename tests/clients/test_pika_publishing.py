@@ -13,8 +13,8 @@ from pamqp import body, commands
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import UnroutableError
 
-from .broker_process import running_broker
-from .pika_client import (
+from tests.clients.broker_process import running_broker
+from tests.clients.pika_client import (
     Client,
     arrive,
     channel_closed,
@@ -29,7 +29,7 @@ from .pika_client import (
     unique,
     wait_for_depth,
 )
-from .raw_client import RawClient
+from tests.clients.raw_client import RawClient
 
 pytestmark = pytest.mark.sockets
 

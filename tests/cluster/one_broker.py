@@ -24,10 +24,9 @@ from openclust.wire.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
+from tests.cluster.joined import HEARTBEAT_MS
 from tests.support.client import Client, new_broker
 from tests.support.driver import Driver
-
-from .joined import HEARTBEAT_MS
 
 WAIT_MS = 30_000
 UNWRITTEN_MAX = 4_000

@@ -40,8 +40,9 @@ from openclust.cluster.election import step
 from openclust.cluster.events import Effect, Event
 from openclust.cluster.status import Position, Reign, Seniority, Status
 from openclust.cluster.view import Election, Role, Terms, begin, lease_end_ms, serves, supporters, why_no_root
+from tests.support.paths import TESTS
 
-FILES = sorted((Path(__file__).parent.parent / "scenarios").glob("*.txt"))
+FILES = sorted((TESTS / "scenarios").glob("*.txt"))
 INDENT = "    "
 
 

@@ -10,8 +10,9 @@ import pytest
 
 from openclust.broker.connection import Connection
 from openclust.broker.peer import Peer
-from openclust.cluster.admission import Admission, login, peer_name
+from openclust.cluster.admission import Admission
 from openclust.cluster.hello import PROTOCOL, Hello, introduce
+from openclust.cluster.peer_user import login, peer_name
 from openclust.wire.errors import ConnectionError
 from openclust.wire.frames import HEARTBEAT
 

@@ -13,10 +13,19 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
-from ..clients.deadline import eventually
-from ..clients.pika_client import Received, bodies, channel_closed, consume, depth, publish, unique
-from .running_cluster import Primary
-from .whole_cluster import FAULT, Running, WholeCluster, letters, pump, settle, wait_until_wanted, whole_cluster
+from tests.clients.deadline import eventually
+from tests.clients.pika_client import Received, bodies, channel_closed, consume, depth, publish, unique
+from tests.cluster.running_cluster import Primary
+from tests.cluster.whole_cluster import (
+    FAULT,
+    Running,
+    WholeCluster,
+    letters,
+    pump,
+    settle,
+    wait_until_wanted,
+    whole_cluster,
+)
 
 pytestmark = pytest.mark.sockets
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from openclust.cli.local_cluster import LocalCluster, plan_cluster
-
-from ..clients.certificates import Authority
-from ..clients.deadline import eventually
-from .running_cluster import RunningCluster, run_command
+from tests.clients.certificates import Authority
+from tests.clients.deadline import eventually
+from tests.cluster.running_cluster import RunningCluster, run_command
 
 pytestmark = pytest.mark.sockets
 

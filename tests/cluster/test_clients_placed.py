@@ -10,9 +10,8 @@ import pika
 import pytest
 
 from openclust import client
-
-from ..clients.deadline import eventually
-from .running_cluster import Primary, RunningCluster, run_command, running_cluster
+from tests.clients.deadline import eventually
+from tests.cluster.running_cluster import Primary, RunningCluster, run_command, running_cluster
 
 pytestmark = pytest.mark.sockets
 

@@ -14,9 +14,8 @@ from openclust.wire.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
-
-from .joined import HEARTBEAT_MS, Joined
-from .one_broker import UNWRITTEN_MAX, WAIT_MS, Disk, One
+from tests.cluster.joined import HEARTBEAT_MS, Joined
+from tests.cluster.one_broker import UNWRITTEN_MAX, WAIT_MS, Disk, One
 
 FULL = "No space left on device"
 STALLED = "nothing was written for 2000 ms"

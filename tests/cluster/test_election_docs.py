@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from openclust.cluster.election import TRANSITIONS, Trigger
 from openclust.cluster.view import Terms
+from tests.support.paths import ROOT, TESTS
 
-PAGE = (Path(__file__).parent.parent.parent / "docs" / "election.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "election.md").read_text(encoding="utf-8")
 
 
 def table() -> str:
@@ -39,6 +39,6 @@ def test_the_page_gives_the_default_terms() -> None:
 
 
 def test_every_scenario_that_the_page_names_is_there() -> None:
-    folder = Path(__file__).parent.parent / "scenarios"
+    folder = TESTS / "scenarios"
     named = re.findall(r"`(\w+)\.txt`", PAGE)
     assert named and all((folder / f"{name}.txt").exists() for name in named)

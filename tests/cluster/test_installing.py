@@ -14,7 +14,7 @@ from openclust.broker.queue import Queue
 from openclust.broker.storage import Ahead, Restart
 from openclust.cluster import contents, installing
 from openclust.cluster.contents import Passing
-from openclust.cluster.log import Entry
+from openclust.cluster.log_entry import LogEntry
 from openclust.cluster.messages import Enlist, Snapshot
 from openclust.cluster.status import Position
 from tests.cluster.test_checkpoints import Life, bodies, drain, publish
@@ -239,8 +239,8 @@ def test_what_the_log_told_meanwhile_is_in_pages_too(parts: list[Snapshot]) -> N
     assert taken(again.queue()) == wanted()
 
 
-def told(sequence: int, change: DeclareQueue) -> Entry:
-    return Entry(Position(7, sequence), "change", encode_change(change))
+def told(sequence: int, change: DeclareQueue) -> LogEntry:
+    return LogEntry(Position(7, sequence), "change", encode_change(change))
 
 
 def test_a_part_that_cannot_be_read_leaves_nothing_that_counts(parts: list[Snapshot]) -> None:

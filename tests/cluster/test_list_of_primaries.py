@@ -11,11 +11,10 @@ import msgspec
 import pytest
 
 from openclust.cli.local_cluster import LocalCluster, plan_cluster
-
-from ..clients.deadline import eventually
-from .running_cluster import START_WAIT_S, RunningCluster
-from .test_all_primaries_die import publish
-from .test_full_disk import received
+from tests.clients.deadline import eventually
+from tests.cluster.running_cluster import START_WAIT_S, RunningCluster
+from tests.cluster.test_all_primaries_die import publish
+from tests.cluster.test_full_disk import received
 
 pytestmark = pytest.mark.sockets
 

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclust.cluster.log import Entry, Log
+from openclust.cluster.log import Log
+from openclust.cluster.log_entry import LogEntry
 from openclust.cluster.status import Position
 
 
-def entry(epoch: int, sequence: int, body: bytes = b"") -> Entry:
-    return Entry(Position(epoch, sequence), "change", body)
+def entry(epoch: int, sequence: int, body: bytes = b"") -> LogEntry:
+    return LogEntry(Position(epoch, sequence), "change", body)
 
 
 def filled(count: int, *, epoch: int = 1, **bounds: int) -> Log:
@@ -24,7 +25,7 @@ def filled(count: int, *, epoch: int = 1, **bounds: int) -> Log:
     return log
 
 
-def sequences(entries: list[Entry] | None) -> list[int] | None:
+def sequences(entries: list[LogEntry] | None) -> list[int] | None:
     return None if entries is None else [each.position.sequence for each in entries]
 
 
@@ -98,14 +99,14 @@ def test_after_a_snapshot_the_log_goes_on_from_there() -> None:
 def test_what_does_not_follow_is_our_own_mistake(position: Position) -> None:
     log = filled(3, epoch=2)
     with pytest.raises(AssertionError):
-        log.append(Entry(position, "change", b""))
+        log.append(LogEntry(position, "change", b""))
 
 
 def test_an_entry_travels_as_a_short_array() -> None:
-    one = Entry(Position(1, 2), "opening", b"\xff")
+    one = LogEntry(Position(1, 2), "opening", b"\xff")
     data = msgspec.msgpack.encode(one)
     assert msgspec.msgpack.decode(data)[1:] == ["opening", b"\xff"]
-    assert msgspec.msgpack.decode(data, type=Entry) == one
+    assert msgspec.msgpack.decode(data, type=LogEntry) == one
 
 
 class _Naive:
@@ -114,9 +115,9 @@ class _Naive:
     def __init__(self, entries_max: int, bytes_max: int) -> None:
         self.entries_max, self.bytes_max = entries_max, bytes_max
         self.positions = [Position()]
-        self.kept: list[Entry] = []
+        self.kept: list[LogEntry] = []
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: LogEntry) -> None:
         self.positions.append(entry.position)
         self.kept.append(entry)
         while len(self.kept) > self.entries_max or sum(len(each.body) for each in self.kept) > self.bytes_max:
@@ -130,7 +131,7 @@ class _Naive:
     def base(self) -> Position:
         return self.positions[-1 - len(self.kept)]
 
-    def tail(self, after: Position) -> list[Entry] | None:
+    def tail(self, after: Position) -> list[LogEntry] | None:
         known = self.positions[-1 - len(self.kept) :]
         return self.kept[known.index(after) :] if after in known else None
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import aiormq
 import pytest
 
-from ..clients.deadline import eventually
-from .running_cluster import Primary, RunningCluster, running_cluster
+from tests.clients.deadline import eventually
+from tests.cluster.running_cluster import Primary, RunningCluster, running_cluster
 
 pytestmark = pytest.mark.sockets
 

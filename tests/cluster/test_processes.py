@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ..clients.deadline import eventually
-from .running_cluster import RunningCluster, run_command, running_cluster
+from tests.clients.deadline import eventually
+from tests.cluster.running_cluster import RunningCluster, run_command, running_cluster
 
 pytestmark = pytest.mark.sockets
 

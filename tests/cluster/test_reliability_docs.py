@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from openclust.broker.limits import Limits
 from openclust.cluster.bounds import Bounds
+from tests.support.paths import TESTS
 
-TESTS = Path(__file__).parent.parent
 PAGE = (TESTS.parent / "docs" / "reliability.md").read_text(encoding="utf-8")
 LIMITS = ("LM1a", "LM1b", "LM2", "LC6", "LC7", "LC8", "LC9", "exactly one broker takes over", "reconnect storms")
 

@@ -6,7 +6,7 @@ import pytest
 
 from openclust.broker.changes import Change, DeclareExchange, DeclareQueue
 from openclust.cluster.bounds import Bounds
-from openclust.cluster.log import Entry
+from openclust.cluster.log_entry import LogEntry
 from openclust.cluster.messages import Append, Enlist, Fetch, Message, Snapshot
 from openclust.cluster.status import Position, Reign
 from openclust.cluster.view import Role
@@ -301,7 +301,7 @@ def test_entries_after_a_place_that_is_not_here_are_not_taken(cluster: Joined, m
     before = replica.position
     sent = tap(monkeypatch, cluster, "p3")
     after = Position(before.epoch, before.sequence + 5)
-    entry = Entry(Position(before.epoch, before.sequence + 6), "opening", b"")
+    entry = LogEntry(Position(before.epoch, before.sequence + 6), "opening", b"")
     replica.append("p1", Append(epoch=cluster["p3"].epoch, after=after, entries=[entry]))
     assert replica.position == before
     assert said(sent, "p1", Enlist) == ["Enlist"]
@@ -325,7 +325,7 @@ def test_a_gap_within_what_a_root_sends_is_told_and_mended(cluster: Joined, monk
     replica = cluster["p3"].replica
     before = replica.position
     sent = tap(monkeypatch, cluster, "p3")
-    entry = Entry(Position(before.epoch, before.sequence + 2), "opening", b"")
+    entry = LogEntry(Position(before.epoch, before.sequence + 2), "opening", b"")
     replica.append("p1", Append(epoch=cluster["p3"].epoch, after=before, entries=[entry]))
     assert replica.position == before
     assert asks_for_all(sent, "p1") == 1
@@ -336,7 +336,7 @@ def test_entries_of_an_older_reign_are_refused(cluster: Joined) -> None:
     assert cluster.await_root() == "p2"
     replica = cluster["p3"].replica
     before = replica.position
-    stale = Entry(Position(before.epoch, before.sequence + 1), "opening", b"")
+    stale = LogEntry(Position(before.epoch, before.sequence + 1), "opening", b"")
     replica.append("p1", Append(epoch=1, after=before, entries=[stale]))
     replica.append("p2", Append(epoch=1, after=before, entries=[stale]))
     replica.snapshot("p1", Snapshot(epoch=1, position=Position(1, 99), changes=[], uuid="other"))
@@ -538,10 +538,10 @@ def test_a_log_that_begins_behind_the_last_place_both_share_asks_for_all(
     # As after a snapshot of what its root then lost.
     replica.log.restart(Position(epoch - 1, last.sequence + 5))
     sent = tap(monkeypatch, cluster, "p2")
-    opening = Entry(Position(epoch, last.sequence + 1), "opening", b"uuid")
+    opening = LogEntry(Position(epoch, last.sequence + 1), "opening", b"uuid")
     replica.append("p1", Append(epoch=epoch, after=last, entries=[opening]))
     assert asks_for_all(sent, "p1") == 1
     # What is old, and no more, is nothing new.
-    old = Entry(Position(epoch - 1, last.sequence + 1), "opening", b"uuid")
+    old = LogEntry(Position(epoch - 1, last.sequence + 1), "opening", b"uuid")
     replica.append("p1", Append(epoch=epoch, after=last, entries=[old]))
     assert asks_for_all(sent, "p1") == 1

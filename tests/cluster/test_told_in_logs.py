@@ -16,10 +16,9 @@ import pika.exceptions
 import pytest
 
 from openclust.cli.local_cluster import LocalBroker, plan_cluster
-
-from ..clients.broker_process import free_port
-from ..clients.deadline import eventually
-from .running_cluster import Primary, RunningCluster, run_command
+from tests.clients.broker_process import free_port
+from tests.clients.deadline import eventually
+from tests.cluster.running_cluster import Primary, RunningCluster, run_command
 
 pytestmark = pytest.mark.sockets
 

@@ -9,8 +9,18 @@ from typing import Any
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from ..clients.pika_client import bodies, channel_closed, consume, depth, publish, unique
-from .whole_cluster import ROLES, STEADY, WAIT_S, Running, WholeCluster, one_of, pump, settle, whole_cluster
+from tests.clients.pika_client import bodies, channel_closed, consume, depth, publish, unique
+from tests.cluster.whole_cluster import (
+    ROLES,
+    STEADY,
+    WAIT_S,
+    Running,
+    WholeCluster,
+    one_of,
+    pump,
+    settle,
+    whole_cluster,
+)
 
 pytestmark = pytest.mark.sockets
 

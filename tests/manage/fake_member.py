@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 
 from openclust.shell.server import Server
-
-from .running_api import RunningApi
+from tests.manage.running_api import RunningApi
 
 
 class FakeMember:

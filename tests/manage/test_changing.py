@@ -15,8 +15,8 @@ from openclust.manage import call, changing
 from openclust.manage.http import ROUTES
 from openclust.shell.passwords import matches
 from openclust.shell.users_file import guest, load_users, save_users
-
-from .running_api import Answer, RunningApi, running_api
+from tests.manage.running_api import Answer, RunningApi, running_api
+from tests.support.paths import RABBITMQ_DEFINITIONS
 
 pytestmark = pytest.mark.sockets
 
@@ -167,7 +167,7 @@ def test_a_policymaker_sets_policies_where_it_is_let_in(api: RunningApi) -> None
 
 
 def test_definitions_go_round(api: RunningApi) -> None:
-    text = (Path(__file__).parent.parent / "broker" / "rabbitmq-3.10-definitions.json").read_bytes()
+    text = (RABBITMQ_DEFINITIONS).read_bytes()
     answer = api.call("POST", "/api/definitions", text)
     assert answer.status == 200
     assert answer.json["changed"] > 10

@@ -8,10 +8,9 @@ from openclust.broker.access import User
 from openclust.manage.cluster import REASON_CHARACTERS_MAX
 from openclust.shell.passwords import hash_password
 from openclust.shell.server import Server
-
-from ..clients.deadline import eventually
-from .fake_member import put_member, seen_by_root
-from .running_api import Answer, RunningApi
+from tests.clients.deadline import eventually
+from tests.manage.fake_member import put_member, seen_by_root
+from tests.manage.running_api import Answer, RunningApi
 
 pytestmark = pytest.mark.sockets
 

@@ -6,10 +6,9 @@ import pytest
 
 from openclust.broker.access import User
 from openclust.shell.passwords import hash_password
-
-from .fake_member import FakeMember, put_member
-from .fake_membership import FakeMembership, put_membership
-from .running_api import RunningApi
+from tests.manage.fake_member import FakeMember, put_member
+from tests.manage.fake_membership import FakeMembership, put_membership
+from tests.manage.running_api import RunningApi
 
 pytestmark = pytest.mark.sockets
 

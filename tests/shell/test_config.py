@@ -14,8 +14,8 @@ from openclust.shell.config import Config, ConfigError
 from openclust.shell.config_check import RANGES
 from openclust.shell.config_file import Given, load
 from openclust.shell.config_keys import KEYS
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "conf" / "openclust.toml"
 PAGE = ROOT / "docs" / "configuration.md"
 

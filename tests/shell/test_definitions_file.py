@@ -14,8 +14,9 @@ from openclust.shell import definitions_file
 from openclust.shell.config import ConfigError
 from openclust.shell.definitions_file import check_definitions, import_at_start, load_definitions_file
 from openclust.shell.users_file import load_users, save_users
+from tests.support.paths import RABBITMQ_DEFINITIONS
 
-RABBIT = Path(__file__).parent.parent / "broker" / "rabbitmq-3.10-definitions.json"
+RABBIT = RABBITMQ_DEFINITIONS
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from openclust.broker.access import User
 from openclust.broker.effects import Note
 from openclust.broker.peer import Peer
-from openclust.cluster.admission import login
+from openclust.cluster.peer_user import login
 from openclust.shell.notes import about, log_note
 from openclust.wire.frames import PROTOCOL_HEADER
 from openclust.wire.methods import BasicAck, ConnectionStartOk

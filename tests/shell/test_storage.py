@@ -19,8 +19,7 @@ import pika
 import pytest
 
 from openclust.shell.store import open_store
-
-from ..clients.broker_process import Broker, free_port, running_broker, stop
+from tests.clients.broker_process import Broker, free_port, running_broker, stop
 
 pytestmark = pytest.mark.sockets
 

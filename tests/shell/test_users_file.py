@@ -14,8 +14,9 @@ import pytest
 from openclust.broker.access import Permission, User
 from openclust.shell.passwords import matches
 from openclust.shell.users_file import UsersFile, UsersFileError, editing, guest, load_users, save_users
+from tests.support.paths import ROOT
 
-EXAMPLE = Path(__file__).parents[2] / "conf" / "users.json"
+EXAMPLE = ROOT / "conf" / "users.json"
 RABBIT_HASH = "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR"
 
 

@@ -5,12 +5,12 @@ import time
 import xml.etree.ElementTree as ET
 from importlib.util import find_spec
 from itertools import combinations, pairwise, product
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from tests.support.paths import ROOT
 from tests.topology.random_models import broker, model_of, models
 from topology.draw import FORMATS, draw, format_of
 from topology.draw_layout import layout_of
@@ -23,7 +23,6 @@ from topology.finding import Finding, Report, Severity
 from topology.lint import check, lint
 from topology.model import Key, Model, Node
 
-ROOT = Path(__file__).parents[2]
 EXAMPLE = "conf/topologies/three-zones.toml"
 QUICK = settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 NO_FINDINGS = Report(file="cluster.toml", findings=())

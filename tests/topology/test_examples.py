@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from openclust.shell.config_file import load
+from tests.support.paths import ROOT
 from tests.topology.files import report_of
 from topology.finding import Severity
 from topology.lint import check, check_all
@@ -16,7 +17,6 @@ from topology.rule import RULES, all_rules
 from topology.rule_table import TABLE_PAGE, WHOLE_PAGE, replaced, whole
 from topology.simulate.input.workload_file import read_workload
 
-ROOT = Path(__file__).parents[2]
 WORKLOADS = sorted([*(ROOT / "conf" / "workloads").glob("*.toml"), ROOT / "topology" / "simulate" / "validate.toml"])
 SHIPPED = sorted({*(ROOT / "conf").rglob("*.toml")} - {*WORKLOADS})
 OF_WORKLOADS = re.compile(r"^\[+(topics\.|subscribers|publishers|queues\b)", re.M)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.paths import ROOT
 from tests.topology.files import SOUND
 from topology.building import build
 from topology.lint import read
@@ -50,7 +51,7 @@ def large() -> str:
 def test_a_thousand_brokers_take_two_seconds_and_300_mb_at_most(tmp_path: Path) -> None:
     path = tmp_path / "large.toml"
     path.write_text(large(), encoding="utf-8")
-    root = Path(__file__).parents[2]
+    root = ROOT
     shown = subprocess.run([sys.executable, "-c", ASKED, path], cwd=root, capture_output=True, text=True, check=True)
     brokers, is_bad_input, findings, cpu_s, peak_kb = json.loads(shown.stdout)
     assert (brokers, is_bad_input) == (1_000, False)

@@ -16,12 +16,12 @@ from pathlib import Path
 import msgspec
 from _pytest.outcomes import OutcomeException
 
-from ..cluster.cut_network import check_tools
-from .faults import KINDS
-from .interruption import Interruption
-from .leftovers import clear_leftovers
-from .report import document, table
-from .run import Plan, Run
+from tests.cluster.cut_network import check_tools
+from tests.torture.faults import KINDS
+from tests.torture.interruption import Interruption
+from tests.torture.leftovers import clear_leftovers
+from tests.torture.report import document, table
+from tests.torture.run import Plan, Run
 
 FINE, FAILED, CANNOT = 0, 1, 2
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import msgspec
 
-from .brokers import CLIENTS
-from .child import end_child, start_child
-from .network import TortureNetwork
-from .traffic import Outcome, Progress, Task, Told
+from tests.torture.brokers import CLIENTS
+from tests.torture.child import end_child, start_child
+from tests.torture.network import TortureNetwork
+from tests.torture.traffic import Outcome, Progress, Task, Told
 
 OPEN_WAIT_S = 30.0
 

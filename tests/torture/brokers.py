@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from openclust.cli.local_cluster import LocalBroker, LocalCluster
-
-from .child import end_children, start_child
-from .disk import SmallDisk
-from .network import TortureNetwork
+from tests.torture.child import end_children, start_child
+from tests.torture.disk import SmallDisk
+from tests.torture.network import TortureNetwork
 
 PRIMARIES = ("p1", "p2", "p3")
 SECONDARIES = ("s1", "s2")

@@ -14,12 +14,11 @@ import time
 import msgspec
 
 import openclust.client
-
-from .consumer import Consumer
-from .gaps import Gap, Gaps
-from .ledger import Count, Ledger
-from .publisher import Publisher
-from .traffic import Outcome, Progress, Task, Told
+from tests.torture.consumer import Consumer
+from tests.torture.gaps import Gap, Gaps
+from tests.torture.ledger import Count, Ledger
+from tests.torture.publisher import Publisher
+from tests.torture.traffic import Outcome, Progress, Task, Told
 
 PROGRESS_S = 1.0
 QUIET_S = 8.0

@@ -12,9 +12,8 @@ from aio_pika.exceptions import AMQPError, ChannelInvalidStateError, MessageProc
 
 import openclust.client
 from openclust.client import RobustClusterConnection
-
-from .ledger import Ledger
-from .traffic import QueuePlan
+from tests.torture.ledger import Ledger
+from tests.torture.traffic import QueuePlan
 
 PREFETCH = 50
 RETURNED = 499

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Protocol
 
-from .brokers import CLIENTS, PRIMARIES, SECONDARIES, Brokers
+from tests.torture.brokers import CLIENTS, PRIMARIES, SECONDARIES, Brokers
 
 ROOT_PREFERRED = 0.5
 SECONDARY_PREFERRED = 0.15

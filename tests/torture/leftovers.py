@@ -9,7 +9,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from .network import PREFIX
+from tests.torture.network import PREFIX
 
 _NAMESPACE = re.compile(rf"{PREFIX}-(\d+)-\S+")
 _DISK = re.compile(rf"{PREFIX}-(\d+) (\S+) tmpfs ")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from ..cluster.cut_network import CutNetwork
-from .child import end_child, start_child
+from tests.cluster.cut_network import CutNetwork
+from tests.torture.child import end_child, start_child
 
 PREFIX = "openclust-torture"
 READY_WAIT_S = 10.0

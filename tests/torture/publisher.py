@@ -12,10 +12,9 @@ from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange
 from aio_pika.exceptions import DeliveryError, PublishError
 
 import openclust.client
-
-from .gaps import Gaps
-from .ledger import Stream
-from .traffic import Connected, QueuePlan
+from tests.torture.gaps import Gaps
+from tests.torture.ledger import Stream
+from tests.torture.traffic import Connected, QueuePlan
 
 TICK_S = 0.05
 PENDING_MAX = 200

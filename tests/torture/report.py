@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from .ledger import REPEATED, REPUBLISHED, UNEXPLAINED, Count
-from .verdict import Verdict
+from tests.torture.ledger import REPEATED, REPUBLISHED, UNEXPLAINED, Count
+from tests.torture.verdict import Verdict
 
 SHOWN = 20
 SHOWN_OF_A_QUEUE = 5

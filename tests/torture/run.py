@@ -11,13 +11,13 @@ from pathlib import Path
 
 import msgspec
 
-from .applications import Applications
-from .brokers import Brokers
-from .interruption import Interruption
-from .leftovers import disk_source
-from .schedule import Episode, Step, episodes
-from .traffic import QUEUES, Outcome, Task
-from .verdict import Happened, Verdict, traces
+from tests.torture.applications import Applications
+from tests.torture.brokers import Brokers
+from tests.torture.interruption import Interruption
+from tests.torture.leftovers import disk_source
+from tests.torture.schedule import Episode, Step, episodes
+from tests.torture.traffic import QUEUES, Outcome, Task
+from tests.torture.verdict import Happened, Verdict, traces
 
 START_WAIT_S = 30.0
 WHOLE_WAIT_S = 40.0

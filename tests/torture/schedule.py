@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from .faults import KINDS, NETWORK, Fault
+from tests.torture.faults import KINDS, NETWORK, Fault
 
 TWO_AT_ONCE = 0.3
 PEACE_S = (1.5, 5.0)

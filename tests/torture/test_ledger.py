@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .gaps import Gaps
-from .ledger import REPEATED, REPUBLISHED, UNEXPLAINED, Count, Ledger, Stream
+from tests.torture.gaps import Gaps
+from tests.torture.ledger import REPEATED, REPUBLISHED, UNEXPLAINED, Count, Ledger, Stream
 
 
 def stream_of(count: int, priorities: int = 1) -> Stream:

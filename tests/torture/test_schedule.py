@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import islice
 
-from .faults import KINDS, NETWORK
-from .schedule import Episode, episodes
+from tests.torture.faults import KINDS, NETWORK
+from tests.torture.schedule import Episode, episodes
 
 COUNT = 400
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ..clients.deadline import eventually
-from ..cluster.cut_network import check_tools
-from .leftovers import clear_leftovers, disk_source
+from tests.clients.deadline import eventually
+from tests.cluster.cut_network import check_tools
+from tests.torture.leftovers import clear_leftovers, disk_source
 
 pytestmark = pytest.mark.sockets
 

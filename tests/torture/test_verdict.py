@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .gaps import Gap
-from .ledger import Arrival, Count, Lost
-from .report import document, table
-from .traffic import Connected, Outcome
-from .verdict import Happened, Verdict, traces
+from tests.torture.gaps import Gap
+from tests.torture.ledger import Arrival, Count, Lost
+from tests.torture.report import document, table
+from tests.torture.traffic import Connected, Outcome
+from tests.torture.verdict import Happened, Verdict, traces
 
 BEGAN = 1_000.0
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from .gaps import Gap
-from .ledger import Count
+from tests.torture.gaps import Gap
+from tests.torture.ledger import Count
 
 
 class QueuePlan(msgspec.Struct, frozen=True):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from .gaps import NOTABLE_S
-from .ledger import Arrival, Count, Lost
-from .traffic import Outcome
+from tests.torture.gaps import NOTABLE_S
+from tests.torture.ledger import Arrival, Count, Lost
+from tests.torture.traffic import Outcome
 
 _TRACEBACK = re.compile(
     r"""^(?P<whole>Traceback\ \(most\ recent\ call\ last\):\n(?:\ .*\n)*.*)

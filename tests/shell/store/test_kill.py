@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.shell.store.opened import Opened, checkpoint, keep, page
+from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.sockets
 
-ROOT = Path(__file__).parents[3]
 EVERY = 50
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from tests.support.paths import ROOT
 from tests.support.simulate.standalone import standalone
 from tests.support.spark import BRIEF_JVM
 from topology.simulate.asked import read_asked
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.sockets
 
-ROOT = Path(__file__).parents[3]
 SWEEP = ("brokers=1,4", "rate=x2")
 WORKLOAD = """\
 duration_s = 4

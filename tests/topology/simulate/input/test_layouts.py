@@ -8,11 +8,10 @@ import msgspec
 import pytest
 
 from openclust.shell.config import ConfigError
+from tests.support.paths import ROOT
 from tests.topology.files import SOUND, links, model_of, nodes
 from topology.simulate.input.layout import Host, LocalClients, layout_of_counts
 from topology.simulate.input.layouts import LATENCY_US, layout_of_model, read_model, resized
-
-ROOT = Path(__file__).parents[4]
 
 
 def test_primaries_come_first_and_are_as_far_as_their_links() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from openclust.shell.config import ConfigError
+from tests.support.paths import ROOT
 from topology.simulate.spark.java import checked_java, version_in
 
-ROOT = Path(__file__).parents[4]
 OUR_PATH = os.pathsep.join(("/usr/bin", "/bin"))
 
 

@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from openclust.shell.config import ConfigError
+from tests.support.paths import ROOT
 from tests.support.spark import BRIEF_JVM
 from topology.simulate.spark import session
 from topology.simulate.spark.class_archive import is_complete
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.sockets
 
-ROOT = Path(__file__).parents[4]
 FILES = ("conf/topologies/eight.toml", "conf/workloads/market-data.toml")
 COMMAND = (sys.executable, "-m", "openclust", "simulate")
 MOUNTED_MB = 100
