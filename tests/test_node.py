@@ -19,8 +19,8 @@ from openclust.cluster.outbox import Outbox
 from openclust.cluster.view import Terms, begin
 from openclust.node import DIGEST_EVERY_MS, Node, Ready, perform
 from openclust.wire.frames import PROTOCOL_HEADER
-from tests.cluster.joined import HEARTBEAT_MS, Joined
 from tests.support.client import publish_frames
+from tests.support.cluster.joined import HEARTBEAT_MS, Joined
 
 NOW_MS = 10_000
 EMPTY = Peer("127.0.0.1", 1, True)

@@ -15,7 +15,7 @@ from openclust.broker.keeping import put_in_place, remove
 from openclust.broker.leaf import Leaf, found_leaf
 from openclust.broker.paged_backlog import Away, size_of
 from openclust.broker.shelf import Shelf
-from tests.broker.paged_place import Place
+from tests.support.paged_place import Place
 
 SMALL_PAGE = 400
 

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from openclust.cli.main import openclust
-from tests.clients.broker_process import free_port
-from tests.manage.running_api import RunningApi, running_api
+from tests.support.clients.broker_process import free_port
+from tests.support.manage.running_api import RunningApi, running_api
 from tests.support.paths import RABBITMQ_DEFINITIONS
 
 RABBIT = str(RABBITMQ_DEFINITIONS)

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from openclust.cli.main import openclust
-from tests.manage.fake_member import FakeMember, put_member, seen_by_root
-from tests.manage.fake_membership import FakeMembership, put_membership
-from tests.manage.running_api import RunningApi, running_api
+from tests.support.manage.fake_member import FakeMember, put_member, seen_by_root
+from tests.support.manage.fake_membership import FakeMembership, put_membership
+from tests.support.manage.running_api import RunningApi, running_api
 
 pytestmark = pytest.mark.sockets
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from openclust.cli.main import openclust
-from tests.topology.files import FOURTH, SOUND
+from tests.support.topology.files import FOURTH, SOUND
 
 
 def run(*arguments: object) -> Result:

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from openclust.cli.main import openclust
-from tests.manage.fake_member import put_member
-from tests.manage.running_api import RunningApi, running_api
+from tests.support.manage.fake_member import put_member
+from tests.support.manage.running_api import RunningApi, running_api
 
 pytestmark = pytest.mark.sockets
 

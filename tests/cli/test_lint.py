@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from openclust.cli.main import openclust
-from tests.manage.fake_member import put_member
-from tests.manage.running_api import running_api
+from tests.support.manage.fake_member import put_member
+from tests.support.manage.running_api import running_api
 from tests.support.paths import ROOT
-from tests.topology.files import FOURTH, SOUND
+from tests.support.topology.files import FOURTH, SOUND
 from topology.rule import UNMATCHED, all_rules
 
 EXAMPLE = ROOT / "conf" / "cluster.toml"

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from openclust.cli.lint_output import FORMATS
 from openclust.cli.main import openclust
 from tests.support.paths import ROOT
-from tests.topology.files import FIFTH, FOURTH, SOUND
+from tests.support.topology.files import FIFTH, FOURTH, SOUND
 from topology.output import FORMATS as WRITERS
 
 TEXTS = {0: SOUND, 1: (SOUND + FOURTH).replace("secret_file", "#"), 2: "nonsense"}

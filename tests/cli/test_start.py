@@ -21,9 +21,9 @@ from openclust.cli.main import openclust
 from openclust.cli.start import FLAGS, listen_problem
 from openclust.shell.config import Config, Listen
 from openclust.shell.config_keys import KEYS
-from tests.clients.broker_process import free_port
-from tests.clients.certificates import Authority
-from tests.clients.deadline import eventually
+from tests.support.clients.broker_process import free_port
+from tests.support.clients.certificates import Authority
+from tests.support.clients.deadline import eventually
 
 
 @pytest.fixture(autouse=True)

@@ -11,10 +11,10 @@ from click.testing import CliRunner, Result
 
 from openclust.cli import status as status_module
 from openclust.cli.main import openclust
-from tests.clients.broker_process import free_port
-from tests.clients.deadline import eventually
-from tests.manage.fake_member import put_member, seen_by_root
-from tests.manage.running_api import RunningApi, running_api
+from tests.support.clients.broker_process import free_port
+from tests.support.clients.deadline import eventually
+from tests.support.manage.fake_member import put_member, seen_by_root
+from tests.support.manage.running_api import RunningApi, running_api
 
 pytestmark = pytest.mark.sockets
 

@@ -28,8 +28,8 @@ from openclust.cli.local_cluster import FREE_PORTS, LocalBroker, LocalCluster, p
 from openclust.cli.local_processes import LINE_BYTES_MAX, LocalProcesses
 from openclust.cli.main import openclust
 from openclust.cli.up import is_settled, show_cluster
-from tests.clients.deadline import eventually
-from tests.manage.fake_member import seen_by_root
+from tests.support.clients.deadline import eventually
+from tests.support.manage.fake_member import seen_by_root
 
 START_WAIT_S = 30.0
 END_WAIT_S = 15.0

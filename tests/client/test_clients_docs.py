@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from openclust.client import connect, connect_robust
-from tests.clients.broker_process import free_port, running_broker
+from tests.support.clients.broker_process import free_port, running_broker
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")

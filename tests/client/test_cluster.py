@@ -11,7 +11,7 @@ import aio_pika
 import pytest
 
 from openclust.client import NoBroker, connect, connect_robust
-from tests.cluster.running_cluster import Primary, RunningCluster, run_command, running_cluster
+from tests.support.cluster.running_cluster import Primary, RunningCluster, run_command, running_cluster
 
 pytestmark = pytest.mark.sockets
 

@@ -12,8 +12,8 @@ import aio_pika
 import pytest
 
 from openclust.client import NoBroker, connect, connect_robust
-from tests.clients.broker_process import Broker, free_port, running_broker
-from tests.clients.certificates import Authority
+from tests.support.clients.broker_process import Broker, free_port, running_broker
+from tests.support.clients.certificates import Authority
 
 pytestmark = pytest.mark.sockets
 

@@ -12,7 +12,7 @@ from aio_pika.abc import AbstractRobustConnection
 
 from openclust.client import NoBroker, connect, connect_robust
 from openclust.wire.methods import ConnectionClose, ConnectionOpenOk, ConnectionRedirect
-from tests.client.scripted_broker import SILENCE, ScriptedBroker, redirect, scripted_brokers
+from tests.support.scripted_broker import SILENCE, ScriptedBroker, redirect, scripted_brokers
 
 pytestmark = pytest.mark.sockets
 

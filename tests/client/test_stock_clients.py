@@ -12,7 +12,7 @@ import pika
 import pytest
 
 from openclust.wire.methods import ConnectionOpenOk
-from tests.client.scripted_broker import ScriptedBroker, scripted_brokers
+from tests.support.scripted_broker import ScriptedBroker, scripted_brokers
 
 pytestmark = pytest.mark.sockets
 

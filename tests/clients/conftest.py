@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.clients.broker_process import Broker, broker_at, running_broker
-from tests.clients.pika_client import Client
+from tests.support.clients.broker_process import Broker, broker_at, running_broker
+from tests.support.clients.pika_client import Client
 
 
 @pytest.fixture(scope="session")

@@ -17,9 +17,18 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPError
 
-from tests.clients.broker_process import Broker, running_broker
-from tests.clients.deadline import eventually
-from tests.clients.pika_client import Client, channel_closed, consume, depth, get, publish, temporary_queue, unique
+from tests.support.clients.broker_process import Broker, running_broker
+from tests.support.clients.deadline import eventually
+from tests.support.clients.pika_client import (
+    Client,
+    channel_closed,
+    consume,
+    depth,
+    get,
+    publish,
+    temporary_queue,
+    unique,
+)
 from tests.support.paths import ROOT
 
 pytestmark = [pytest.mark.sockets, pytest.mark.usefixtures("own_process")]

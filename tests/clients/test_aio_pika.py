@@ -14,8 +14,8 @@ import pytest
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 from aio_pika.patterns import RPC, Master
 
-from tests.clients.broker_process import Broker
-from tests.clients.pika_client import unique
+from tests.support.clients.broker_process import Broker
+from tests.support.clients.pika_client import unique
 
 pytestmark = pytest.mark.sockets
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.broker_process import Broker
+from tests.support.clients.broker_process import Broker
 
 pytestmark = pytest.mark.sockets
 

@@ -18,10 +18,10 @@ import pytest
 from celery import Celery, chain, chord, group
 from celery.exceptions import TaskRevokedError
 
-from tests.clients.broker_process import Broker
-from tests.clients.celery_app import make_app
-from tests.clients.deadline import eventually
-from tests.clients.pika_client import Client, unique
+from tests.support.clients.broker_process import Broker
+from tests.support.clients.celery_app import make_app
+from tests.support.clients.deadline import eventually
+from tests.support.clients.pika_client import Client, unique
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.sockets
@@ -43,7 +43,7 @@ class Worker:
             "CELERY_TEST_PREFIX": self.prefix,
         }
         command = [
-            *(sys.executable, "-m", "celery", "-A", "tests.clients.celery_app", "worker"),
+            *(sys.executable, "-m", "celery", "-A", "tests.support.clients.celery_app", "worker"),
             *("--pool", "prefork", "--concurrency", str(concurrency), "--loglevel", "INFO"),
             *("--hostname", f"{self.prefix}@test"),
         ]

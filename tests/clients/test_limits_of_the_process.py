@@ -13,9 +13,9 @@ import psutil
 import pytest
 from pamqp import commands
 
-from tests.clients.broker_process import running_broker, wait_until_listening
-from tests.clients.deadline import eventually
-from tests.clients.raw_client import RawClient
+from tests.support.clients.broker_process import running_broker, wait_until_listening
+from tests.support.clients.deadline import eventually
+from tests.support.clients.raw_client import RawClient
 
 pytestmark = [pytest.mark.sockets, pytest.mark.usefixtures("own_process")]
 

@@ -20,9 +20,9 @@ from pika.exceptions import (
     ProbableAuthenticationError,
 )
 
-from tests.clients.broker_process import Broker, running_broker
-from tests.clients.deadline import eventually
-from tests.clients.pika_client import (
+from tests.support.clients.broker_process import Broker, running_broker
+from tests.support.clients.deadline import eventually
+from tests.support.clients.pika_client import (
     Client,
     connection_closed,
     consume,
@@ -33,7 +33,7 @@ from tests.clients.pika_client import (
     temporary_queue,
     unique,
 )
-from tests.clients.raw_client import RawClient
+from tests.support.clients.raw_client import RawClient
 
 pytestmark = pytest.mark.sockets
 

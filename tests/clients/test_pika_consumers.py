@@ -8,8 +8,8 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.clients.deadline import eventually
-from tests.clients.pika_client import (
+from tests.support.clients.deadline import eventually
+from tests.support.clients.pika_client import (
     Client,
     arrive,
     bodies,

@@ -8,7 +8,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.clients.pika_client import (
+from tests.support.clients.pika_client import (
     Client,
     arrive,
     bodies,

@@ -6,7 +6,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import NackError
 
-from tests.clients.pika_client import (
+from tests.support.clients.pika_client import (
     Client,
     arrive,
     bodies,

@@ -13,8 +13,8 @@ from pamqp import body, commands
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import UnroutableError
 
-from tests.clients.broker_process import running_broker
-from tests.clients.pika_client import (
+from tests.support.clients.broker_process import running_broker
+from tests.support.clients.pika_client import (
     Client,
     arrive,
     channel_closed,
@@ -29,7 +29,7 @@ from tests.clients.pika_client import (
     unique,
     wait_for_depth,
 )
-from tests.clients.raw_client import RawClient
+from tests.support.clients.raw_client import RawClient
 
 pytestmark = pytest.mark.sockets
 

@@ -11,8 +11,9 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.compat import long
 from pika.exceptions import NackError
 
-from tests.clients.deadline import eventually
-from tests.clients.pika_client import (
+from tests.clients.test_pika_queues import exists
+from tests.support.clients.deadline import eventually
+from tests.support.clients.pika_client import (
     Client,
     channel_closed,
     consume,
@@ -26,7 +27,6 @@ from tests.clients.pika_client import (
     unique,
     wait_for_depth,
 )
-from tests.clients.test_pika_queues import exists
 
 pytestmark = pytest.mark.sockets
 

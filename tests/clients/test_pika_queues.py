@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.clients.deadline import eventually
-from tests.clients.pika_client import (
+from tests.support.clients.deadline import eventually
+from tests.support.clients.pika_client import (
     Client,
     channel_closed,
     consume,

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from pamqp import body, commands, header, heartbeat
 
-from tests.clients.broker_process import Broker, running_broker
-from tests.clients.pika_client import Client, get, publish, temporary_queue, unique
-from tests.clients.raw_client import AMQP_0_9_1, RawClient, frame_of, method_payload
+from tests.support.clients.broker_process import Broker, running_broker
+from tests.support.clients.pika_client import Client, get, publish, temporary_queue, unique
+from tests.support.clients.raw_client import AMQP_0_9_1, RawClient, frame_of, method_payload
 
 pytestmark = pytest.mark.sockets
 

@@ -9,8 +9,8 @@ from typing import Any
 import amqp
 import pytest
 
-from tests.clients.broker_process import Broker
-from tests.clients.pika_client import unique
+from tests.support.clients.broker_process import Broker
+from tests.support.clients.pika_client import unique
 
 pytestmark = pytest.mark.sockets
 

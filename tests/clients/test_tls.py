@@ -16,10 +16,10 @@ import pytest
 from pika.adapters.blocking_connection import BlockingConnection
 from pika.exceptions import AMQPError
 
-from tests.clients.broker_process import Broker, free_port, running_broker
-from tests.clients.certificates import Authority
-from tests.clients.deadline import eventually
-from tests.clients.pika_client import drain, publish, temporary_queue
+from tests.support.clients.broker_process import Broker, free_port, running_broker
+from tests.support.clients.certificates import Authority
+from tests.support.clients.deadline import eventually
+from tests.support.clients.pika_client import drain, publish, temporary_queue
 
 pytestmark = [pytest.mark.sockets, pytest.mark.usefixtures("own_process")]
 

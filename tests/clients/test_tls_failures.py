@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from tests.clients.broker_process import Broker, free_port, running_broker
-from tests.clients.certificates import Authority
-from tests.clients.deadline import eventually
+from tests.support.clients.broker_process import Broker, free_port, running_broker
+from tests.support.clients.certificates import Authority
+from tests.support.clients.deadline import eventually
 
 pytestmark = [pytest.mark.sockets, pytest.mark.usefixtures("own_process")]
 

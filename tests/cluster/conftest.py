@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.whole_cluster import STEADY, TROUBLE, Place, WholeCluster, place, whole_cluster
+from tests.support.cluster.whole_cluster import STEADY, TROUBLE, Place, WholeCluster, place, whole_cluster
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,9 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ProbableAccessDeniedError, ProbableAuthenticationError, UnroutableError
 
-from tests.clients.deadline import eventually
-from tests.clients.pika_client import Received, bodies, channel_closed, consume, depth, publish, unique
-from tests.cluster.whole_cluster import (
+from tests.support.clients.deadline import eventually
+from tests.support.clients.pika_client import Received, bodies, channel_closed, consume, depth, publish, unique
+from tests.support.cluster.whole_cluster import (
     EVERY_PLACE,
     ROLES,
     Place,

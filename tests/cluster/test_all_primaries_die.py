@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.running_cluster import running_cluster
 from tests.cluster.test_full_disk import Publisher, received
+from tests.support.cluster.running_cluster import running_cluster
 
 pytestmark = pytest.mark.sockets
 

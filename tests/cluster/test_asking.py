@@ -14,8 +14,8 @@ from openclust.cluster.messages import Answer, Ask, Define, Inspect, Purge
 from openclust.cluster.status import Position
 from openclust.wire.errors import AmqpError, ChannelError, ConnectionError
 from openclust.wire.methods import ExchangeDeclare, QueueDeclare, QueueDeclareOk, QueuePurge, QueuePurgeOk
-from tests.cluster.joined import HEARTBEAT_MS, Joined
 from tests.cluster.test_replica import said, tap
+from tests.support.cluster.joined import HEARTBEAT_MS, Joined
 
 
 @pytest.fixture

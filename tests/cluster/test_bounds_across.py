@@ -10,10 +10,10 @@ import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker
 
-from tests.clients.deadline import eventually
-from tests.clients.pika_client import channel_closed, consume, depth, publish, unique
-from tests.cluster.running_cluster import Primary
-from tests.cluster.whole_cluster import FAULT, ROLES, Running, WholeCluster, one_of, pump, whole_cluster
+from tests.support.clients.deadline import eventually
+from tests.support.clients.pika_client import channel_closed, consume, depth, publish, unique
+from tests.support.cluster.running_cluster import Primary
+from tests.support.cluster.whole_cluster import FAULT, ROLES, Running, WholeCluster, one_of, pump, whole_cluster
 
 pytestmark = pytest.mark.sockets
 

@@ -13,10 +13,10 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
-from tests.clients.deadline import eventually
-from tests.clients.pika_client import Received, bodies, channel_closed, consume, depth, publish, unique
-from tests.cluster.running_cluster import Primary
-from tests.cluster.whole_cluster import (
+from tests.support.clients.deadline import eventually
+from tests.support.clients.pika_client import Received, bodies, channel_closed, consume, depth, publish, unique
+from tests.support.cluster.running_cluster import Primary
+from tests.support.cluster.whole_cluster import (
     FAULT,
     Running,
     WholeCluster,

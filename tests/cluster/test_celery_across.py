@@ -13,12 +13,12 @@ from celery import Celery, chain, group
 from celery.exceptions import TaskRevokedError
 
 from openclust.cli.local_cluster import HOST
-from tests.clients.broker_process import Broker
-from tests.clients.celery_app import make_app
-from tests.clients.deadline import eventually
 from tests.clients.test_celery import Worker
-from tests.cluster.running_cluster import Primary
-from tests.cluster.whole_cluster import WholeCluster, one_of
+from tests.support.clients.broker_process import Broker
+from tests.support.clients.celery_app import make_app
+from tests.support.clients.deadline import eventually
+from tests.support.cluster.running_cluster import Primary
+from tests.support.cluster.whole_cluster import WholeCluster, one_of
 
 pytestmark = pytest.mark.sockets
 

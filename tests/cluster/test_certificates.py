@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from openclust.cli.local_cluster import LocalCluster, plan_cluster
-from tests.clients.certificates import Authority
-from tests.clients.deadline import eventually
-from tests.cluster.running_cluster import RunningCluster, run_command
+from tests.support.clients.certificates import Authority
+from tests.support.clients.deadline import eventually
+from tests.support.cluster.running_cluster import RunningCluster, run_command
 
 pytestmark = pytest.mark.sockets
 

@@ -10,8 +10,8 @@ import pika
 import pytest
 
 from openclust import client
-from tests.clients.deadline import eventually
-from tests.cluster.running_cluster import Primary, RunningCluster, run_command, running_cluster
+from tests.support.clients.deadline import eventually
+from tests.support.cluster.running_cluster import Primary, RunningCluster, run_command, running_cluster
 
 pytestmark = pytest.mark.sockets
 

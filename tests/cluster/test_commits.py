@@ -28,9 +28,9 @@ from openclust.wire.methods import (
     TxSelect,
     TxSelectOk,
 )
-from tests.cluster.joined import Application, Joined
 from tests.cluster.test_interest import subscribe
 from tests.cluster.test_replica import said, tap
+from tests.support.cluster.joined import Application, Joined
 
 ROLES = ("p1", "p2", "s1")
 every_role = pytest.mark.parametrize("at", ROLES)

@@ -11,8 +11,8 @@ import pika
 import pytest
 from pika.exceptions import UnroutableError
 
-from tests.clients.pika_client import Received, channel_closed, consume, depth, publish, unique
-from tests.cluster.whole_cluster import ROLES, Place, WholeCluster, letters, place, pump, wait_until_wanted
+from tests.support.clients.pika_client import Received, channel_closed, consume, depth, publish, unique
+from tests.support.cluster.whole_cluster import ROLES, Place, WholeCluster, letters, place, pump, wait_until_wanted
 
 pytestmark = pytest.mark.sockets
 

@@ -12,9 +12,9 @@ from openclust.cluster.bounds import Bounds
 from openclust.cluster.messages import Append, Enlist, Snapshot
 from openclust.cluster.status import Position
 from openclust.wire.methods import ConfirmSelect, ConfirmSelectOk, QueueDelete, QueueDeleteOk, QueuePurge, QueuePurgeOk
-from tests.cluster.joined import Application, Joined
 from tests.cluster.test_handover import drain
 from tests.cluster.test_replica import said, tap
+from tests.support.cluster.joined import Application, Joined
 
 PRIMARIES = ("p1", "p2", "p3")
 

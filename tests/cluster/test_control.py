@@ -24,8 +24,8 @@ from openclust.cluster.roster import BrokerInfo, Roster
 from openclust.cluster.status import Seniority, Status
 from openclust.wire.errors import ChannelError
 from openclust.wire.text import decode_text, encode_text
-from tests.cluster.joined import Joined
 from tests.support.client import Client
+from tests.support.cluster.joined import Joined
 
 
 @pytest.fixture

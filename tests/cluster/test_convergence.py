@@ -16,8 +16,8 @@ from openclust.wire.methods import (
     QueueDelete,
     QueueUnbind,
 )
-from tests.cluster.joined import HEARTBEAT_MS, Application, Joined
 from tests.cluster.test_interest import agree
+from tests.support.cluster.joined import HEARTBEAT_MS, Application, Joined
 from tests.support.shared_state import digest, shared_state
 
 PRIMARIES = ("p1", "p2", "p3")

@@ -14,8 +14,8 @@ from openclust.wire.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
-from tests.cluster.joined import HEARTBEAT_MS, Joined
-from tests.cluster.one_broker import UNWRITTEN_MAX, WAIT_MS, Disk, One
+from tests.support.cluster.joined import HEARTBEAT_MS, Joined
+from tests.support.cluster.one_broker import UNWRITTEN_MAX, WAIT_MS, Disk, One
 
 FULL = "No space left on device"
 STALLED = "nothing was written for 2000 ms"

@@ -32,7 +32,7 @@ from openclust.wire.methods import (
     TxSelect,
     TxSelectOk,
 )
-from tests.cluster.joined import Application, Joined
+from tests.support.cluster.joined import Application, Joined
 
 PLACES = ("p1", "p2", "s1")
 

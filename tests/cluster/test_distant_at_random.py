@@ -11,7 +11,7 @@ import pytest
 
 from openclust.broker.queue import Queue
 from openclust.wire.methods import BasicAck, BasicCancel, BasicConsume, BasicQos, BasicQosOk
-from tests.cluster.joined import Application, Joined
+from tests.support.cluster.joined import Application, Joined
 
 NAMES = ("p1", "p2", "p3", "s1")
 QUEUES = ("q", "r")

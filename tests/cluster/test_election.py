@@ -13,8 +13,8 @@ from openclust.cluster import events
 from openclust.cluster.election import TRANSITIONS, Trigger, step
 from openclust.cluster.status import Ended, Position, Reign, Seniority
 from openclust.cluster.view import Election, Role, Terms, begin, why_no_root
-from tests.cluster.scenario import FILES, Scenario, replay
 from tests.cluster.test_view import hear, ready, root, said, tick
+from tests.support.cluster.scenario import FILES, Scenario, replay
 
 MISSING = sorted(
     ((role, trigger) for role in Role for trigger in Trigger if (role, trigger) not in TRANSITIONS),

@@ -22,9 +22,9 @@ from openclust.wire.methods import (
     TxSelect,
     TxSelectOk,
 )
-from tests.cluster.joined import HEARTBEAT_MS, Application, Joined
 from tests.cluster.test_interest import define, subscribe
 from tests.support.client import EVERYTHING
+from tests.support.cluster.joined import HEARTBEAT_MS, Application, Joined
 
 
 @pytest.fixture

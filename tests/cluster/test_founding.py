@@ -6,7 +6,7 @@ import pytest
 
 from openclust.cluster.hello import difference
 from openclust.cluster.messages import Founded
-from tests.cluster.joined import Joined
+from tests.support.cluster.joined import Joined
 
 
 def names(cluster: Joined) -> set[str]:

@@ -15,9 +15,9 @@ import aio_pika
 import pytest
 from aio_pika.abc import AbstractChannel, AbstractConnection
 
-from tests.clients.broker_process import Broker, running_broker, stop
-from tests.clients.deadline import eventually
-from tests.cluster.running_cluster import Primary, RunningCluster, running_cluster
+from tests.support.clients.broker_process import Broker, running_broker, stop
+from tests.support.clients.deadline import eventually
+from tests.support.cluster.running_cluster import Primary, RunningCluster, running_cluster
 
 pytestmark = pytest.mark.sockets
 

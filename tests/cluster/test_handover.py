@@ -13,7 +13,7 @@ from openclust.cluster.outbox import HANDOVER_LANE
 from openclust.cluster.relay import Reach, frames
 from openclust.wire.methods import QueueDelete, QueueDeleteOk
 from openclust.wire.properties import Properties, encode_header
-from tests.cluster.joined import Application, Joined
+from tests.support.cluster.joined import Application, Joined
 
 
 @pytest.fixture

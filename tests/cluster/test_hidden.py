@@ -14,9 +14,9 @@ from openclust.broker.changes import (
     PutVhost,
 )
 from openclust.wire.methods import QueueDeclare, QueueDelete, QueueDeleteOk, QueueUnbind, QueueUnbindOk
-from tests.cluster.joined import Application, Joined
 from tests.cluster.test_interest import define
 from tests.support.client import EVERYTHING
+from tests.support.cluster.joined import Application, Joined
 from tests.support.shared_state import digest, shared_state
 
 

@@ -14,9 +14,9 @@ from openclust.wire.methods import (
     QueueUnbind,
     QueueUnbindOk,
 )
-from tests.cluster.joined import Application, Joined
 from tests.cluster.test_replica import said, tap
 from tests.support.client import EVERYTHING
+from tests.support.cluster.joined import Application, Joined
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cluster.joined import Joined
+from tests.support.cluster.joined import Joined
 
 
 def leave(cluster: Joined, name: str) -> None:

@@ -7,8 +7,8 @@ import pytest
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.messages import Ask, Consume
 from openclust.wire.methods import QueueDeclare, QueueDeclareOk
-from tests.cluster.joined import Joined
 from tests.cluster.test_interest import subscribe
+from tests.support.cluster.joined import Joined
 
 
 def test_a_message_for_a_secondary_that_is_not_linked_to_yet_harms_nobody() -> None:

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from openclust.cli.local_cluster import LocalCluster, plan_cluster
-from tests.clients.deadline import eventually
-from tests.cluster.running_cluster import START_WAIT_S, RunningCluster
 from tests.cluster.test_all_primaries_die import publish
 from tests.cluster.test_full_disk import received
+from tests.support.clients.deadline import eventually
+from tests.support.cluster.running_cluster import START_WAIT_S, RunningCluster
 
 pytestmark = pytest.mark.sockets
 

@@ -12,9 +12,9 @@ import aio_pika
 import pytest
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 
-from tests.clients.pika_client import depth, unique
-from tests.cluster.running_cluster import Primary
-from tests.cluster.whole_cluster import WholeCluster
+from tests.support.clients.pika_client import depth, unique
+from tests.support.cluster.running_cluster import Primary
+from tests.support.cluster.whole_cluster import WholeCluster
 
 pytestmark = pytest.mark.sockets
 

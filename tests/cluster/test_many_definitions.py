@@ -9,8 +9,8 @@ from pathlib import Path
 import aiormq
 import pytest
 
-from tests.clients.deadline import eventually
-from tests.cluster.running_cluster import Primary, RunningCluster, running_cluster
+from tests.support.clients.deadline import eventually
+from tests.support.cluster.running_cluster import Primary, RunningCluster, running_cluster
 
 pytestmark = pytest.mark.sockets
 

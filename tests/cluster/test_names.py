@@ -13,9 +13,9 @@ from openclust.cluster.hello import introduce
 from openclust.cluster.roster import Roster
 from openclust.wire.errors import ConnectionError
 from openclust.wire.handshake import State
-from tests.clients.deadline import eventually
-from tests.cluster.joined import HEARTBEAT_MS, SECRET, Joined, Wire
-from tests.cluster.running_cluster import START_WAIT_S, Primary
+from tests.support.clients.deadline import eventually
+from tests.support.cluster.joined import HEARTBEAT_MS, SECRET, Joined, Wire
+from tests.support.cluster.running_cluster import START_WAIT_S, Primary
 
 BACK_WITHIN_S = 15.0
 

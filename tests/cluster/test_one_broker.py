@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from openclust.broker.changes import DeleteUser
 from openclust.wire.methods import ExchangeDeclare, ExchangeDeclareOk, QueueDeclare, QueueDeclareOk
-from tests.cluster.one_broker import One
+from tests.support.cluster.one_broker import One
 
 
 def test_durable_queues_come_back_with_their_persistent_messages() -> None:

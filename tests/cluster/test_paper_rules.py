@@ -35,10 +35,10 @@ from openclust.wire.methods import (
     TxSelect,
     TxSelectOk,
 )
-from tests.cluster.joined import Joined
 from tests.cluster.test_interest import held, subscribe
 from tests.cluster.test_relay import copies, fresh_copies
 from tests.support.client import Client
+from tests.support.cluster.joined import Joined
 from tests.support.shared_state import digest, shared_state
 
 PRIMARIES = ("p1", "p2", "p3")

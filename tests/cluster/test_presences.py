@@ -8,8 +8,8 @@ import pytest
 from openclust.cluster.messages import Presence, RosterTold
 from openclust.cluster.presences import SILENT_MAX_MS, TELL_EVERY_MS
 from openclust.cluster.roster import BrokerInfo
-from tests.cluster.joined import HEARTBEAT_MS, Joined
 from tests.cluster.test_replica import said, tap
+from tests.support.cluster.joined import HEARTBEAT_MS, Joined
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.clients.pika_client import Received, consume, publish, unique
-from tests.cluster.whole_cluster import (
+from tests.support.clients.pika_client import Received, consume, publish, unique
+from tests.support.cluster.whole_cluster import (
     EVERY_PLACE,
     Place,
     WholeCluster,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.deadline import eventually
-from tests.cluster.running_cluster import RunningCluster, run_command, running_cluster
+from tests.support.clients.deadline import eventually
+from tests.support.cluster.running_cluster import RunningCluster, run_command, running_cluster
 
 pytestmark = pytest.mark.sockets
 

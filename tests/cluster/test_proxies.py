@@ -10,8 +10,8 @@ from openclust.cluster.outbox import SOURCE_LANE_MIN
 from openclust.cluster.proxy import AHEAD_BYTES_MAX, AHEAD_MAX, Proxy
 from openclust.wire.errors import ChannelError
 from openclust.wire.methods import BasicCancel, BasicCancelOk, BasicConsume, BasicQos, BasicQosOk
-from tests.cluster.joined import Application, Joined
 from tests.support.client import publish_frames
+from tests.support.cluster.joined import Application, Joined
 
 SMALL_OUTBOX_BYTES = 4_000
 

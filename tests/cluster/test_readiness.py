@@ -13,8 +13,8 @@ from openclust.wire.codec import method_frame
 from openclust.wire.errors import ChannelError
 from openclust.wire.frames import PROTOCOL_HEADER
 from openclust.wire.methods import ConnectionStartOk, QueueDeclare
-from tests.cluster.joined import Joined
 from tests.support.client import Client
+from tests.support.cluster.joined import Joined
 
 
 @pytest.fixture

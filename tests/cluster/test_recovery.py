@@ -12,9 +12,9 @@ from openclust.broker.changes import DeclareQueue
 from openclust.broker.storage import Contents, Cut, Keep, Kept, Write
 from openclust.cluster.messages import Append, Snapshot
 from openclust.cluster.recovery import recover
-from tests.cluster.joined import Joined
 from tests.cluster.test_contents_replicated import PRIMARIES, cut_off, fill, held, numbers, same
 from tests.cluster.test_replica import fingerprints, said, tap
+from tests.support.cluster.joined import Joined
 from tests.support.shared_state import shared_state
 
 

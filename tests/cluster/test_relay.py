@@ -15,8 +15,8 @@ from openclust.cluster.relay_lane import RelayLane
 from openclust.wire.codec import method_frame
 from openclust.wire.methods import BasicConsume, BasicConsumeOk, BasicPublish, QueueUnbind, QueueUnbindOk
 from openclust.wire.properties import Properties, encode_header
-from tests.cluster.joined import Application, Joined
 from tests.cluster.test_interest import define, subscribe
+from tests.support.cluster.joined import Application, Joined
 
 EVERYWHERE = ("p1", "p2", "p3", "s1", "s2", "s3")
 

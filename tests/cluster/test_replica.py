@@ -12,7 +12,7 @@ from openclust.cluster.status import Position, Reign
 from openclust.cluster.view import Role
 from openclust.wire.errors import ChannelError
 from openclust.wire.methods import QueueDeclare, QueueDeclareOk, QueueDelete, QueueDeleteOk
-from tests.cluster.joined import HEARTBEAT_MS, Application, Joined
+from tests.support.cluster.joined import HEARTBEAT_MS, Application, Joined
 from tests.support.shared_state import digest, shared_state
 
 Sent = list[tuple[str, Message]]

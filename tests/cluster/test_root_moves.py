@@ -15,10 +15,10 @@ import pytest
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.clients.deadline import eventually
-from tests.clients.pika_client import bodies, consume, depth, publish, unique
-from tests.cluster.running_cluster import Primary
-from tests.cluster.whole_cluster import FAULT, WholeCluster, pump, settle, whole_cluster
+from tests.support.clients.deadline import eventually
+from tests.support.clients.pika_client import bodies, consume, depth, publish, unique
+from tests.support.cluster.running_cluster import Primary
+from tests.support.cluster.whole_cluster import FAULT, WholeCluster, pump, settle, whole_cluster
 
 pytestmark = pytest.mark.sockets
 

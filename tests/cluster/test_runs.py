@@ -11,8 +11,8 @@ from openclust.broker.consumer import Consumer
 from openclust.broker.queue import Queue
 from openclust.cluster.proxy import AHEAD_MAX, Proxy
 from openclust.wire.methods import BasicCancel, BasicCancelOk
-from tests.cluster.joined import FRAME_MAX, Application, Joined
 from tests.support.client import publish_frames
+from tests.support.cluster.joined import FRAME_MAX, Application, Joined
 
 BODIES = [b"%04d" % number for number in range(500)]
 VARIED = [b"x" * (1 + number * 37 % 400) for number in range(500)]

@@ -10,9 +10,9 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
-from tests.clients.pika_client import channel_closed, unique
-from tests.cluster.running_cluster import Primary
-from tests.cluster.whole_cluster import WholeCluster
+from tests.support.clients.pika_client import channel_closed, unique
+from tests.support.cluster.running_cluster import Primary
+from tests.support.cluster.whole_cluster import WholeCluster
 
 pytestmark = pytest.mark.sockets
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.scenario import FILES, replay
+from tests.support.cluster.scenario import FILES, replay
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_scenario_goes_as_its_file_says(path: Path) -> None:
     told = path.read_text()
-    assert replay(told) == told, f"read the difference after: python -m tests.cluster.scenario --rewrite {path}"
+    assert replay(told) == told, f"read the difference after: python -m tests.support.cluster.scenario --rewrite {path}"
 
 
 def test_there_are_scenarios() -> None:

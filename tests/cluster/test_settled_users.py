@@ -8,9 +8,9 @@ from openclust.broker.access import User
 from openclust.broker.changes import DeleteUser, PutUser
 from openclust.cluster.events import StepDown
 from openclust.cluster.replica import Replica
-from tests.cluster.joined import Joined
 from tests.cluster.test_recovery import Rows
 from tests.support.client import EVERYTHING
+from tests.support.cluster.joined import Joined
 
 FILES = {"p1": ("anna", "eve"), "p2": ("anna", "paul"), "p3": (), "s1": ("sue",)}
 

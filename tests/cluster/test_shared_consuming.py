@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.clients.pika_client import Received, bodies, channel_closed, consume, depth, publish, unique
-from tests.cluster.whole_cluster import EVERY_PLACE, Place, WholeCluster, pump, settle
+from tests.support.clients.pika_client import Received, bodies, channel_closed, consume, depth, publish, unique
+from tests.support.cluster.whole_cluster import EVERY_PLACE, Place, WholeCluster, pump, settle
 
 pytestmark = pytest.mark.sockets
 

@@ -8,8 +8,8 @@ import pika
 import pytest
 from pika.exceptions import UnroutableError
 
-from tests.clients.pika_client import channel_closed, depth, publish, unique
-from tests.cluster.whole_cluster import EVERY_PLACE, ROLES, Place, WholeCluster, one_of, pump
+from tests.support.clients.pika_client import channel_closed, depth, publish, unique
+from tests.support.cluster.whole_cluster import EVERY_PLACE, ROLES, Place, WholeCluster, one_of, pump
 
 pytestmark = pytest.mark.sockets
 

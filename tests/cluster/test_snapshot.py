@@ -32,10 +32,10 @@ from openclust.cluster.messages import Append, Fetch, Held, Snapshot
 from openclust.cluster.snapshot import Making
 from openclust.cluster.status import Position
 from openclust.cluster.view import Role
-from tests.cluster.joined import HEARTBEAT_MS, Joined
 from tests.cluster.test_replica import Sent, fingerprints, has, positions, said, tap
 from tests.cluster.test_state import changes, histories, private_queue
 from tests.support.client import new_broker
+from tests.support.cluster.joined import HEARTBEAT_MS, Joined
 from tests.support.invariants import check
 from tests.support.shared_state import digest, reconcile, shared_state
 from tests.support.wire import PROPERTY_TEST

@@ -18,7 +18,7 @@ from openclust.wire.methods import (
     TxSelect,
     TxSelectOk,
 )
-from tests.cluster.joined import Application, Joined
+from tests.support.cluster.joined import Application, Joined
 
 
 @pytest.fixture

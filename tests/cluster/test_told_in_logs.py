@@ -16,9 +16,9 @@ import pika.exceptions
 import pytest
 
 from openclust.cli.local_cluster import LocalBroker, plan_cluster
-from tests.clients.broker_process import free_port
-from tests.clients.deadline import eventually
-from tests.cluster.running_cluster import Primary, RunningCluster, run_command
+from tests.support.clients.broker_process import free_port
+from tests.support.clients.deadline import eventually
+from tests.support.cluster.running_cluster import Primary, RunningCluster, run_command
 
 pytestmark = pytest.mark.sockets
 

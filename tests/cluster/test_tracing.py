@@ -10,8 +10,8 @@ from openclust.broker.tracing import TraceEvent, Tracer
 from openclust.cluster.relay import Reach
 from openclust.cluster.tracing import lane_name
 from openclust.wire.methods import BasicConsume, BasicConsumeOk, ConfirmSelect, ConfirmSelectOk, TxCommit, TxSelect
-from tests.cluster.joined import Application, Joined
 from tests.cluster.test_interest import subscribe
+from tests.support.cluster.joined import Application, Joined
 
 
 class Traced(Joined):

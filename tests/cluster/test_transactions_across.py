@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.clients.pika_client import bodies, channel_closed, consume, depth, publish, unique
-from tests.cluster.whole_cluster import (
+from tests.support.clients.pika_client import bodies, channel_closed, consume, depth, publish, unique
+from tests.support.cluster.whole_cluster import (
     ROLES,
     STEADY,
     WAIT_S,

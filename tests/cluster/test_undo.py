@@ -21,8 +21,8 @@ from openclust.cluster.recovery import recover
 from openclust.cluster.status import Position
 from openclust.cluster.undo import Undo
 from openclust.wire.properties import Properties, encode_header
-from tests.cluster.joined import Joined
 from tests.support.client import Client, new_broker
+from tests.support.cluster.joined import Joined
 
 
 @pytest.fixture

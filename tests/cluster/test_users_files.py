@@ -13,8 +13,8 @@ import pytest
 from openclust.broker.access import User
 from openclust.cli.local_cluster import plan_cluster
 from openclust.shell.users_file import GUEST_HASH, guest, load_users, save_users
-from tests.clients.deadline import eventually
-from tests.cluster.running_cluster import RunningCluster
+from tests.support.clients.deadline import eventually
+from tests.support.cluster.running_cluster import RunningCluster
 
 pytestmark = pytest.mark.sockets
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.manage.running_api import RunningApi, running_api
+from tests.support.manage.running_api import RunningApi, running_api
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from openclust.manage import call, changing
 from openclust.manage.http import ROUTES
 from openclust.shell.passwords import matches
 from openclust.shell.users_file import guest, load_users, save_users
-from tests.manage.running_api import Answer, RunningApi, running_api
+from tests.support.manage.running_api import Answer, RunningApi, running_api
 from tests.support.paths import RABBITMQ_DEFINITIONS
 
 pytestmark = pytest.mark.sockets

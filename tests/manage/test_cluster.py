@@ -8,9 +8,9 @@ from openclust.broker.access import User
 from openclust.manage.cluster import REASON_CHARACTERS_MAX
 from openclust.shell.passwords import hash_password
 from openclust.shell.server import Server
-from tests.clients.deadline import eventually
-from tests.manage.fake_member import put_member, seen_by_root
-from tests.manage.running_api import Answer, RunningApi
+from tests.support.clients.deadline import eventually
+from tests.support.manage.fake_member import put_member, seen_by_root
+from tests.support.manage.running_api import Answer, RunningApi
 
 pytestmark = pytest.mark.sockets
 

@@ -6,9 +6,9 @@ import pytest
 
 from openclust.broker.access import User
 from openclust.shell.passwords import hash_password
-from tests.manage.fake_member import FakeMember, put_member
-from tests.manage.fake_membership import FakeMembership, put_membership
-from tests.manage.running_api import RunningApi
+from tests.support.manage.fake_member import FakeMember, put_member
+from tests.support.manage.fake_membership import FakeMembership, put_membership
+from tests.support.manage.running_api import RunningApi
 
 pytestmark = pytest.mark.sockets
 

@@ -17,8 +17,8 @@ from openclust.broker.queue import Queue
 from openclust.manage import http as http_module
 from openclust.shell.passwords import hash_password
 from openclust.shell.server import Server
-from tests.clients.broker_process import free_port
-from tests.manage.running_api import RunningApi, running_api
+from tests.support.clients.broker_process import free_port
+from tests.support.manage.running_api import RunningApi, running_api
 
 pytestmark = pytest.mark.sockets
 

@@ -11,10 +11,10 @@ from openclust.broker.journal import Journal
 from openclust.manage import snapshot
 from openclust.shell.cluster_snapshot import votes_snapshot
 from openclust.wire.methods import QueueDeclare, QueueDeclareOk
-from tests.cluster.joined import Joined
 from tests.cluster.test_checkpoints import Life, publish
 from tests.simulator.store import ModelStore
 from tests.support.client import new_broker
+from tests.support.cluster.joined import Joined
 
 TRANSIENT = {"transient": "fully transient", "persistent": "fully transient"}
 PERSISTENT = {"transient": "fully transient", "persistent": "persistent"}

@@ -24,7 +24,7 @@ from openclust.shell.certificates import (
     time_left,
     trusted,
 )
-from tests.clients.certificates import Authority
+from tests.support.clients.certificates import Authority
 
 NOW_S = 1_000 * DAY_S
 

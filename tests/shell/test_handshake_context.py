@@ -12,7 +12,7 @@ from openclust.shell.config import Tls
 from openclust.shell.handshake_context import Handshake, HandshakeContext, HandshakeFailed
 from openclust.shell.tls_context import server_context
 from openclust.shell.tls_failure import LINES_INTERVAL_MS, LINES_MAX, HandshakeFailures, reason, refusal
-from tests.clients.certificates import Authority
+from tests.support.clients.certificates import Authority
 
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 

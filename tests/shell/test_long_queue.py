@@ -9,7 +9,7 @@ import pika
 import psutil
 import pytest
 
-from tests.clients.broker_process import Broker, running_broker, stop
+from tests.support.clients.broker_process import Broker, running_broker, stop
 
 pytestmark = pytest.mark.sockets
 

@@ -19,7 +19,7 @@ import pika
 import pytest
 
 from openclust.shell.store import open_store
-from tests.clients.broker_process import Broker, free_port, running_broker, stop
+from tests.support.clients.broker_process import Broker, free_port, running_broker, stop
 
 pytestmark = pytest.mark.sockets
 

@@ -11,7 +11,7 @@ import pytest
 from openclust.shell.config import Cluster, Tls
 from openclust.shell.handshake_context import HandshakeContext
 from openclust.shell.tls_files import CHECK_INTERVAL_MS, TlsFiles, client_files, peer_files
-from tests.clients.certificates import Authority
+from tests.support.clients.certificates import Authority
 
 NOW_S = int(time.time())
 

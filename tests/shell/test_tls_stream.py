@@ -19,8 +19,8 @@ from openclust.shell.server import Server
 from openclust.shell.tls_dialling import Streams
 from openclust.shell.tls_failure import HandshakeFailures
 from openclust.shell.tls_stream import TlsStream
-from tests.clients.broker_process import free_port
-from tests.clients.certificates import Authority
+from tests.support.clients.broker_process import free_port
+from tests.support.clients.certificates import Authority
 
 
 @pytest.fixture

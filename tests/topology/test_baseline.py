@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.topology.files import FOURTH, SOUND
+from tests.support.topology.files import FOURTH, SOUND
 from topology.baseline import read, seen_from, text_of, without_old
 from topology.finding import Report
 from topology.lint import check

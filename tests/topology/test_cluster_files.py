@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.topology.files import SOUND
+from tests.support.topology.files import SOUND
 from topology.cluster_files import expanded
 
 

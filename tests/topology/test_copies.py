@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.topology.files import FOURTH, SOUND
+from tests.support.topology.files import FOURTH, SOUND
 from topology.finding import Finding, Severity
 from topology.lint import check_all
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.support.paths import ROOT
-from tests.topology.random_models import broker, model_of, models
+from tests.support.topology.random_models import broker, model_of, models
 from topology.draw import FORMATS, draw, format_of
 from topology.draw_layout import layout_of
 from topology.draw_lines import ways_of

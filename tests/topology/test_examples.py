@@ -9,7 +9,7 @@ import pytest
 
 from openclust.shell.config_file import load
 from tests.support.paths import ROOT
-from tests.topology.files import report_of
+from tests.support.topology.files import report_of
 from topology.finding import Severity
 from topology.lint import check, check_all
 from topology.new import Plan, text_of

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.topology.files import SOUND
+from tests.support.topology.files import SOUND
 from topology.fix_files import Change, fix_all, with_fixable
 from topology.lint import check_all
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.topology.files import found, links, nodes, report_of
+from tests.support.topology.files import found, links, nodes, report_of
 from topology.finding import Severity
 from topology.lint import check_all
 from topology.resolving import resolve

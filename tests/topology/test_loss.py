@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given
 
-from tests.topology.cases import ONE_EACH, STAR, TWO_SWITCHES
-from tests.topology.files import FOURTH, SOUND, links, model_of, nodes, with_topology
+from tests.support.topology.cases import ONE_EACH, STAR, TWO_SWITCHES
+from tests.support.topology.files import FOURTH, SOUND, links, model_of, nodes, with_topology
 from tests.topology.test_malformed import LIMITS, USABLE, toml
 from topology.lint import check
 from topology.loss import LOSS_KINDS, Loss, aftermath, losses

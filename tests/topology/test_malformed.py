@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.topology.cases import CASES
-from tests.topology.files import SOUND
+from tests.support.topology.cases import CASES
+from tests.support.topology.files import SOUND
 from topology.lint import check
 from topology.text import show_reports
 

@@ -13,7 +13,7 @@ import xmlschema
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.topology.random_models import broker, model_of, models
+from tests.support.topology.random_models import broker, model_of, models
 from topology.finding import Finding, Report, Severity
 from topology.lint import bad_input, lint
 from topology.live import Live

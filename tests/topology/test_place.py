@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.topology.files import found, model_of
-from tests.topology.random_models import broker
+from tests.support.topology.files import found, model_of
+from tests.support.topology.random_models import broker
 from topology.model import DomainKind, Node
 from topology.place import Places, one_spelling
 

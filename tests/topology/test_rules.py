@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.topology.cases import CASES, ON_LOOPBACK, STAR
-from tests.topology.files import FOURTH, SOUND, each_primary, found, links, nodes, report_of, with_topology
+from tests.support.topology.cases import CASES, ON_LOOPBACK, STAR
+from tests.support.topology.files import FOURTH, SOUND, each_primary, found, links, nodes, report_of, with_topology
 from topology.finding import Severity
 from topology.lint import check_all, lint
 from topology.live import Live, LiveBroker, live_of

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
-from tests.topology.files import SOUND
+from tests.support.topology.files import SOUND
 from topology.building import build
 from topology.lint import read
 from topology.loss import losses

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from openclust.cluster.election import step
 from openclust.cluster.events import Answer, CaughtUp, Event, StatusHeard, StoreRead, TakeOver, Tell, Tick
 from openclust.cluster.view import Role, Terms, begin
-from tests.topology.random_models import broker, model_of, models
+from tests.support.topology.random_models import broker, model_of, models
 from topology.loss import LOSS_KINDS, Loss, Reach, aftermath, losses
 from topology.model import Key, Model, Node
 from topology.survive import Group, Smallest, Survival, survive

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from _pytest.outcomes import OutcomeException
 
-from tests.cluster.cut_network import check_tools
+from tests.support.cluster.cut_network import check_tools
 from tests.torture.faults import KINDS
 from tests.torture.interruption import Interruption
 from tests.torture.leftovers import clear_leftovers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tests.cluster.cut_network import CutNetwork
+from tests.support.cluster.cut_network import CutNetwork
 from tests.torture.child import end_child, start_child
 
 PREFIX = "openclust-torture"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.deadline import eventually
-from tests.cluster.cut_network import check_tools
+from tests.support.clients.deadline import eventually
+from tests.support.cluster.cut_network import check_tools
 from tests.torture.leftovers import clear_leftovers, disk_source
 
 pytestmark = pytest.mark.sockets

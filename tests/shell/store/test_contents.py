@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from openclust.shell.config import ConfigError
-from tests.shell.store.opened import change, checkpoint, found, keep, page, written
+from tests.support.opened_store import change, checkpoint, found, keep, page, written
 
 TABLES = {
     "a row that was changed": ("UPDATE rows SET body=x'00' WHERE id=5", "row 5: its checksum is wrong"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from openclust.shell.config import ConfigError
-from tests.shell.store.opened import Opened, checkpoint, found, keep, kept
+from tests.support.opened_store import Opened, checkpoint, found, keep, kept
 
 pytestmark = pytest.mark.sockets
 

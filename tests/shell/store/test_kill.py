@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.shell.store.opened import Opened, checkpoint, keep, page
+from tests.support.opened_store import Opened, checkpoint, keep, page
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.sockets

@@ -6,7 +6,7 @@ import pytest
 
 from openclust.broker.storage import Ahead, Contents, Restart, Spool
 from openclust.shell.store import MemoryStore
-from tests.shell.store.opened import Opened, checkpoint, keep, page
+from tests.support.opened_store import Opened, checkpoint, keep, page
 
 
 def test_all_is_done_at_once_and_nothing_is_kept() -> None:

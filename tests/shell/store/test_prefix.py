@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from openclust.broker.storage import Ahead, Checkpoint, Contents, Cut, Keep, Kept, Page, Restart, Spool, Write
-from tests.shell.store.opened import Opened, found, info
+from tests.support.opened_store import Opened, found, info
 
 MEMORY = "/dev/shm"
 BODIES = st.binary(max_size=20) | st.integers(0, 40_000).map(bytes)

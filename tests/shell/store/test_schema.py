@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from openclust.shell.store.schema import PAGE_BYTES, WAL_KEPT_BYTES, connect_writer
-from tests.shell.store.opened import written
+from tests.support.opened_store import written
 
 
 def test_every_transaction_is_on_disk_when_it_ends_and_the_file_can_shrink(tmp_path: Path) -> None:

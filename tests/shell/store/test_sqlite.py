@@ -10,7 +10,7 @@ import pytest
 from openclust.broker.storage import Ahead, Contents, Cut, Keep, Restart, Spool
 from openclust.shell.config import ConfigError
 from openclust.shell.store import open_store
-from tests.shell.store.opened import Opened, change, checkpoint, found, info, keep, kept, page, written
+from tests.support.opened_store import Opened, change, checkpoint, found, info, keep, kept, page, written
 
 
 def test_a_new_directory_holds_nothing(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from openclust.shell.store.schema import PAGE_BYTES, connect
 from openclust.shell.store.tables import Tables, Written
-from tests.shell.store.opened import Opened, checkpoint, found, keep, kept, page
+from tests.support.opened_store import Opened, checkpoint, found, keep, kept, page
 
 
 class Disk:

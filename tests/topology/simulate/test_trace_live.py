@@ -14,7 +14,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pyspark.sql import SparkSession
 
 from openclust.cli.main import openclust
-from tests.cluster.whole_cluster import WholeCluster, pump, settle, whole_cluster
+from tests.support.cluster.whole_cluster import WholeCluster, pump, settle, whole_cluster
 from topology.simulate.report.results_folder import read_summary
 from topology.simulate.results.summary import Summary
 

@@ -9,7 +9,7 @@ import pytest
 
 from openclust.shell.config import ConfigError
 from tests.support.paths import ROOT
-from tests.topology.files import SOUND, links, model_of, nodes
+from tests.support.topology.files import SOUND, links, model_of, nodes
 from topology.simulate.input.layout import Host, LocalClients, layout_of_counts
 from topology.simulate.input.layouts import LATENCY_US, layout_of_model, read_model, resized
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from openclust.shell.server import Server
-from tests.manage.running_api import RunningApi
+from tests.support.manage.running_api import RunningApi
 
 
 class FakeMember:

@@ -14,7 +14,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
-from tests.clients.broker_process import Broker
+from tests.support.clients.broker_process import Broker
 
 Arguments = dict[str, Any]
 WAIT_S = 5.0

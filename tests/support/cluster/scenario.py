@@ -1,7 +1,8 @@
 """Golden scenarios: files of commands to a few primaries, and below each command what it brought about.
 
-`python -m tests.cluster.scenario --rewrite FILE...` writes what happens now into the files, for a person to read the
-difference; without `--rewrite` it prints it. A line that begins with `#` is for people, an indented line is the trace.
+`python -m tests.support.cluster.scenario --rewrite FILE...` writes what happens now into the files, for a person to
+read the difference; without `--rewrite` it prints it. A line that begins with `#` is for people, an indented line is
+the trace.
 Statuses travel only with `deliver` and `run`; time passes only with `tick`, `wake`, `run` and `start ... at`.
 
     primaries a b c [start_grace_ms=0 ...]   defines the cluster; first of all

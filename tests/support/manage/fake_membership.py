@@ -8,8 +8,8 @@ from openclust.cluster.placing import Placing
 from openclust.cluster.redirect import Redirect
 from openclust.cluster.roster import BrokerInfo, Roster
 from openclust.shell.server import Server
-from tests.manage.fake_member import FakeMember
-from tests.manage.running_api import RunningApi
+from tests.support.manage.fake_member import FakeMember
+from tests.support.manage.running_api import RunningApi
 
 
 class FakeMembership:

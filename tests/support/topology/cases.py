@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from tests.topology.files import FIFTH, FOURTH, SOUND, each_primary, links, nodes, with_topology
+from tests.support.topology.files import FIFTH, FOURTH, SOUND, each_primary, links, nodes, with_topology
 
 
 class Case(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 
 from pamqp import commands, encode, exceptions, frame, heartbeat
 
-from tests.clients.broker_process import Broker
+from tests.support.clients.broker_process import Broker
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from openclust.cli.local_cluster import LocalBroker, LocalCluster, plan_cluster
-from tests.clients.deadline import eventually
+from tests.support.clients.deadline import eventually
 
 START_WAIT_S = 20.0
 STOP_WAIT_S = 10.0

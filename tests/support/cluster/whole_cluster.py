@@ -18,9 +18,9 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 
 from openclust.cli.local_cluster import HOST, LocalBroker, LocalCluster, plan_cluster
-from tests.clients.deadline import eventually
-from tests.clients.pika_client import Received
-from tests.cluster.running_cluster import START_WAIT_S, Primary, RunningCluster
+from tests.support.clients.deadline import eventually
+from tests.support.clients.pika_client import Received
+from tests.support.cluster.running_cluster import START_WAIT_S, Primary, RunningCluster
 
 WAIT_S = 10.0
 IDLE_S = 0.02

@@ -24,8 +24,8 @@ from openclust.wire.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
-from tests.cluster.joined import HEARTBEAT_MS
 from tests.support.client import Client, new_broker
+from tests.support.cluster.joined import HEARTBEAT_MS
 from tests.support.driver import Driver
 
 WAIT_MS = 30_000
