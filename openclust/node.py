@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from openclust.cluster.view import Role, lease_end_ms
 
 if TYPE_CHECKING:
-    from openclust.broker.broker import Broker
-    from openclust.broker.connection import Connection
-    from openclust.broker.effects import Effect
-    from openclust.broker.storage import Write
+    from openclust.broker.amqp.connection import Connection
+    from openclust.broker.journal.store_rows import Write
+    from openclust.broker.model.effects import Effect
+    from openclust.broker.server.broker import Broker
     from openclust.cluster.membership import Membership
     from openclust.cluster.outbox import Outbox
 

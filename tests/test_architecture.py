@@ -165,8 +165,8 @@ def test_imports_point_downwards() -> None:
 @pytest.mark.parametrize(
     ("importer", "module", "is_lazy"),
     [
-        ("wire", "openclust.broker.queue", False),
-        ("wire", "openclust.broker.queue", True),
+        ("wire", "openclust.broker.queues.queue", False),
+        ("wire", "openclust.broker.queues.queue", True),
         ("broker", "openclust.cluster.election", False),
         ("cluster", "openclust.node.Node", False),
         ("cluster", "openclust.shell.log", False),

@@ -16,13 +16,13 @@ from pathlib import Path
 import click
 import pytest
 
-import openclust.broker.connection  # noqa: F401  registers all handlers
-from openclust.broker.channel import HANDLERS
-from openclust.broker.exchange import TYPES
-from openclust.broker.limits import Limits
-from openclust.broker.login import CAPABILITIES
-from openclust.broker.policy import OPERATOR_KEYS, POLICY_KEYS
-from openclust.broker.setting import SETTINGS
+import openclust.broker.amqp.connection  # noqa: F401  registers all handlers
+from openclust.broker.amqp.channel import HANDLERS
+from openclust.broker.amqp.login import CAPABILITIES
+from openclust.broker.model.limits import Limits
+from openclust.broker.model.policy import OPERATOR_KEYS, POLICY_KEYS
+from openclust.broker.model.queue_setting import SETTINGS
+from openclust.broker.routing.exchange import TYPES
 from openclust.cli.main import openclust as openclust_command
 from openclust.manage.http import ROUTES
 from openclust.wire import errors, methods
@@ -172,7 +172,7 @@ COMMENT = re.compile(r"(?:^|\s)# .*")
 
 @functools.cache
 def ends_of_paths() -> frozenset[str]:
-    """Every way to name a file of the tree: `queue.py`, `broker/queue.py`, `openclust/broker/queue.py`."""
+    """Every way to name a file of the tree: `queue.py`, `queues/queue.py`, up to its whole path."""
     files = [path for folder in ("openclust", "topology", "tests") for path in (ROOT / folder).rglob("*.py")]
     parts = [path.relative_to(ROOT).parts for path in files]
     return frozenset("/".join(each[start:]) for each in parts for start in range(len(each)))

@@ -6,12 +6,12 @@ from itertools import count
 
 import pytest
 
-from openclust.broker.broker import Broker
-from openclust.broker.connection import Connection
-from openclust.broker.effects import Effect, Note
-from openclust.broker.limits import Limits
-from openclust.broker.peer import Peer
-from openclust.broker.storage import Cut, Write
+from openclust.broker.amqp.connection import Connection
+from openclust.broker.journal.store_rows import Cut, Write
+from openclust.broker.model.effects import Effect, Note
+from openclust.broker.model.limits import Limits
+from openclust.broker.model.peer import Peer
+from openclust.broker.server.broker import Broker
 from openclust.cluster.events import StoreRead
 from openclust.cluster.hello import Hello
 from openclust.cluster.membership import Membership

@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from openclust.broker.changes import Change, Counts, perform
+from openclust.broker.model.changes import Change, Counts, perform
 from openclust.wire.errors import ACCESS_REFUSED, AmqpError, ChannelError, ConnectionError
 
 if TYPE_CHECKING:
-    from openclust.broker.access import User
-    from openclust.broker.backlog import Entry
-    from openclust.broker.broker import Broker
-    from openclust.broker.channel import Channel, Unacked
-    from openclust.broker.committing import Bundle
-    from openclust.broker.connection import Connection
-    from openclust.broker.consumer import Consumer
-    from openclust.broker.exchange import Exchange
-    from openclust.broker.message import Message
-    from openclust.broker.placement import Placement
-    from openclust.broker.queue import Queue
-    from openclust.broker.remote import Outlet, RemoteBroker
-    from openclust.broker.vhost import VirtualHost
+    from openclust.broker.amqp.channel import Channel, Unacked
+    from openclust.broker.amqp.committing import Bundle
+    from openclust.broker.amqp.connection import Connection
+    from openclust.broker.amqp.placement import Placement
+    from openclust.broker.backlog.backlog import Entry
+    from openclust.broker.delivery.consumer import Consumer
+    from openclust.broker.model.access import User
+    from openclust.broker.model.message import Message
+    from openclust.broker.queues.queue import Queue
+    from openclust.broker.routing.exchange import Exchange
+    from openclust.broker.routing.remote_broker import Outlet, RemoteBroker
+    from openclust.broker.server.broker import Broker
+    from openclust.broker.server.vhost import VirtualHost
     from openclust.wire.table import Table
 
 Done = Callable[[Any], None]

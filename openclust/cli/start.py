@@ -21,7 +21,7 @@ from openclust.shell.config_file import Given, Loaded, load, parse_setting
 from openclust.shell.log import escape
 
 if TYPE_CHECKING:
-    from openclust.broker.access import User
+    from openclust.broker.model.access import User
     from openclust.shell.certificates import OurCertificate
     from openclust.shell.server import Service
 

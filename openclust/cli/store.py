@@ -12,7 +12,7 @@ from openclust.shell.config import ConfigError
 from openclust.shell.log import escape
 
 if TYPE_CHECKING:
-    from openclust.broker.storage import Contents
+    from openclust.broker.journal.store_rows import Contents
     from openclust.shell.store.inspection import Inside
 
 DAMAGED = 1

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from openclust.broker.access import Permission, User, UserType
+from openclust.broker.model.access import Permission, User, UserType
 from openclust.cli.term import show_json, show_table
 from openclust.shell.config_file import load
 from openclust.shell.config_keys import did_you_mean

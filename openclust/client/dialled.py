@@ -14,7 +14,7 @@ from pamqp.commands import Connection as Methods
 from pamqp.exceptions import PAMQPException
 from yarl import URL
 
-from openclust.broker.placement import REDIRECTED
+from openclust.broker.amqp.placement import REDIRECTED
 from openclust.wire.codec import decode_method
 from openclust.wire.errors import ConnectionError as PeerError
 from openclust.wire.frames import FRAME_HEARTBEAT, FRAME_METHOD

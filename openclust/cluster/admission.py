@@ -14,7 +14,7 @@ from openclust.wire.errors import ACCESS_REFUSED, CONNECTION_FORCED, NOT_ALLOWED
 from openclust.wire.frames import HEARTBEAT
 
 if TYPE_CHECKING:
-    from openclust.broker.connection import Connection
+    from openclust.broker.amqp.connection import Connection
 
 SILENT_BEATS_MAX = 3
 """A primary says something every heartbeat. After so many it is offline, and its name is free for its next life."""

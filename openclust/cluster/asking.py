@@ -7,11 +7,11 @@ from zlib import crc32
 
 import msgspec
 
-from openclust.broker.change_codec import decode_change
-from openclust.broker.changes import Counts
+from openclust.broker.amqp.declaring import counted
 from openclust.broker.cluster_port import Done
-from openclust.broker.declaring import counted
-from openclust.broker.queue import Queue
+from openclust.broker.model.change_codec import decode_change
+from openclust.broker.model.changes import Counts
+from openclust.broker.queues.queue import Queue
 from openclust.cluster.commits import Commits
 from openclust.cluster.hidden import shared_queue
 from openclust.cluster.messages import (

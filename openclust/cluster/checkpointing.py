@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from openclust.broker.storage import Ahead, Checkpoint, Restart
+from openclust.broker.journal.store_rows import Ahead, Checkpoint, Restart
 from openclust.cluster.snapshot import Making
 from openclust.cluster.status import Position
 

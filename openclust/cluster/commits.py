@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from openclust.broker.committing import Bundle, demand_room, not_known, places_of
-from openclust.broker.deadletter import redirect_letters
-from openclust.broker.fanout import fan_out
-from openclust.broker.gates import Ticket
-from openclust.broker.journal import IN_MEMORIES, ON_DISKS
-from openclust.broker.publishing import Publication, copy_keys, without_blind_copies
-from openclust.broker.queue import Queue
-from openclust.broker.routing import Route, find_queues
+from openclust.broker.amqp.committing import Bundle, demand_room, not_known, places_of
+from openclust.broker.amqp.publishing import Publication, copy_keys, without_blind_copies
+from openclust.broker.delivery.fanout import fan_out
+from openclust.broker.journal.confirm_gates import Ticket
+from openclust.broker.journal.journal import IN_MEMORIES, ON_DISKS
+from openclust.broker.queues.dead_letter import redirect_letters
+from openclust.broker.queues.queue import Queue
+from openclust.broker.routing.route import Route, find_queues
 from openclust.cluster.committed import Committed, Deed
 from openclust.cluster.messages import Answer, Commit, Failure, Question, Settle
 from openclust.cluster.source import Source
@@ -25,10 +25,10 @@ from openclust.wire.properties import HEADERS, decode_properties
 from openclust.wire.text import decode_text, encode_text
 
 if TYPE_CHECKING:
-    from openclust.broker.backlog import Entry
-    from openclust.broker.channel import Unacked
+    from openclust.broker.amqp.channel import Unacked
+    from openclust.broker.backlog.backlog import Entry
     from openclust.broker.cluster_port import Done
-    from openclust.broker.vhost import VirtualHost
+    from openclust.broker.server.vhost import VirtualHost
     from openclust.cluster.membership import Membership
 
 PUBLISH_BYTES = 40

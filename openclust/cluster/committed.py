@@ -10,8 +10,8 @@ import msgspec
 from openclust.cluster.status import Position
 
 if TYPE_CHECKING:
-    from openclust.broker.backlog import Entry
-    from openclust.broker.queue import Queue
+    from openclust.broker.backlog.backlog import Entry
+    from openclust.broker.queues.queue import Queue
     from openclust.cluster.membership import Membership
 
 RUNS_MAX = 1_000

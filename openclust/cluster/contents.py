@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from openclust.broker.level import SHARED
-from openclust.broker.paged_backlog import Away, PagedBacklog
-from openclust.broker.work import OfQueue, Work, encode_work
+from openclust.broker.backlog.paged_backlog import Away, PagedBacklog
+from openclust.broker.journal.batch import OfQueue, Work, encode_work
+from openclust.broker.model.durability_level import SHARED
 from openclust.wire.text import encode_text
 
 if TYPE_CHECKING:
-    from openclust.broker.backlog import Entry
-    from openclust.broker.broker import Broker
-    from openclust.broker.queue import Queue
+    from openclust.broker.backlog.backlog import Entry
+    from openclust.broker.queues.queue import Queue
+    from openclust.broker.server.broker import Broker
 
 PART_BYTES = 262_144
 PART_QUEUES = 1_000

@@ -42,7 +42,7 @@ from openclust.cluster.status import Status
 from openclust.wire.errors import ACCESS_REFUSED, ChannelError
 
 if TYPE_CHECKING:
-    from openclust.broker.connection import Connection
+    from openclust.broker.amqp.connection import Connection
     from openclust.cluster.membership import Membership
 
 

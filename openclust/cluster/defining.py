@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from openclust.broker.change_codec import encode_change
-from openclust.broker.changes import Change, DeclareExchange, DeclareQueue, holds, unconditional
 from openclust.broker.cluster_port import Done
+from openclust.broker.model.change_codec import encode_change
+from openclust.broker.model.changes import Change, DeclareExchange, DeclareQueue, holds, unconditional
 from openclust.cluster.followers import Followers, Waiting
 from openclust.cluster.status import Position
 from openclust.wire.errors import PRECONDITION_FAILED, RESOURCE_ERROR, AmqpError, ChannelError

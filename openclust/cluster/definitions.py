@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from openclust.broker.change_codec import decode_change
-from openclust.broker.changes import Change
+from openclust.broker.model.change_codec import decode_change
+from openclust.broker.model.changes import Change
 from openclust.cluster.hidden import Hidden
 from openclust.cluster.reconciliation import Reconciliation
 from openclust.cluster.size import Size
@@ -18,7 +18,7 @@ from openclust.cluster.state import state_in_passing
 from openclust.cluster.wanted import Wanted
 
 if TYPE_CHECKING:
-    from openclust.broker.broker import Broker
+    from openclust.broker.server.broker import Broker
     from openclust.cluster.bounds import Bounds
     from openclust.cluster.log_entry import LogEntry
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from openclust.broker.channel import Channel
-from openclust.broker.message import Message
-from openclust.broker.routing import Route
+from openclust.broker.amqp.channel import Channel
+from openclust.broker.model.message import Message
+from openclust.broker.routing.route import Route
 
 if TYPE_CHECKING:
-    from openclust.broker.connection import Connection
-    from openclust.broker.queue import Queue
+    from openclust.broker.amqp.connection import Connection
+    from openclust.broker.queues.queue import Queue
     from openclust.cluster.source import Source
 
 

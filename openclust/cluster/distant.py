@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from openclust.broker.backlog import Entry
-from openclust.broker.channel import OPEN, Channel
+from openclust.broker.amqp.channel import OPEN, Channel
+from openclust.broker.amqp.consuming import demand_exclusive
+from openclust.broker.backlog.backlog import Entry
 from openclust.broker.cluster_port import Fetched
-from openclust.broker.consuming import demand_exclusive
-from openclust.broker.message import Message, delivery_suffix
-from openclust.broker.queue import Queue
+from openclust.broker.model.message import Message, delivery_suffix
+from openclust.broker.queues.queue import Queue
 from openclust.cluster.delivery import DeliveryLane
 from openclust.cluster.messages import Answer, Cancel, Consume, Get, Prefetch, Settle
 from openclust.cluster.peer_user import peer_name
@@ -24,11 +24,11 @@ from openclust.wire.text import decode_text, encode_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from openclust.broker.channel import Unacked
+    from openclust.broker.amqp.channel import Unacked
+    from openclust.broker.amqp.connection import Connection
     from openclust.broker.cluster_port import Done
-    from openclust.broker.connection import Connection
-    from openclust.broker.consumer import Consumer
-    from openclust.broker.vhost import VirtualHost
+    from openclust.broker.delivery.consumer import Consumer
+    from openclust.broker.server.vhost import VirtualHost
     from openclust.cluster.membership import Membership
     from openclust.cluster.messages import Cancelled, Lane
     from openclust.cluster.messages import Fetched as Told

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from openclust.broker.changes import Change
+from openclust.broker.model.changes import Change
 from openclust.cluster.contents import Passing
 from openclust.cluster.log import Log
 from openclust.cluster.log_entry import LogEntry

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclust.broker.backlog import FifoBacklog
-from openclust.broker.keeping import restore
-from openclust.broker.leaf import Leaf, decode_page, found_leaf
-from openclust.broker.paged_backlog import PagedBacklog
+from openclust.broker.backlog.backlog import FifoBacklog
+from openclust.broker.backlog.page import Leaf, decode_page, found_leaf
+from openclust.broker.backlog.paged_backlog import PagedBacklog
+from openclust.broker.queues.queue_recovery import restore
 
 if TYPE_CHECKING:
-    from openclust.broker.broker import Broker
-    from openclust.broker.queue import Queue
-    from openclust.broker.storage import PageInfo
+    from openclust.broker.journal.store_rows import PageInfo
+    from openclust.broker.queues.queue import Queue
+    from openclust.broker.server.broker import Broker
     from openclust.cluster.membership import Membership
 
 

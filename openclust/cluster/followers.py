@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from openclust.broker.changes import Change
 from openclust.broker.cluster_port import Done
+from openclust.broker.model.changes import Change
 from openclust.cluster.log import Log
 from openclust.cluster.status import Position
 from openclust.wire.errors import RESOURCE_ERROR, ChannelError

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from openclust.broker.channel import OPEN
-from openclust.broker.fanout import fan_out
-from openclust.broker.gates import Ticket
-from openclust.broker.publishing import copy_keys, without_blind_copies
-from openclust.broker.routing import Route, find_queues
+from openclust.broker.amqp.channel import OPEN
+from openclust.broker.amqp.publishing import copy_keys, without_blind_copies
+from openclust.broker.delivery.fanout import fan_out
+from openclust.broker.journal.confirm_gates import Ticket
+from openclust.broker.routing.route import Route, find_queues
 from openclust.cluster.asking import no_root
 from openclust.cluster.messages import Lane
 from openclust.cluster.relay import Reach, frames, run_frames
@@ -27,11 +27,11 @@ from openclust.wire.handshake import State
 from openclust.wire.text import encode_text
 
 if TYPE_CHECKING:
-    from openclust.broker.channel import Channel
+    from openclust.broker.amqp.channel import Channel
+    from openclust.broker.amqp.connection import Connection
     from openclust.broker.cluster_port import Verdict
-    from openclust.broker.connection import Connection
-    from openclust.broker.message import Message
-    from openclust.broker.vhost import VirtualHost
+    from openclust.broker.model.message import Message
+    from openclust.broker.server.vhost import VirtualHost
     from openclust.cluster.membership import Membership
     from openclust.cluster.messages import Settled
     from openclust.cluster.outbox import Outbox

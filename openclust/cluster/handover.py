@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from openclust.broker.keeping import has_value, newest_of, put_in_place, take_back
-from openclust.broker.level import SHARED
-from openclust.broker.message import Message, delivery_suffix
-from openclust.broker.publishing import decode_publish
+from openclust.broker.amqp.publishing import decode_publish
+from openclust.broker.model.durability_level import SHARED
+from openclust.broker.model.message import Message, delivery_suffix
+from openclust.broker.queues.queue_recovery import has_value, newest_of, put_in_place, take_back
 from openclust.cluster.messages import Lane
 from openclust.cluster.outbox import HANDOVER_LANE
 from openclust.cluster.relay import Reach, frames
@@ -25,8 +25,8 @@ from openclust.cluster.relay_lane import RelayLane
 from openclust.wire.text import decode_text, encode_text
 
 if TYPE_CHECKING:
-    from openclust.broker.backlog import Entry
-    from openclust.broker.queue import Queue
+    from openclust.broker.backlog.backlog import Entry
+    from openclust.broker.queues.queue import Queue
     from openclust.cluster.membership import Membership
     from openclust.cluster.messages import Settled
 

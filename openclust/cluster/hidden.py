@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from openclust.broker.changes import (
+from openclust.broker.model.changes import (
     Bind,
     Change,
     DeclareQueue,
@@ -21,8 +21,8 @@ from openclust.broker.changes import (
 from openclust.wire.errors import CONNECTION_FORCED, RESOURCE_LOCKED, AmqpError, ChannelError
 
 if TYPE_CHECKING:
-    from openclust.broker.broker import Broker
-    from openclust.broker.queue import Queue
+    from openclust.broker.queues.queue import Queue
+    from openclust.broker.server.broker import Broker
 
 OfQueue: TypeAlias = DeclareQueue | DeleteQueue | Bind | Unbind
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from openclust.broker.journal import KEPT
-from openclust.broker.level import SHARED
-from openclust.broker.work import Work, apply_work, decode_work
+from openclust.broker.journal.batch import Work, apply_work, decode_work
+from openclust.broker.journal.journal import KEPT
+from openclust.broker.model.durability_level import SHARED
 from openclust.cluster.messages import Snapshot
 from openclust.cluster.snapshot import Arriving
 from openclust.wire.errors import AmqpError
 from openclust.wire.text import decode_text
 
 if TYPE_CHECKING:
-    from openclust.broker.queue import Queue
-    from openclust.broker.work import OfQueue
+    from openclust.broker.journal.batch import OfQueue
+    from openclust.broker.queues.queue import Queue
     from openclust.cluster.log_entry import LogEntry
     from openclust.cluster.membership import Membership
 

@@ -10,14 +10,14 @@ import hashlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
-from openclust.broker.remote import RemoteBroker
+from openclust.broker.routing.remote_broker import RemoteBroker
 from openclust.cluster.messages import Interest, InterestDigest, InterestLost
 from openclust.wire.table import Table, decode_table, encode_table
 from openclust.wire.text import decode_text, encode_text
 
 if TYPE_CHECKING:
-    from openclust.broker.exchange import Exchange
-    from openclust.broker.vhost import VirtualHost
+    from openclust.broker.routing.exchange import Exchange
+    from openclust.broker.server.vhost import VirtualHost
     from openclust.cluster.membership import Membership
 
 Item: TypeAlias = tuple[bytes, bytes, bytes, bytes]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclust.broker.storage import Cut
+from openclust.broker.journal.store_rows import Cut
 
 if TYPE_CHECKING:
     from openclust.cluster.log import Log

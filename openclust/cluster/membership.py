@@ -41,9 +41,9 @@ from openclust.cluster.watch import Watch
 from openclust.wire.errors import CONNECTION_FORCED, NOT_ALLOWED, ConnectionError
 
 if TYPE_CHECKING:
-    from openclust.broker.access import User
-    from openclust.broker.broker import Broker
-    from openclust.broker.connection import Connection
+    from openclust.broker.amqp.connection import Connection
+    from openclust.broker.model.access import User
+    from openclust.broker.server.broker import Broker
 
 
 class Membership(Port):

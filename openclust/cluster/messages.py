@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from openclust.broker.changes import Counts
+from openclust.broker.model.changes import Counts
 from openclust.cluster.log_entry import LogEntry
 from openclust.cluster.roster import BrokerInfo, Roster
 from openclust.cluster.status import Position, Status

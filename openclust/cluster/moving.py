@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from openclust.broker.placement import Reason, moved
+from openclust.broker.amqp.placement import Reason, moved
 from openclust.cluster.placing import Placing, address
 from openclust.cluster.rebalance import Rebalance, astray, leaving, movable
 from openclust.cluster.redirect import Redirect
@@ -19,8 +19,8 @@ from openclust.cluster.roster import BrokerInfo, Roster
 from openclust.wire.errors import CONNECTION_FORCED
 
 if TYPE_CHECKING:
-    from openclust.broker.broker import Broker
-    from openclust.broker.connection import Connection
+    from openclust.broker.amqp.connection import Connection
+    from openclust.broker.server.broker import Broker
 
 
 class Moved(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclust.broker.control import CLUSTER_EXCHANGE
+from openclust.broker.delivery.cluster_exchange import CLUSTER_EXCHANGE
 from openclust.cluster.messages import Lane, Message, encode
 from openclust.wire.codec import method_frame
 from openclust.wire.frames import FRAME_MIN, content_frames

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclust.broker.access import Permission, User
+from openclust.broker.model.access import Permission, User
 
 if TYPE_CHECKING:
-    from openclust.broker.connection import Connection
+    from openclust.broker.amqp.connection import Connection
 
 PEER_PREFIX = "peer:"
 """Logins of brokers are named so: no user of the users file can be mistaken for one."""

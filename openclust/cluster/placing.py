@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from openclust.broker.placement import PROXIED, REDIRECTED, Placement
+from openclust.broker.amqp.placement import PROXIED, REDIRECTED, Placement
 from openclust.cluster.redirect import Redirect
 from openclust.cluster.roster import BrokerInfo, Roster
 from openclust.cluster.underway import Underway
 from openclust.wire.errors import INVALID_PATH, ConnectionError
 
 if TYPE_CHECKING:
-    from openclust.broker.connection import Connection
+    from openclust.broker.amqp.connection import Connection
 
 SHORT_STRING_BYTES_MAX = 255
 LENIENCE = 1 / 3

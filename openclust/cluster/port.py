@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from openclust.broker.change_codec import encode_change
+from openclust.broker.model.change_codec import encode_change
 from openclust.cluster.asking import defined
 from openclust.cluster.messages import Define, Inspect, Purge
 from openclust.wire.text import encode_text
 
 if TYPE_CHECKING:
-    from openclust.broker.backlog import Entry
-    from openclust.broker.broker import Broker
-    from openclust.broker.changes import Change
-    from openclust.broker.channel import Channel, Unacked
+    from openclust.broker.amqp.channel import Channel, Unacked
+    from openclust.broker.amqp.committing import Bundle
+    from openclust.broker.amqp.connection import Connection
+    from openclust.broker.amqp.placement import Placement
+    from openclust.broker.backlog.backlog import Entry
     from openclust.broker.cluster_port import Done, Verdict
-    from openclust.broker.committing import Bundle
-    from openclust.broker.connection import Connection
-    from openclust.broker.consumer import Consumer
-    from openclust.broker.exchange import Exchange
-    from openclust.broker.message import Message
-    from openclust.broker.placement import Placement
-    from openclust.broker.queue import Queue
-    from openclust.broker.remote import Outlet, RemoteBroker
-    from openclust.broker.vhost import VirtualHost
+    from openclust.broker.delivery.consumer import Consumer
+    from openclust.broker.model.changes import Change
+    from openclust.broker.model.message import Message
+    from openclust.broker.queues.queue import Queue
+    from openclust.broker.routing.exchange import Exchange
+    from openclust.broker.routing.remote_broker import Outlet, RemoteBroker
+    from openclust.broker.server.broker import Broker
+    from openclust.broker.server.vhost import VirtualHost
     from openclust.cluster.admission import Admission
     from openclust.cluster.asking import Asking
     from openclust.cluster.control import Control

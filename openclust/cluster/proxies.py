@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from openclust.broker.backlog import Entry
-from openclust.broker.consuming import demand_exclusive, fetched_header
+from openclust.broker.amqp.consuming import demand_exclusive, fetched_header
+from openclust.broker.backlog.backlog import Entry
 from openclust.cluster.hidden import shared_queue
 from openclust.cluster.messages import Answer, Cancelled, Consume, Fetched, Get, Lane, Settle
 from openclust.cluster.outbox import CONTROL_CHANNEL, LANE_MAX, SOURCE_LANE_MIN
@@ -16,8 +16,8 @@ from openclust.wire.errors import RESOURCE_ERROR, ChannelError
 from openclust.wire.text import decode_text, encode_text
 
 if TYPE_CHECKING:
-    from openclust.broker.connection import Connection
-    from openclust.broker.queue import Queue
+    from openclust.broker.amqp.connection import Connection
+    from openclust.broker.queues.queue import Queue
     from openclust.cluster.membership import Membership
     from openclust.cluster.messages import Cancel, Prefetch, Taken
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from openclust.broker.backlog import Entry
-from openclust.broker.consumer import Consumer
-from openclust.broker.message import counted_header
+from openclust.broker.backlog.backlog import Entry
+from openclust.broker.delivery.consumer import Consumer
+from openclust.broker.model.message import counted_header
 from openclust.cluster.messages import Consume
 from openclust.cluster.relay import frames, publish_frame, run_frames
 from openclust.wire.frames import (
@@ -25,8 +25,8 @@ from openclust.wire.table import decode_table
 from openclust.wire.text import decode_text
 
 if TYPE_CHECKING:
-    from openclust.broker.channel import Channel
-    from openclust.broker.queue import Queue
+    from openclust.broker.amqp.channel import Channel
+    from openclust.broker.queues.queue import Queue
     from openclust.cluster.outbox import Outbox
     from openclust.cluster.proxies import Proxies
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from openclust.broker.repeats import Repeats
+from openclust.broker.queues.repeats import Repeats
 from openclust.cluster.view import votes_needed, why_no_root
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from openclust.broker.placement import PROXIED
+from openclust.broker.amqp.placement import PROXIED
 from openclust.cluster.redirect import Redirect
 from openclust.cluster.roster import Roster
 from openclust.wire.handshake import State
 
 if TYPE_CHECKING:
-    from openclust.broker.connection import Connection
+    from openclust.broker.amqp.connection import Connection
 
 ROUND_MS = 1_000
 SETTLE_MS = 5_000

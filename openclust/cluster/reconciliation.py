@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
-from openclust.broker.changes import Change, DeclareExchange, PutPolicy, PutUser, perform
+from openclust.broker.model.changes import Change, DeclareExchange, PutPolicy, PutUser, perform
 from openclust.cluster.hidden import Hidden
 from openclust.cluster.state import binding_change
 from openclust.cluster.wanted import Kept, Wanted, is_shared, key_of, same_policy
 from openclust.wire.errors import AmqpError
 
 if TYPE_CHECKING:
-    from openclust.broker.broker import Broker
-    from openclust.broker.exchange import Binding
-    from openclust.broker.vhost import VirtualHost
+    from openclust.broker.routing.exchange import Binding
+    from openclust.broker.server.broker import Broker
+    from openclust.broker.server.vhost import VirtualHost
 
 NOTES_MAX = 10
 """How many failures of one reconciliation are noted one by one; the rest is only counted."""

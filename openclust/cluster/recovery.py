@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from openclust.broker.changes import Change, DeleteExchange, DeleteQueue, perform
-from openclust.broker.journal import KEPT
-from openclust.broker.keeping import set_adrift
-from openclust.broker.level import SHARED
-from openclust.broker.paged_backlog import PagedBacklog
-from openclust.broker.storage import Contents, Shelves
-from openclust.broker.work import apply_work, decode_work
+from openclust.broker.backlog.paged_backlog import PagedBacklog
+from openclust.broker.journal.batch import apply_work, decode_work
+from openclust.broker.journal.journal import KEPT
+from openclust.broker.journal.store_rows import Contents, Shelves
+from openclust.broker.model.changes import Change, DeleteExchange, DeleteQueue, perform
+from openclust.broker.model.durability_level import SHARED
+from openclust.broker.queues.queue_recovery import set_adrift
 from openclust.cluster.finding import find_pages
 from openclust.cluster.log_entry import LogEntry
 from openclust.cluster.status import Position
 from openclust.cluster.storing import OWN
 
 if TYPE_CHECKING:
-    from openclust.broker.backlog import Entry as QueueEntry
-    from openclust.broker.broker import Broker
-    from openclust.broker.queue import Queue
+    from openclust.broker.backlog.backlog import Entry as QueueEntry
+    from openclust.broker.queues.queue import Queue
+    from openclust.broker.server.broker import Broker
     from openclust.cluster.membership import Membership
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from openclust.broker.placement import Fallback
+from openclust.broker.amqp.placement import Fallback
 
 Mode = Literal["balanced", "active-passive", "off"]
 

@@ -12,13 +12,13 @@ from enum import IntFlag
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from openclust.broker.message import Message
-from openclust.broker.publishing import PUBLISH_PREFIX
-from openclust.broker.queue import Queue
-from openclust.broker.remote import RemoteBroker
-from openclust.broker.reply import REPLY_PREFIX
-from openclust.broker.runs import upto_body
-from openclust.broker.tracing import DROP, RELAY
+from openclust.broker.amqp.publishing import PUBLISH_PREFIX
+from openclust.broker.amqp.runs import upto_body
+from openclust.broker.amqp.trace import DROP, RELAY
+from openclust.broker.delivery.direct_reply import REPLY_PREFIX
+from openclust.broker.model.message import Message
+from openclust.broker.queues.queue import Queue
+from openclust.broker.routing.remote_broker import RemoteBroker
 from openclust.cluster.interest import OTHERS
 from openclust.cluster.messages import Lane
 from openclust.cluster.outbox import HANDOVER_LANE
@@ -36,9 +36,9 @@ from openclust.wire.frames import (
 from openclust.wire.text import encode_text
 
 if TYPE_CHECKING:
-    from openclust.broker.remote import Outlet
-    from openclust.broker.tracing import Tracer
-    from openclust.broker.vhost import VirtualHost
+    from openclust.broker.amqp.trace import Tracer
+    from openclust.broker.routing.remote_broker import Outlet
+    from openclust.broker.server.vhost import VirtualHost
     from openclust.cluster.membership import Membership
     from openclust.cluster.outbox import Outbox
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from openclust.broker.channel import Channel
-from openclust.broker.fanout import fan_out
-from openclust.broker.gates import Gates
-from openclust.broker.publishing import Whole, copy_keys, decode_publish, without_blind_copies
-from openclust.broker.queue import Queue
-from openclust.broker.remote import RemoteBroker
-from openclust.broker.reply import REPLY_PREFIX, ReplyQueue
-from openclust.broker.routing import Route, find_queues
-from openclust.broker.runs import pass_run
+from openclust.broker.amqp.channel import Channel
+from openclust.broker.amqp.publishing import Whole, copy_keys, decode_publish, without_blind_copies
+from openclust.broker.amqp.runs import pass_run
+from openclust.broker.delivery.direct_reply import REPLY_PREFIX, ReplyQueue
+from openclust.broker.delivery.fanout import fan_out
+from openclust.broker.journal.confirm_gates import Gates
+from openclust.broker.queues.queue import Queue
+from openclust.broker.routing.remote_broker import RemoteBroker
+from openclust.broker.routing.route import Route, find_queues
 from openclust.cluster.messages import Lane, Settled
 from openclust.cluster.relay import Reach, Spread
 from openclust.cluster.tracing import lane_name
@@ -22,9 +22,9 @@ from openclust.wire.properties import HEADERS, decode_properties
 from openclust.wire.text import decode_text
 
 if TYPE_CHECKING:
-    from openclust.broker.connection import Connection
-    from openclust.broker.remote import Outlet
-    from openclust.broker.vhost import VirtualHost
+    from openclust.broker.amqp.connection import Connection
+    from openclust.broker.routing.remote_broker import Outlet
+    from openclust.broker.server.vhost import VirtualHost
     from openclust.cluster.membership import Membership
     from openclust.cluster.outbox import Outbox
 

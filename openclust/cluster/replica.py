@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclust.broker.change_codec import encode_change
-from openclust.broker.changes import Change
 from openclust.broker.cluster_port import Done
-from openclust.broker.journal import KEPT
-from openclust.broker.work import apply_work, decode_work
+from openclust.broker.journal.batch import apply_work, decode_work
+from openclust.broker.journal.journal import KEPT
+from openclust.broker.model.change_codec import encode_change
+from openclust.broker.model.changes import Change
 from openclust.cluster.defining import Defining
 from openclust.cluster.definitions import Definitions
 from openclust.cluster.enlisting import Enlisting
@@ -36,9 +36,9 @@ from openclust.cluster.view import Role
 from openclust.wire.errors import AmqpError
 
 if TYPE_CHECKING:
-    from openclust.broker.backlog import Entry as QueueEntry
-    from openclust.broker.journal import Sealed
-    from openclust.broker.queue import Queue
+    from openclust.broker.backlog.backlog import Entry as QueueEntry
+    from openclust.broker.journal.journal import Sealed
+    from openclust.broker.queues.queue import Queue
     from openclust.cluster.bounds import Bounds
     from openclust.cluster.committed import Name
     from openclust.cluster.membership import Membership

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from openclust.broker.change_codec import encode_change
-from openclust.broker.changes import Change
+from openclust.broker.model.change_codec import encode_change
+from openclust.broker.model.changes import Change
 
 if TYPE_CHECKING:
-    from openclust.broker.broker import Broker
+    from openclust.broker.server.broker import Broker
 
 MEASURE_AGAIN_MS = 1_000
 """Definitions that are too many are measured again so long after the last time, if anything changed; few at once."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from openclust.broker.change_codec import encode_change
-from openclust.broker.changes import Change
-from openclust.broker.storage import Shelves, Spool
+from openclust.broker.journal.store_rows import Shelves, Spool
+from openclust.broker.model.change_codec import encode_change
+from openclust.broker.model.changes import Change
 from openclust.cluster.messages import Arrived, Snapshot, decode, encode
 from openclust.cluster.status import Position
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from openclust.broker.backlog import Entry
-from openclust.broker.fanout import fan_out
-from openclust.broker.message import Message
-from openclust.broker.queue_args import NO_ARGS, QueueArgs
-from openclust.broker.runs import deliver_run
+from openclust.broker.amqp.runs import deliver_run
+from openclust.broker.backlog.backlog import Entry
+from openclust.broker.delivery.fanout import fan_out
+from openclust.broker.model.message import Message
+from openclust.broker.queues.queue_arguments import NO_ARGS, QueueArgs
 from openclust.cluster.messages import Cancel, Settle, Taken
 from openclust.wire.frames import FRAME_OVERHEAD
 
 if TYPE_CHECKING:
-    from openclust.broker.consumer import Consumer
-    from openclust.broker.routing import Route
-    from openclust.broker.vhost import VirtualHost
+    from openclust.broker.delivery.consumer import Consumer
+    from openclust.broker.routing.route import Route
+    from openclust.broker.server.vhost import VirtualHost
     from openclust.cluster.distant import Distant
     from openclust.cluster.messages import Message as Word
 

@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from openclust.broker.changes import Bind, Change, DeclareExchange, DeclareQueue, KeepOnly, PutPolicy, PutUser, PutVhost
-from openclust.broker.exchange import Binding, Exchange
-from openclust.broker.queue import Queue
+from openclust.broker.model.changes import (
+    Bind,
+    Change,
+    DeclareExchange,
+    DeclareQueue,
+    KeepOnly,
+    PutPolicy,
+    PutUser,
+    PutVhost,
+)
+from openclust.broker.queues.queue import Queue
+from openclust.broker.routing.exchange import Binding, Exchange
 from openclust.cluster.wanted import BindingKey, is_declared, is_shared, key_of
 
 if TYPE_CHECKING:
-    from openclust.broker.broker import Broker
-    from openclust.broker.vhost import VirtualHost
+    from openclust.broker.server.broker import Broker
+    from openclust.broker.server.vhost import VirtualHost
 
 
 def state_in_passing(broker: Broker) -> Iterator[Change]:

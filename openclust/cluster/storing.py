@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from openclust.broker.journal import IN_MEMORIES, ON_DISKS, ON_OWN_DISK
-from openclust.broker.storage import Keep, Write
+from openclust.broker.journal.journal import IN_MEMORIES, ON_DISKS, ON_OWN_DISK
+from openclust.broker.journal.store_rows import Keep, Write
 from openclust.cluster.checkpointing import Checkpointing
 from openclust.cluster.disk_health import DiskHealth
 from openclust.cluster.status import Position
 
 if TYPE_CHECKING:
-    from openclust.broker.backlog import Entry as QueueEntry
-    from openclust.broker.changes import Change
-    from openclust.broker.queue import Queue
+    from openclust.broker.backlog.backlog import Entry as QueueEntry
+    from openclust.broker.model.changes import Change
+    from openclust.broker.queues.queue import Queue
     from openclust.cluster.bounds import Bounds
     from openclust.cluster.log_entry import LogEntry
     from openclust.cluster.membership import Membership

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclust.broker.message import Message
+from openclust.broker.model.message import Message
 from openclust.cluster.delivery import DeliveryLane
 from openclust.cluster.proxy import Proxy
 from openclust.cluster.tracing import CONSUMER_LANE
 
 if TYPE_CHECKING:
-    from openclust.broker.backlog import Entry
-    from openclust.broker.connection import Connection
-    from openclust.broker.tracing import Tracer
+    from openclust.broker.amqp.connection import Connection
+    from openclust.broker.amqp.trace import Tracer
+    from openclust.broker.backlog.backlog import Entry
     from openclust.cluster.source import Source
 
 

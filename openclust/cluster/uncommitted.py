@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from openclust.broker.books import Books
+    from openclust.broker.model.memory_accounts import Books
     from openclust.cluster.status import Position
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from openclust.broker.keeping import put_in_place, take_back, unsee
+from openclust.broker.queues.queue_recovery import put_in_place, take_back, unsee
 from openclust.cluster.status import Position
 
 if TYPE_CHECKING:
-    from openclust.broker.backlog import Entry
-    from openclust.broker.queue import Queue
+    from openclust.broker.backlog.backlog import Entry
+    from openclust.broker.queues.queue import Queue
 
 STEPS_MAX = 1_000
 """So many entries can be undone: many more than are ever under way."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from openclust.broker.change_codec import canonical_table, encode_canonical
-from openclust.broker.changes import (
+from openclust.broker.model.change_codec import canonical_table, encode_canonical
+from openclust.broker.model.changes import (
     Bind,
     Change,
     DeclareExchange,
@@ -26,14 +26,14 @@ from openclust.broker.changes import (
     PutVhost,
     Unbind,
 )
-from openclust.broker.exchange import Binding, Exchange, Target
-from openclust.broker.queue import Queue
-from openclust.broker.vhost import PREDECLARED
+from openclust.broker.queues.queue import Queue
+from openclust.broker.routing.exchange import Binding, Exchange, Target
+from openclust.broker.server.vhost import PREDECLARED
 from openclust.wire.table import Table, encode_table
 
 if TYPE_CHECKING:
-    from openclust.broker.access import Permission
-    from openclust.broker.vhost import VirtualHost
+    from openclust.broker.model.access import Permission
+    from openclust.broker.server.vhost import VirtualHost
 
 BindingKey: TypeAlias = tuple[str, bool, str, str, bytes]
 """Source, whether to an exchange, destination, routing key, and the arguments as exchanges tell them apart."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from aiohttp import web
 
-from openclust.broker.access import User
-from openclust.broker.broker import Broker
-from openclust.broker.changes import Change
-from openclust.broker.vhost import VirtualHost
+from openclust.broker.model.access import User
+from openclust.broker.model.changes import Change
+from openclust.broker.server.broker import Broker
+from openclust.broker.server.vhost import VirtualHost
 from openclust.wire.errors import NOT_FOUND, AmqpError
 
 if TYPE_CHECKING:

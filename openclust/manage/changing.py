@@ -9,8 +9,10 @@ from typing import Any, cast
 import msgspec
 from aiohttp import web
 
-from openclust.broker.access import Permission, User, UserType
-from openclust.broker.changes import (
+from openclust.broker.definitions.import_export import Import
+from openclust.broker.definitions.rules import check_name, check_policy, permission_of
+from openclust.broker.model.access import Permission, User, UserType
+from openclust.broker.model.changes import (
     DeletePermission,
     DeletePolicy,
     DeleteUser,
@@ -20,10 +22,8 @@ from openclust.broker.changes import (
     PutUser,
     PutVhost,
 )
-from openclust.broker.definitions import Import
-from openclust.broker.definitions_rules import check_name, check_policy, permission_of
-from openclust.broker.password_hash import RABBIT_DEFAULT, from_rabbit
-from openclust.broker.policy import ApplyTo, Policy
+from openclust.broker.model.password_hash import RABBIT_DEFAULT, from_rabbit
+from openclust.broker.model.policy import ApplyTo, Policy
 from openclust.manage.call import ANSWER_WAIT_S, Call, Refused, answer, bad_request, not_found
 from openclust.shell.config import ConfigError
 from openclust.shell.definitions_file import FILE_BYTES_MAX, parse_definitions

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from openclust import __version__
-from openclust.broker.access import User
+from openclust.broker.model.access import User
 from openclust.manage import changing, cluster, reading
 from openclust.manage.call import ADMINISTRATOR, ANYBODY, POLICYMAKER, WHOEVER_LOGS_IN, Call, Refused, answer, not_found
 from openclust.shell.cluster_snapshot import readiness_snapshot

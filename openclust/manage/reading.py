@@ -6,8 +6,8 @@ import functools
 
 from aiohttp import web
 
-from openclust.broker.definitions import export_definitions
-from openclust.broker.queue import Queue
+from openclust.broker.definitions.import_export import export_definitions
+from openclust.broker.queues.queue import Queue
 from openclust.manage import snapshot
 from openclust.manage.call import Call, answer
 from openclust.manage.listing import NOTE, listing

@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 
 from openclust import __version__
-from openclust.broker.access import User
-from openclust.broker.broker import Broker
-from openclust.broker.connection import Connection
-from openclust.broker.exchange import Exchange
-from openclust.broker.level import OWN, SHARED
-from openclust.broker.paged_backlog import PagedBacklog
-from openclust.broker.password_hash import to_rabbit
-from openclust.broker.policy import Kind, Policy
-from openclust.broker.queue import Queue
-from openclust.broker.vhost import VirtualHost
+from openclust.broker.amqp.connection import Connection
+from openclust.broker.backlog.paged_backlog import PagedBacklog
+from openclust.broker.model.access import User
+from openclust.broker.model.durability_level import OWN, SHARED
+from openclust.broker.model.password_hash import to_rabbit
+from openclust.broker.model.policy import Kind, Policy
+from openclust.broker.queues.queue import Queue
+from openclust.broker.routing.exchange import Exchange
+from openclust.broker.server.broker import Broker
+from openclust.broker.server.vhost import VirtualHost
 from openclust.shell.cluster_snapshot import publishers_snapshot
 from openclust.wire.handshake import State
 from openclust.wire.text import encode_text

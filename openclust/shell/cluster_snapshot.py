@@ -10,7 +10,7 @@ from openclust.cluster.status import Position, Status
 from openclust.cluster.view import Role, electorate, is_online, serves, vote_of
 
 if TYPE_CHECKING:
-    from openclust.broker.broker import Broker
+    from openclust.broker.server.broker import Broker
     from openclust.cluster.membership import Membership
     from openclust.shell.links import Link
     from openclust.shell.member import Member

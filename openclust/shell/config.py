@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from openclust.broker.limits import Limits
+from openclust.broker.model.limits import Limits
 from openclust.cluster.redirect import Redirect
 from openclust.shell.config_topology import Place, Topology
 

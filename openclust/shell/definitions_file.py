@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from openclust.broker.access import User
-from openclust.broker.broker import Broker
-from openclust.broker.definitions import Import, Report, import_definitions
-from openclust.broker.limits import Limits
+from openclust.broker.definitions.import_export import Import, Report, import_definitions
+from openclust.broker.model.access import User
+from openclust.broker.model.limits import Limits
+from openclust.broker.server.broker import Broker
 from openclust.shell.config import ConfigError
 from openclust.shell.log import escape
 from openclust.shell.saved_users import save_changed_users, users_now

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from openclust.wire.frames import HEARTBEAT
 
 if TYPE_CHECKING:
-    from openclust.broker.connection import Connection
+    from openclust.broker.amqp.connection import Connection
     from openclust.shell.stream import Transport
 
 SILENT_HALVES_MAX = 4

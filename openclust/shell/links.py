@@ -19,7 +19,7 @@ from aiormq.connection import TransportFactory
 from aiormq.exceptions import AMQPError, AuthenticationError, ConnectionClosed, ProbableAuthenticationError
 from pamqp.commands import Connection as ConnectionMethods
 
-from openclust.broker.repeats import Repeats
+from openclust.broker.queues.repeats import Repeats
 from openclust.cluster.outbox import CONTROL_CHANNEL, Outbox
 from openclust.shell.answering import who_answers
 from openclust.shell.certificates import from_der

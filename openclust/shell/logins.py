@@ -7,10 +7,10 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
-from openclust.broker.access import User
-from openclust.broker.broker import Broker
-from openclust.broker.changes import Change, DeleteUser, PutUser, PutVhost
-from openclust.broker.repeats import Repeats
+from openclust.broker.model.access import User
+from openclust.broker.model.changes import Change, DeleteUser, PutUser, PutVhost
+from openclust.broker.queues.repeats import Repeats
+from openclust.broker.server.broker import Broker
 from openclust.shell.log import escape
 from openclust.shell.passwords import PasswordChecker
 from openclust.shell.saved_users import save_changed_users, users_now

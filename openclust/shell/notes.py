@@ -9,8 +9,8 @@ from openclust.cluster.peer_user import peer_name
 from openclust.shell.log import fields
 
 if TYPE_CHECKING:
-    from openclust.broker.connection import Connection
-    from openclust.broker.effects import Note
+    from openclust.broker.amqp.connection import Connection
+    from openclust.broker.model.effects import Note
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 

@@ -11,8 +11,8 @@ import secrets
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 
-from openclust.broker.access import User
-from openclust.broker.password_hash import (
+from openclust.broker.model.access import User
+from openclust.broker.model.password_hash import (
     SCRYPT_BLOCKS_MAX,
     b64,
     from_rabbit,

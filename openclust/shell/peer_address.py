@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
-from openclust.broker.peer import Peer
+from openclust.broker.model.peer import Peer
 
 
 def peer_at(

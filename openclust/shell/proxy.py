@@ -10,9 +10,9 @@ import logging
 import socket
 from typing import TYPE_CHECKING, TypeVar
 
-from openclust.broker.effects import Proxy
-from openclust.broker.login import stay
-from openclust.broker.placement import PROXIED
+from openclust.broker.amqp.login import stay
+from openclust.broker.amqp.placement import PROXIED
+from openclust.broker.model.effects import Proxy
 from openclust.shell.config_cluster import split_address
 from openclust.shell.log import fields
 from openclust.shell.notes import about
@@ -32,7 +32,7 @@ from openclust.wire.methods import (
 )
 
 if TYPE_CHECKING:
-    from openclust.broker.connection import Connection
+    from openclust.broker.amqp.connection import Connection
     from openclust.shell.server import Server
 
 log = logging.getLogger("openclust.proxy")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from openclust.broker.access import User
-from openclust.broker.broker import Broker
+from openclust.broker.model.access import User
+from openclust.broker.server.broker import Broker
 from openclust.shell.users_file import editing
 
 

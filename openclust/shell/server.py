@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Protocol, assert_never, cast
 
 import psutil
 
-from openclust.broker.broker import Broker
-from openclust.broker.connection import Connection
-from openclust.broker.effects import CheckLogin, CloseTransport, Effect, Note, Proxy, Resume, StartHeartbeats
-from openclust.broker.journal import Journal
-from openclust.broker.login import checked
+from openclust.broker.amqp.connection import Connection
+from openclust.broker.amqp.login import checked
+from openclust.broker.journal.journal import Journal
+from openclust.broker.model.effects import CheckLogin, CloseTransport, Effect, Note, Proxy, Resume, StartHeartbeats
+from openclust.broker.server.broker import Broker
 from openclust.node import Node, perform
 from openclust.shell.clock import monotonic_ms, wall_ms
 from openclust.shell.config import Config
@@ -47,7 +47,7 @@ from openclust.wire.errors import CONNECTION_FORCED
 from openclust.wire.handshake import State
 
 if TYPE_CHECKING:
-    from openclust.broker.storage import Write
+    from openclust.broker.journal.store_rows import Write
     from openclust.cluster.outbox import Outbox
 
 log = logging.getLogger("openclust.server")

@@ -13,7 +13,7 @@ from openclust.shell.data_directory import check_owner
 from openclust.shell.store import MemoryStore, Store, open_store
 
 if TYPE_CHECKING:
-    from openclust.broker.storage import Write
+    from openclust.broker.journal.store_rows import Write
     from openclust.shell.config import Config
     from openclust.shell.server import Server
 

@@ -6,7 +6,7 @@ import socket
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
-from openclust.broker.connection import Connection
+from openclust.broker.amqp.connection import Connection
 
 if TYPE_CHECKING:
     from openclust.shell.server import Server

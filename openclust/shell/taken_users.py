@@ -13,9 +13,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from openclust.broker.access import User
-from openclust.broker.change_codec import encode_canonical
-from openclust.broker.changes import PutUser
+from openclust.broker.model.access import User
+from openclust.broker.model.change_codec import encode_canonical
+from openclust.broker.model.changes import PutUser
 from openclust.shell.whole_file import replace_file
 
 log = logging.getLogger("openclust.users")

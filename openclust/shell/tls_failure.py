@@ -6,7 +6,7 @@ import logging
 import ssl
 from collections.abc import Callable, Sequence
 
-from openclust.broker.repeats import Repeats
+from openclust.broker.queues.repeats import Repeats
 from openclust.shell.certificates import Certificate, OurCertificate, from_der
 from openclust.shell.handshake_context import HandshakeFailed
 from openclust.shell.log import fields

@@ -7,7 +7,7 @@ import contextlib
 import ssl
 from typing import TYPE_CHECKING, cast
 
-from openclust.broker.connection import Connection
+from openclust.broker.amqp.connection import Connection
 from openclust.shell.handshake_context import Handshake, HandshakeContext
 from openclust.shell.tls_failure import HandshakeFailures
 

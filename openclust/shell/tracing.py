@@ -10,7 +10,7 @@ import msgspec
 import psutil
 
 from openclust import __version__
-from openclust.broker.tracing import DELIVER, TraceEvent, Tracer
+from openclust.broker.amqp.trace import DELIVER, TraceEvent, Tracer
 from openclust.shell.log import fields
 from openclust.shell.trace_file import TraceFile
 from openclust.shell.trace_lines import BeginLine, EndLine, LostLine, StatusLine

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from openclust.broker.access import Permission, User, UserType
+from openclust.broker.model.access import Permission, User, UserType
 from openclust.shell.config import ConfigError
 from openclust.shell.log import escape
 from openclust.shell.passwords import from_rabbit

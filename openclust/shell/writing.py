@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import cast
 
-from openclust.broker.connection import Connection
+from openclust.broker.amqp.connection import Connection
 from openclust.shell.stream import Transport
 
 WRITES_AT_ONCE = 64

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from openclust.broker.broker import Broker
+from openclust.broker.server.broker import Broker
 from tests.support import client
 from tests.support.client import Client
 from tests.support.invariants import check

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclust.broker.broker import Broker
-from openclust.broker.journal import KEPT, Journal
-from openclust.broker.work import apply_work, decode_work
+from openclust.broker.journal.batch import apply_work, decode_work
+from openclust.broker.journal.journal import KEPT, Journal
+from openclust.broker.server.broker import Broker
 from tests.support.client import Client, new_broker
 from tests.support.driver import later, turn
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from openclust.broker.storage import Checkpoint, Cut, Keep, Page
+from openclust.broker.journal.store_rows import Checkpoint, Cut, Keep, Page
 from openclust.cli.main import openclust
 from openclust.cluster.status import Reign
 from openclust.shell.store import SqliteStore, open_store

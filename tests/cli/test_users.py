@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from openclust.broker.access import Permission, User
+from openclust.broker.model.access import Permission, User
 from openclust.cli import term
 from openclust.cli.main import openclust
 from openclust.shell.passwords import matches

@@ -8,8 +8,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from openclust.broker.connection import Connection
-from openclust.broker.peer import Peer
+from openclust.broker.amqp.connection import Connection
+from openclust.broker.model.peer import Peer
 from openclust.cluster.admission import Admission
 from openclust.cluster.hello import PROTOCOL, Hello, introduce
 from openclust.cluster.peer_user import login, peer_name

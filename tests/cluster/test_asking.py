@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from openclust.broker.change_codec import encode_change
-from openclust.broker.changes import Counts, DeclareQueue, PutVhost
+from openclust.broker.model.change_codec import encode_change
+from openclust.broker.model.changes import Counts, DeclareQueue, PutVhost
 from openclust.cluster import asking
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.messages import Answer, Ask, Define, Inspect, Purge

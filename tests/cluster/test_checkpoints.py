@@ -9,18 +9,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from openclust.broker import leaf, notebook
-from openclust.broker.backlog import Entry
-from openclust.broker.broker import Broker
-from openclust.broker.changes import DeclareQueue, DeleteQueue, PutPolicy
-from openclust.broker.journal import Journal
-from openclust.broker.keeping import restore
-from openclust.broker.limits import Limits
-from openclust.broker.message import Message, delivery_suffix
-from openclust.broker.paged_backlog import PagedBacklog
-from openclust.broker.policy import Policy
-from openclust.broker.queue import Queue
-from openclust.broker.storage import Checkpoint, Restart
+from openclust.broker.backlog import page as leaf
+from openclust.broker.backlog.backlog import Entry
+from openclust.broker.backlog.paged_backlog import PagedBacklog
+from openclust.broker.journal import queue_notes as notebook
+from openclust.broker.journal.journal import Journal
+from openclust.broker.journal.store_rows import Checkpoint, Restart
+from openclust.broker.model.changes import DeclareQueue, DeleteQueue, PutPolicy
+from openclust.broker.model.limits import Limits
+from openclust.broker.model.message import Message, delivery_suffix
+from openclust.broker.model.policy import Policy
+from openclust.broker.queues.queue import Queue
+from openclust.broker.queues.queue_recovery import restore
+from openclust.broker.server.broker import Broker
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.events import StoreRead
 from openclust.cluster.hello import Hello

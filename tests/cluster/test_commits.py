@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openclust.broker.work import Work, decode_work
+from openclust.broker.journal.batch import Work, decode_work
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.committed import Committed, Deed
 from openclust.cluster.messages import Snapshot

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from openclust.broker.changes import DeclareQueue
-from openclust.broker.queue import Queue
+from openclust.broker.model.changes import DeclareQueue
+from openclust.broker.queues.queue import Queue
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.messages import Append, Enlist, Snapshot
 from openclust.cluster.status import Position
@@ -474,7 +474,7 @@ def test_secondaries_are_told_of_messages_once_a_heartbeat_and_of_definitions_at
 
 
 def test_publishers_wait_while_too_much_is_not_committed(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("openclust.broker.books.UNCOMMITTED_BYTES_MAX", 150_000)
+    monkeypatch.setattr("openclust.broker.model.memory_accounts.UNCOMMITTED_BYTES_MAX", 150_000)
     client = fill(cluster)
     cluster.hold("p2", "p1")
     cluster.hold("p3", "p1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from openclust.broker.connection import Connection
+from openclust.broker.amqp.connection import Connection
 from openclust.cluster.membership import Membership
 from openclust.cluster.messages import (
     InterestDigest,

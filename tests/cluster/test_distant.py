@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from openclust.broker.changes import DeletePolicy, PutPolicy
-from openclust.broker.policy import Policy
-from openclust.broker.queue import Queue
+from openclust.broker.model.changes import DeletePolicy, PutPolicy
+from openclust.broker.model.policy import Policy
+from openclust.broker.queues.queue import Queue
 from openclust.cluster.proxy import Proxy
 from openclust.wire.methods import (
     BasicCancel,

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from openclust.broker.queue import Queue
+from openclust.broker.queues.queue import Queue
 from openclust.wire.methods import BasicAck, BasicCancel, BasicConsume, BasicQos, BasicQosOk
 from tests.support.cluster.joined import Application, Joined
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclust.broker.changes import DeclareQueue, DeleteVhost, PutPermission, PutVhost
+from openclust.broker.model.changes import DeclareQueue, DeleteVhost, PutPermission, PutVhost
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.forwarding import TRIES_MAX
 from openclust.cluster.messages import Pressure, Settled

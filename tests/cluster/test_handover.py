@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from openclust.broker.backlog import Entry
-from openclust.broker.message import Message, delivery_suffix
-from openclust.broker.queue import Queue
+from openclust.broker.backlog.backlog import Entry
+from openclust.broker.model.message import Message, delivery_suffix
+from openclust.broker.queues.queue import Queue
 from openclust.cluster.messages import Lane
 from openclust.cluster.outbox import HANDOVER_LANE
 from openclust.cluster.relay import Reach, frames

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclust.broker.changes import (
+from openclust.broker.model.changes import (
     DeclareExchange,
     DeclareQueue,
     DeleteExchange,

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from openclust.broker import leaf
-from openclust.broker.change_codec import encode_change
-from openclust.broker.changes import DeclareQueue
-from openclust.broker.queue import Queue
-from openclust.broker.storage import Ahead, Restart
+from openclust.broker.backlog import page as leaf
+from openclust.broker.journal.store_rows import Ahead, Restart
+from openclust.broker.model.change_codec import encode_change
+from openclust.broker.model.changes import DeclareQueue
+from openclust.broker.queues.queue import Queue
 from openclust.cluster import contents, installing
 from openclust.cluster.contents import Passing
 from openclust.cluster.log_entry import LogEntry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclust.broker.changes import DeclareExchange, DeleteExchange, DeleteVhost, PutPermission, PutVhost
+from openclust.broker.model.changes import DeclareExchange, DeleteExchange, DeleteVhost, PutPermission, PutVhost
 from openclust.cluster.interest import ITEMS_A_MESSAGE, OTHERS, Item, Told, arguments_of, fold, item_of
 from openclust.cluster.messages import Interest, InterestDigest, InterestLost
 from openclust.wire.methods import (

@@ -10,11 +10,11 @@ from typing import cast
 import msgspec
 import pytest
 
-from openclust.broker.broker import Broker
-from openclust.broker.connection import Connection
-from openclust.broker.effects import Note
-from openclust.broker.limits import Limits
-from openclust.broker.peer import Peer
+from openclust.broker.amqp.connection import Connection
+from openclust.broker.model.effects import Note
+from openclust.broker.model.limits import Limits
+from openclust.broker.model.peer import Peer
+from openclust.broker.server.broker import Broker
 from openclust.cluster.events import StoreRead
 from openclust.cluster.hello import Hello, introduce
 from openclust.cluster.membership import Membership

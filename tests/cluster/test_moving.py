@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from openclust.broker.access import User
-from openclust.broker.broker import Broker
-from openclust.broker.placement import PROXIED
+from openclust.broker.amqp.placement import PROXIED
+from openclust.broker.model.access import User
+from openclust.broker.server.broker import Broker
 from openclust.cluster.moving import Moved, Moving
 from openclust.cluster.placing import Placing
 from openclust.cluster.rebalance import SETTLE_MS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclust.broker.changes import DeleteUser
+from openclust.broker.model.changes import DeleteUser
 from openclust.wire.methods import ExchangeDeclare, ExchangeDeclareOk, QueueDeclare, QueueDeclareOk
 from tests.support.cluster.one_broker import One
 

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from openclust.broker.storage import Keep
-from openclust.broker.work import Work, decode_work
+from openclust.broker.journal.batch import Work, decode_work
+from openclust.broker.journal.store_rows import Keep
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.hello import difference
 from openclust.cluster.messages import RosterTold

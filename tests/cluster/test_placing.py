@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from openclust.broker.access import User
-from openclust.broker.broker import Broker
-from openclust.broker.placement import PROXIED, REDIRECTED
+from openclust.broker.amqp.placement import PROXIED, REDIRECTED
+from openclust.broker.model.access import User
+from openclust.broker.server.broker import Broker
 from openclust.cluster.placing import Newcomer, Placing, newcomer
 from openclust.cluster.redirect import Redirect
 from openclust.cluster.roster import BrokerInfo, Roster

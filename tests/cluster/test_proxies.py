@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclust.broker.queue import Queue
+from openclust.broker.queues.queue import Queue
 from openclust.cluster.messages import Cancel, Consume, Prefetch, Settle, Taken
 from openclust.cluster.outbox import SOURCE_LANE_MIN
 from openclust.cluster.proxy import AHEAD_BYTES_MAX, AHEAD_MAX, Proxy

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from openclust.broker.changes import PutVhost
-from openclust.broker.effects import Note
+from openclust.broker.model.changes import PutVhost
+from openclust.broker.model.effects import Note
 from openclust.cluster.readiness import BLOCKED_MS, TOLD_AFTER_MS
 from openclust.wire.codec import method_frame
 from openclust.wire.errors import ChannelError

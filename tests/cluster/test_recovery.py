@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from openclust.broker.change_codec import encode_change
-from openclust.broker.changes import DeclareQueue
-from openclust.broker.storage import Contents, Cut, Keep, Kept, Write
+from openclust.broker.journal.store_rows import Contents, Cut, Keep, Kept, Write
+from openclust.broker.model.change_codec import encode_change
+from openclust.broker.model.changes import DeclareQueue
 from openclust.cluster.messages import Append, Snapshot
 from openclust.cluster.recovery import recover
 from tests.cluster.test_contents_replicated import PRIMARIES, cut_off, fill, held, numbers, same

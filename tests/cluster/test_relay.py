@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openclust.broker.changes import Bind, DeclareExchange
+from openclust.broker.model.changes import Bind, DeclareExchange
 from openclust.cluster import relay_lane
 from openclust.cluster.messages import Lane
 from openclust.cluster.relay import Lanes, Reach

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from openclust.broker.limits import Limits
+from openclust.broker.model.limits import Limits
 from openclust.cluster.bounds import Bounds
 from tests.support.paths import TESTS
 

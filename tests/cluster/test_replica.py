@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclust.broker.changes import Change, DeclareExchange, DeclareQueue
+from openclust.broker.model.changes import Change, DeclareExchange, DeclareQueue
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.log_entry import LogEntry
 from openclust.cluster.messages import Append, Enlist, Fetch, Message, Snapshot

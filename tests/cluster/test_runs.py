@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from openclust.broker.channel import Channel
-from openclust.broker.consumer import Consumer
-from openclust.broker.queue import Queue
+from openclust.broker.amqp.channel import Channel
+from openclust.broker.delivery.consumer import Consumer
+from openclust.broker.queues.queue import Queue
 from openclust.cluster.proxy import AHEAD_MAX, Proxy
 from openclust.wire.methods import BasicCancel, BasicCancelOk
 from tests.support.client import publish_frames

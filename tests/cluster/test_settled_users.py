@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from openclust.broker.access import User
-from openclust.broker.changes import DeleteUser, PutUser
+from openclust.broker.model.access import User
+from openclust.broker.model.changes import DeleteUser, PutUser
 from openclust.cluster.events import StepDown
 from openclust.cluster.replica import Replica
 from tests.cluster.test_recovery import Rows

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from openclust.broker.broker import Broker
-from openclust.broker.change_codec import encode_change
-from openclust.broker.changes import Change, DeclareQueue
+from openclust.broker.model.change_codec import encode_change
+from openclust.broker.model.changes import Change, DeclareQueue
+from openclust.broker.server.broker import Broker
 from openclust.cluster.size import MEASURE_AGAIN_MS, Size
 from tests.support.client import new_broker
 

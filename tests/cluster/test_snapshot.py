@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclust.broker.access import Permission, User
-from openclust.broker.broker import Broker
-from openclust.broker.change_codec import decode_change, encode_change
-from openclust.broker.changes import (
+from openclust.broker.model.access import Permission, User
+from openclust.broker.model.change_codec import decode_change, encode_change
+from openclust.broker.model.changes import (
     Bind,
     Change,
     DeclareExchange,
@@ -26,6 +25,7 @@ from openclust.broker.changes import (
     PutVhost,
     Unbind,
 )
+from openclust.broker.server.broker import Broker
 from openclust.cluster import feeding
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.messages import Append, Fetch, Held, Snapshot

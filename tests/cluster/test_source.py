@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclust.broker.queue import Queue
+from openclust.broker.queues.queue import Queue
 from openclust.cluster.events import StepDown
 from openclust.wire.methods import (
     BasicCancel,

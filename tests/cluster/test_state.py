@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclust.broker.access import Permission, User
-from openclust.broker.broker import Broker
-from openclust.broker.change_codec import decode_change, encode_change
-from openclust.broker.changes import (
+from openclust.broker.model.access import Permission, User
+from openclust.broker.model.change_codec import decode_change, encode_change
+from openclust.broker.model.changes import (
     Bind,
     Change,
     DeclareExchange,
@@ -32,7 +31,8 @@ from openclust.broker.changes import (
     Unbind,
     perform,
 )
-from openclust.broker.policy import Policy
+from openclust.broker.model.policy import Policy
+from openclust.broker.server.broker import Broker
 from openclust.cluster.reconciliation import NOTES_MAX
 from openclust.wire.errors import AmqpError
 from openclust.wire.methods import BasicConsume

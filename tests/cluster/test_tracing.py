@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from openclust.broker.tracing import TraceEvent, Tracer
+from openclust.broker.amqp.trace import TraceEvent, Tracer
 from openclust.cluster.relay import Reach
 from openclust.cluster.tracing import lane_name
 from openclust.wire.methods import BasicConsume, BasicConsumeOk, ConfirmSelect, ConfirmSelectOk, TxCommit, TxSelect

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from openclust.broker.backlog import Entry
-from openclust.broker.broker import Broker
-from openclust.broker.change_codec import encode_change
-from openclust.broker.changes import DeclareQueue
-from openclust.broker.journal import KEPT, Journal
-from openclust.broker.keeping import put_in_place, remove, restore
-from openclust.broker.message import Message, delivery_suffix
-from openclust.broker.queue import Queue
-from openclust.broker.storage import Contents, Keep, Kept
-from openclust.broker.work import Work, encode_work
+from openclust.broker.backlog.backlog import Entry
+from openclust.broker.journal.batch import Work, encode_work
+from openclust.broker.journal.journal import KEPT, Journal
+from openclust.broker.journal.store_rows import Contents, Keep, Kept
+from openclust.broker.model.change_codec import encode_change
+from openclust.broker.model.changes import DeclareQueue
+from openclust.broker.model.message import Message, delivery_suffix
+from openclust.broker.queues.queue import Queue
+from openclust.broker.queues.queue_recovery import put_in_place, remove, restore
+from openclust.broker.server.broker import Broker
 from openclust.cluster import undo as module
 from openclust.cluster.recovery import recover
 from openclust.cluster.status import Position

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from openclust.broker.access import User
+from openclust.broker.model.access import User
 from openclust.cli.local_cluster import plan_cluster
 from openclust.shell.users_file import GUEST_HASH, guest, load_users, save_users
 from tests.support.clients.deadline import eventually

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from openclust.broker.broker import Broker
-from openclust.broker.channel import OPEN, Channel, Unacked
-from openclust.broker.consumer import Consumer
-from openclust.broker.exchange import Target
-from openclust.broker.message import Message
-from openclust.broker.queue import Queue
-from openclust.broker.vhost import VirtualHost
+from openclust.broker.amqp.channel import OPEN, Channel, Unacked
+from openclust.broker.delivery.consumer import Consumer
+from openclust.broker.model.message import Message
+from openclust.broker.queues.queue import Queue
+from openclust.broker.routing.exchange import Target
+from openclust.broker.server.broker import Broker
+from openclust.broker.server.vhost import VirtualHost
 
 
 def check_accounts(broker: Broker) -> None:

@@ -12,11 +12,11 @@ import sys
 import time
 from collections.abc import Callable
 
-from openclust.broker.access import Permission
-from openclust.broker.changes import Change, DeletePolicy, PutPermission, PutPolicy
-from openclust.broker.connection import Connection
-from openclust.broker.limits import Limits
-from openclust.broker.policy import Policy
+from openclust.broker.amqp.connection import Connection
+from openclust.broker.model.access import Permission
+from openclust.broker.model.changes import Change, DeletePolicy, PutPermission, PutPolicy
+from openclust.broker.model.limits import Limits
+from openclust.broker.model.policy import Policy
 from openclust.wire.codec import method_frame
 from openclust.wire.frames import FRAME_BODY, FRAME_HEADER, frame
 from openclust.wire.handshake import State

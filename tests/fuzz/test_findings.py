@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclust.broker.connection import Connection
+from openclust.broker.amqp.connection import Connection
 from openclust.wire.codec import method_frame
 from openclust.wire.frames import FRAME_HEADER, content_frames, frame
 from openclust.wire.methods import (

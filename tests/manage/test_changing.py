@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from openclust.broker.access import Permission
 from openclust.broker.cluster_port import Standalone
+from openclust.broker.model.access import Permission
 from openclust.manage import call, changing
 from openclust.manage.http import ROUTES
 from openclust.shell.passwords import matches

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclust.broker.access import User
+from openclust.broker.model.access import User
 from openclust.manage.cluster import REASON_CHARACTERS_MAX
 from openclust.shell.passwords import hash_password
 from openclust.shell.server import Server

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from openclust.broker.access import Permission, User
-from openclust.broker.changes import Bind, DeclareQueue, PutVhost, perform
 from openclust.broker.cluster_port import Standalone
-from openclust.broker.queue import Queue
+from openclust.broker.model.access import Permission, User
+from openclust.broker.model.changes import Bind, DeclareQueue, PutVhost, perform
+from openclust.broker.queues.queue import Queue
 from openclust.manage import http as http_module
 from openclust.shell.passwords import hash_password
 from openclust.shell.server import Server

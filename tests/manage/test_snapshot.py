@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from openclust.broker.changes import DeclareQueue, perform
-from openclust.broker.journal import Journal
+from openclust.broker.journal.journal import Journal
+from openclust.broker.model.changes import DeclareQueue, perform
 from openclust.manage import snapshot
 from openclust.shell.cluster_snapshot import votes_snapshot
 from openclust.wire.methods import QueueDeclare, QueueDeclareOk

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from openclust.broker.limits import Limits
+from openclust.broker.model.limits import Limits
 from openclust.cli.start import FLAGS
 from openclust.shell.config import Config, ConfigError
 from openclust.shell.config_check import RANGES

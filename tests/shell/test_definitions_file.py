@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from openclust.broker.access import Permission, User
-from openclust.broker.broker import Broker
-from openclust.broker.limits import Limits
+from openclust.broker.model.access import Permission, User
+from openclust.broker.model.limits import Limits
+from openclust.broker.server.broker import Broker
 from openclust.shell import definitions_file
 from openclust.shell.config import ConfigError
 from openclust.shell.definitions_file import check_definitions, import_at_start, load_definitions_file

@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 
-from openclust.broker.broker import Broker
-from openclust.broker.connection import Connection
-from openclust.broker.limits import Limits
-from openclust.broker.peer import Peer
+from openclust.broker.amqp.connection import Connection
+from openclust.broker.model.limits import Limits
+from openclust.broker.model.peer import Peer
+from openclust.broker.server.broker import Broker
 from openclust.shell.heartbeats import beat, first_wait_ms
 from openclust.shell.stream import Transport
 from openclust.shell.timer_wheel import TimerWheel

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from openclust.broker.access import Permission, User
-from openclust.broker.broker import Broker
-from openclust.broker.changes import DeleteUser, PutUser, PutVhost
 from openclust.broker.cluster_port import Done, Standalone
-from openclust.broker.effects import Note
+from openclust.broker.model.access import Permission, User
+from openclust.broker.model.changes import DeleteUser, PutUser, PutVhost
+from openclust.broker.model.effects import Note
+from openclust.broker.server.broker import Broker
 from openclust.shell import logins as logins_module
 from openclust.shell.logins import CALM_MS, RETRY_MS, TOLD_EVERY_MS, Logins, changes_between, difference
 from openclust.shell.saved_users import save_changed_users

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from openclust.broker.access import User
-from openclust.broker.effects import Note
-from openclust.broker.peer import Peer
+from openclust.broker.model.access import User
+from openclust.broker.model.effects import Note
+from openclust.broker.model.peer import Peer
 from openclust.cluster.peer_user import login
 from openclust.shell.notes import about, log_note
 from openclust.wire.frames import PROTOCOL_HEADER

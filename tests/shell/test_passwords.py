@@ -9,7 +9,7 @@ import logging
 
 import pytest
 
-from openclust.broker.access import User
+from openclust.broker.model.access import User
 from openclust.shell import passwords
 from openclust.shell.passwords import PasswordChecker, from_rabbit, hash_password, hash_problem, matches
 

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import aiormq
 import pytest
 
-from openclust.broker.broker import Broker
+from openclust.broker.amqp.connection import Connection
+from openclust.broker.amqp.placement import PROXIED, Placement
 from openclust.broker.cluster_port import Standalone
-from openclust.broker.connection import Connection
-from openclust.broker.placement import PROXIED, Placement
+from openclust.broker.server.broker import Broker
 from openclust.shell import proxy
 from openclust.shell.config import Config, Http, Listen
 from openclust.shell.server import Server
@@ -45,7 +45,7 @@ def address_of(server: Server) -> str:
 
 @contextlib.asynccontextmanager
 async def running(name: str, **limits: int) -> AsyncIterator[Server]:
-    from openclust.broker.limits import Limits
+    from openclust.broker.model.limits import Limits
 
     config = Config(
         cluster_key="test", name=name, listen=Listen(port=0), http=Http(enabled=False), limits=Limits(**limits)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from openclust.broker.limits import Limits
+from openclust.broker.model.limits import Limits
 from openclust.shell.answering import who_answers
 from openclust.shell.config import Config, Http, Listen, Tls
 from openclust.shell.handshake_context import HandshakeContext

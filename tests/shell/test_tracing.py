@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import pytest
 
-from openclust.broker.broker import Broker
-from openclust.broker.tracing import TraceEvent
+from openclust.broker.amqp.trace import TraceEvent
+from openclust.broker.server.broker import Broker
 from openclust.shell import tracing as module
 from openclust.shell.config import Config, Trace
 from openclust.shell.server import Server

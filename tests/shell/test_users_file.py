@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from openclust.broker.access import Permission, User
+from openclust.broker.model.access import Permission, User
 from openclust.shell.passwords import matches
 from openclust.shell.users_file import UsersFile, UsersFileError, editing, guest, load_users, save_users
 from tests.support.paths import ROOT

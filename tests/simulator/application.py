@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from openclust.broker.connection import Connection
-from openclust.broker.peer import Peer
+from openclust.broker.amqp.connection import Connection
+from openclust.broker.model.peer import Peer
 from openclust.wire.codec import decode_method, method_frame
 from openclust.wire.errors import ACCESS_REFUSED
 from openclust.wire.frames import FRAME_BODY, FRAME_HEADER, FRAME_MIN, PROTOCOL_HEADER, content_frames

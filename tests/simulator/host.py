@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from openclust.broker.connection import Connection
+from openclust.broker.amqp.connection import Connection
 from openclust.cluster.control import Control
 from openclust.cluster.messages import Lane
 from openclust.cluster.relay import Reach

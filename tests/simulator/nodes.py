@@ -6,15 +6,15 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from openclust.broker.access import Permission, User
-from openclust.broker.broker import Broker as Core
-from openclust.broker.connection import Connection
-from openclust.broker.effects import CheckLogin, CloseTransport, Effect, Note, Proxy, Resume, StartHeartbeats
-from openclust.broker.journal import Journal
-from openclust.broker.limits import Limits
-from openclust.broker.login import checked
-from openclust.broker.peer import Peer
-from openclust.broker.storage import Write
+from openclust.broker.amqp.connection import Connection
+from openclust.broker.amqp.login import checked
+from openclust.broker.journal.journal import Journal
+from openclust.broker.journal.store_rows import Write
+from openclust.broker.model.access import Permission, User
+from openclust.broker.model.effects import CheckLogin, CloseTransport, Effect, Note, Proxy, Resume, StartHeartbeats
+from openclust.broker.model.limits import Limits
+from openclust.broker.model.peer import Peer
+from openclust.broker.server.broker import Broker as Core
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.events import StepDown, StoreRead
 from openclust.cluster.hello import Hello, introduce

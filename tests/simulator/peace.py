@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from functools import partial
 
-from openclust.broker.changes import DeleteExchange, DeleteQueue, DeleteVhost
+from openclust.broker.model.changes import DeleteExchange, DeleteQueue, DeleteVhost
 from openclust.cluster.interest import OTHERS, Item, item_of
 from openclust.cluster.status import Position
 from tests.simulator.host import Host

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from openclust.broker.changes import DeclareQueue
+from openclust.broker.model.changes import DeclareQueue
 from openclust.wire.codec import method_frame
 from openclust.wire.methods import (
     BasicAck,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from openclust.broker.limits import Limits
+from openclust.broker.model.limits import Limits
 from openclust.cluster.bounds import Bounds
 from tests.simulator.chaos import Chaos
 from tests.simulator.clients import Clients, drain

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from openclust.broker.broker import Broker
-from openclust.broker.changes import Change
-from openclust.broker.journal import SHARED
+from openclust.broker.journal.journal import SHARED
+from openclust.broker.model.changes import Change
+from openclust.broker.server.broker import Broker
 from openclust.cluster.status import Position
 from tests.simulator.host import Host
 from tests.simulator.invariants import Violation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from errno import ENOENT
 
-from openclust.broker.storage import (
+from openclust.broker.journal.store_rows import (
     Ahead,
     Checkpoint,
     Contents,

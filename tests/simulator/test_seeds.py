@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from openclust.broker import work
-from openclust.broker.backlog import Entry
-from openclust.broker.journal import Journal
-from openclust.broker.queue import Queue
-from openclust.broker.storage import Keep, Write
+from openclust.broker.backlog.backlog import Entry
+from openclust.broker.journal import batch as work
+from openclust.broker.journal.journal import Journal
+from openclust.broker.journal.store_rows import Keep, Write
+from openclust.broker.queues.queue import Queue
 from openclust.cluster.asking import Asking
 from openclust.cluster.contents import Passing
 from openclust.cluster.enlisting import Enlisting

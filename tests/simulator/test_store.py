@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from openclust.broker.storage import Ahead, Checkpoint, Cut, Keep, Page, Restart, Spool, Write
+from openclust.broker.journal.store_rows import Ahead, Checkpoint, Cut, Keep, Page, Restart, Spool, Write
 from openclust.shell.store.contents import read_contents
 from openclust.shell.store.schema import TABLES
 from openclust.shell.store.tables import Tables

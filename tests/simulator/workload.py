@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from openclust.broker.access import Permission, User
-from openclust.broker.changes import (
+from openclust.broker.model.access import Permission, User
+from openclust.broker.model.changes import (
     Bind,
     Change,
     DeclareQueue,
@@ -19,7 +19,7 @@ from openclust.broker.changes import (
     PutUser,
     PutVhost,
 )
-from openclust.broker.policy import Policy
+from openclust.broker.model.policy import Policy
 from openclust.wire.codec import method_frame
 from openclust.wire.methods import (
     BasicAck,

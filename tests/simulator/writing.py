@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from openclust.broker.storage import Write
+from openclust.broker.journal.store_rows import Write
 
 if TYPE_CHECKING:
     from tests.simulator.host import Host

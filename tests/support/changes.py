@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from openclust.broker.access import Permission, User
-from openclust.broker.changes import (
+from openclust.broker.model.access import Permission, User
+from openclust.broker.model.changes import (
     Bind,
     Change,
     DeclareExchange,
@@ -26,7 +26,7 @@ from openclust.broker.changes import (
     PutVhost,
     Unbind,
 )
-from openclust.broker.policy import Policy
+from openclust.broker.model.policy import Policy
 from tests.support.wire import tables, texts
 
 

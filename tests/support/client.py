@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from openclust.broker.access import Permission, User
-from openclust.broker.broker import Broker
-from openclust.broker.connection import Connection
-from openclust.broker.effects import CheckLogin, Note, Proxy
-from openclust.broker.journal import Journal
-from openclust.broker.limits import Limits
-from openclust.broker.peer import Peer
+from openclust.broker.amqp.connection import Connection
+from openclust.broker.journal.journal import Journal
+from openclust.broker.model.access import Permission, User
+from openclust.broker.model.effects import CheckLogin, Note, Proxy
+from openclust.broker.model.limits import Limits
+from openclust.broker.model.peer import Peer
+from openclust.broker.server.broker import Broker
 from openclust.wire.codec import decode_method, method_frame
 from openclust.wire.frames import (
     ENVELOPE,

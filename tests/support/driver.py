@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Protocol, assert_never, cast
 from weakref import WeakKeyDictionary
 
-from openclust.broker.broker import Broker
-from openclust.broker.connection import Connection
-from openclust.broker.effects import CheckLogin, CloseTransport, Effect, Note, Proxy, Resume, StartHeartbeats
-from openclust.broker.login import checked
-from openclust.broker.storage import Write
+from openclust.broker.amqp.connection import Connection
+from openclust.broker.amqp.login import checked
+from openclust.broker.journal.store_rows import Write
+from openclust.broker.model.effects import CheckLogin, CloseTransport, Effect, Note, Proxy, Resume, StartHeartbeats
+from openclust.broker.server.broker import Broker
 from openclust.cluster.outbox import Outbox
 from openclust.node import Node, perform, settle
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from itertools import count
 
-from openclust.broker.access import Permission, User
-from openclust.broker.broker import Broker
-from openclust.broker.connection import Connection
-from openclust.broker.effects import CheckLogin, Note, Proxy
-from openclust.broker.limits import Limits
-from openclust.broker.login import stay
-from openclust.broker.peer import Peer
+from openclust.broker.amqp.connection import Connection
+from openclust.broker.amqp.login import stay
+from openclust.broker.model.access import Permission, User
+from openclust.broker.model.effects import CheckLogin, Note, Proxy
+from openclust.broker.model.limits import Limits
+from openclust.broker.model.peer import Peer
+from openclust.broker.server.broker import Broker
 from openclust.wire.codec import method_frame
 from openclust.wire.frames import PROTOCOL_HEADER
 from openclust.wire.methods import ChannelOpen, ConnectionOpen, ConnectionStartOk, ConnectionTuneOk, Method

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from openclust.broker.broker import Broker
-from openclust.broker.channel import OPEN, Channel, Unacked
-from openclust.broker.consumer import Consumer
-from openclust.broker.message import Message
-from openclust.broker.queue import Queue
+from openclust.broker.amqp.channel import OPEN, Channel, Unacked
+from openclust.broker.delivery.consumer import Consumer
+from openclust.broker.model.message import Message
+from openclust.broker.queues.queue import Queue
+from openclust.broker.server.broker import Broker
 from openclust.wire.handshake import State
 
 

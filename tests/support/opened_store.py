@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from openclust.broker.storage import Checkpoint, Contents, Keep, Kept, Page, PageInfo, Write
+from openclust.broker.journal.store_rows import Checkpoint, Contents, Keep, Kept, Page, PageInfo, Write
 from openclust.shell.store import Store, open_store
 from openclust.shell.store.schema import STORE_FILE
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from openclust.broker.backlog import Entry, FifoBacklog
-from openclust.broker.broker import Broker
-from openclust.broker.journal import KEPT, Journal
-from openclust.broker.keeping import put_in_place, set_adrift
-from openclust.broker.leaf import Leaf, decode_page, found_leaf
-from openclust.broker.library import Library
-from openclust.broker.message import Message, delivery_suffix
-from openclust.broker.paged_backlog import Away, PagedBacklog
-from openclust.broker.queue import Queue
+from openclust.broker.backlog.backlog import Entry, FifoBacklog
+from openclust.broker.backlog.page import Leaf, decode_page, found_leaf
+from openclust.broker.backlog.paged_backlog import Away, PagedBacklog
+from openclust.broker.journal.journal import KEPT, Journal
+from openclust.broker.journal.page_store import Library
+from openclust.broker.model.message import Message, delivery_suffix
+from openclust.broker.queues.queue import Queue
+from openclust.broker.queues.queue_recovery import put_in_place, set_adrift
+from openclust.broker.server.broker import Broker
 from openclust.wire.methods import QueueDeclare, QueueDeclareOk
 from openclust.wire.properties import Properties, encode_header
 from tests.support.client import Client, new_broker

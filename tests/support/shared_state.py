@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import blake2b
 
-from openclust.broker.broker import Broker
-from openclust.broker.change_codec import encode_canonical
-from openclust.broker.changes import Change
+from openclust.broker.model.change_codec import encode_canonical
+from openclust.broker.model.changes import Change
+from openclust.broker.server.broker import Broker
 from openclust.cluster.hidden import Hidden
 from openclust.cluster.reconciliation import Reconciliation
 from openclust.cluster.state import state_in_passing

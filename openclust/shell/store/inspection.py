@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 
 import msgspec
 
-from openclust.broker.storage import Contents
+from openclust.broker.journal.store_rows import Contents
 from openclust.shell.config import ConfigError
 from openclust.shell.store.checksum import checksum
 from openclust.shell.store.contents import Damaged, read_contents

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 
-from openclust.broker.storage import Ahead, Checkpoint, Contents, Restart, Spool, Write
+from openclust.broker.journal.store_rows import Ahead, Checkpoint, Contents, Restart, Spool, Write
 from openclust.shell.store.store import Done, Failed
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclust.broker.storage import Ahead, Checkpoint, Keep, Page, Restart, Spool, Write
+from openclust.broker.journal.store_rows import Ahead, Checkpoint, Keep, Page, Restart, Spool, Write
 
 OVERHEAD_BYTES = 100
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NoReturn, TypeAlias
 
-from openclust.broker.storage import Contents, Write
+from openclust.broker.journal.store_rows import Contents, Write
 from openclust.shell.config import ConfigError
 from openclust.shell.store.checksum import checksum
 from openclust.shell.store.contents import read_contents

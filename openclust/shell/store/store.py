@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from openclust.broker.storage import Contents, Shelves, Write
+from openclust.broker.journal.store_rows import Contents, Shelves, Write
 
 Done: TypeAlias = Callable[[int], None]
 """How many writes are done since the start, all together."""

@@ -13,7 +13,7 @@ from typing import TypeAlias, assert_never
 
 import msgspec
 
-from openclust.broker.storage import Ahead, Checkpoint, Cut, Keep, Page, Restart, Spool, Write
+from openclust.broker.journal.store_rows import Ahead, Checkpoint, Cut, Keep, Page, Restart, Spool, Write
 from openclust.shell.store.checksum import GONE, checksum
 from openclust.wire.text import encode_text
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from openclust.broker.storage import Keep
+from openclust.broker.journal.store_rows import Keep
 from openclust.shell.log import one_line
 from openclust.shell.store.failure import reason_of
 from openclust.shell.store.space import Space

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclust.broker.storage import Ahead, Contents, Restart, Spool
+from openclust.broker.journal.store_rows import Ahead, Contents, Restart, Spool
 from openclust.shell.store import MemoryStore
 from tests.support.opened_store import Opened, checkpoint, keep, page
 

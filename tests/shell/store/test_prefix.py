@@ -16,7 +16,18 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from openclust.broker.storage import Ahead, Checkpoint, Contents, Cut, Keep, Kept, Page, Restart, Spool, Write
+from openclust.broker.journal.store_rows import (
+    Ahead,
+    Checkpoint,
+    Contents,
+    Cut,
+    Keep,
+    Kept,
+    Page,
+    Restart,
+    Spool,
+    Write,
+)
 from tests.support.opened_store import Opened, found, info
 
 MEMORY = "/dev/shm"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openclust.broker.storage import Ahead, Contents, Cut, Keep, Restart, Spool
+from openclust.broker.journal.store_rows import Ahead, Contents, Cut, Keep, Restart, Spool
 from openclust.shell.config import ConfigError
 from openclust.shell.store import open_store
 from tests.support.opened_store import Opened, change, checkpoint, found, info, keep, kept, page, written

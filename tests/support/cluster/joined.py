@@ -10,11 +10,11 @@ import itertools
 from collections.abc import Iterable
 from typing import Any
 
-from openclust.broker.access import User
-from openclust.broker.broker import Broker
-from openclust.broker.channel import Channel
-from openclust.broker.limits import Limits
-from openclust.broker.peer import Peer
+from openclust.broker.amqp.channel import Channel
+from openclust.broker.model.access import User
+from openclust.broker.model.limits import Limits
+from openclust.broker.model.peer import Peer
+from openclust.broker.server.broker import Broker
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.events import StepDown, StoreRead
 from openclust.cluster.hello import Hello, introduce

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from openclust.broker.broker import Broker
-from openclust.broker.journal import Journal
-from openclust.broker.storage import Contents, Keep, Kept
+from openclust.broker.journal.journal import Journal
+from openclust.broker.journal.store_rows import Contents, Keep, Kept
+from openclust.broker.server.broker import Broker
 from openclust.cluster.bounds import Bounds
 from openclust.cluster.events import StoreRead
 from openclust.cluster.hello import Hello

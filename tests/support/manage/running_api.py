@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from openclust.broker.limits import Limits
+from openclust.broker.model.limits import Limits
 from openclust.manage.http import HttpApi
 from openclust.shell.config import Auth, Config, Http, Listen
 from openclust.shell.server import Server

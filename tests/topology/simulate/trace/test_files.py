@@ -109,7 +109,7 @@ def test_bad_lines_are_named_by_their_numbers(tmp_path: Path) -> None:
 
 
 def test_every_event_of_a_broker_is_known() -> None:
-    from openclust.broker import tracing
+    from openclust.broker.amqp import trace as tracing
     from openclust.shell import trace_lines
 
     told = {getattr(tracing, name) for name in ("PUBLISH", "RELAY", "RELAYED_IN", "DROP", "ENQUEUE", "DELIVER")}

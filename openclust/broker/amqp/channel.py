@@ -1,0 +1,381 @@
+"""A channel: one conversation of a connection, with its consumers, its deliveries and its publishes.
+
+The methods themselves are in `declaring.py`, `publishing.py` and `consuming.py`, by the noun they act on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+import msgspec
+
+from openclust.broker.amqp.confirms import Confirms
+from openclust.broker.amqp.transaction import Transaction
+from openclust.broker.delivery.consumer import Consumer
+from openclust.wire.codec import method_frame, name_of
+from openclust.wire.errors import (
+    CHANNEL_ERROR,
+    COMMAND_INVALID,
+    PRECONDITION_FAILED,
+    UNEXPECTED_FRAME,
+    ChannelError,
+    ConnectionError,
+)
+from openclust.wire.methods import BasicCancel, ChannelClose, ChannelCloseOk, ChannelOpen, Method
+
+if TYPE_CHECKING:
+    from openclust.broker.amqp.connection import Connection
+    from openclust.broker.amqp.content import Incoming
+    from openclust.broker.backlog.backlog import Entry
+    from openclust.broker.delivery.direct_reply import ReplyQueue
+    from openclust.broker.queues.queue import Queue
+
+OPEN = 0
+CLOSING = 1
+
+Handler: TypeAlias = "Callable[[Channel, Method], None]"
+
+Publish: TypeAlias = "Callable[[Channel, bytes, bytes, bytes], None]"
+
+PublishRun: TypeAlias = "Callable[[Channel, bytes, bytes, list[bytes]], int]"
+
+HANDLERS: dict[type[Method], Handler] = {}
+"""What each method does on an open channel; the modules that hold the methods add theirs."""
+
+
+def handles(method: type[Method]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a function `(channel, method)` as what `method` does."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        HANDLERS[method] = function
+        return function
+
+    return register
+
+
+class Unacked(msgspec.Struct, gc=False):
+    """A delivery that waits for its acknowledgement; `consumer` is None after basic.get."""
+
+    queue: Queue
+    consumer: Consumer | None
+    entry: Entry
+    since_ms: int
+    tag: int
+
+
+class Channel:
+    """`prefetch_each` is what new consumers get, `prefetch_all` what all together may hold unacknowledged.
+
+    With `prefetch_binds_no_ack`, a `prefetch_all` that is used up holds back consumers without acknowledgements too.
+    """
+
+    __slots__ = (
+        "broker",
+        "confirms",
+        "connection",
+        "consumers",
+        "credit_used",
+        "deadline_ms",
+        "delivery_tag",
+        "flowing",
+        "incoming",
+        "last_queue",
+        "lowest_tag",
+        "number",
+        "prefetch_all",
+        "prefetch_binds_no_ack",
+        "prefetch_each",
+        "reply",
+        "routes",
+        "starved",
+        "state",
+        "transaction",
+        "unacked",
+    )
+
+    publish: ClassVar[Publish]
+    """A whole publish: `publishing.publish`, which knows channels and cannot be known here."""
+    publish_run: ClassVar[PublishRun]
+    """A run of them, or its beginning: `runs.publish_run`. Who publishes in another way needs another of this too."""
+
+    def __init__(self, connection: Connection, number: int) -> None:
+        self.connection = connection
+        self.broker = connection.broker
+        self.number = number
+        self.state = OPEN
+        self.flowing = True
+        self.routes = connection.routes
+        self.consumers: dict[str, Consumer] | None = None
+        self.unacked: dict[int, Unacked] = {}
+        self.lowest_tag = 1
+        self.delivery_tag = 0
+        self.prefetch_each = 0
+        self.prefetch_all = 0
+        self.prefetch_binds_no_ack = False
+        # How many deliveries its consumers have to acknowledge, or to commit.
+        self.credit_used = 0
+        self.last_queue = ""
+        self.confirms: Confirms | None = None
+        self.transaction: Transaction | None = None
+        self.incoming: Incoming | None = None
+        self.reply: ReplyQueue | None = None
+        # Somebody was refused for want of the channel's credit, and waits for more of it.
+        self.starved = False
+        self.deadline_ms = 0
+
+    # -- what comes in
+
+    def on_method(self, method: Method) -> None:
+        """Any method but a whole publish or ack."""
+        if self.state == CLOSING:
+            self._while_closing(method)
+            return
+        if self.incoming is not None:
+            raise ConnectionError(UNEXPECTED_FRAME, f"{name_of(type(method))} where content was to come")
+        handler = HANDLERS.get(type(method))
+        if handler is None:
+            if isinstance(method, ChannelOpen):
+                raise ConnectionError(CHANNEL_ERROR, "second 'channel.open' seen")
+            raise ConnectionError(COMMAND_INVALID, f"{name_of(type(method))} is not for a server")
+        try:
+            handler(self, method)
+        except ChannelError as error:
+            self.fail(error, *method.ID)
+
+    def _while_closing(self, method: Method) -> None:
+        if isinstance(method, ChannelCloseOk):
+            self.connection.forget_channel(self)
+        elif isinstance(method, ChannelClose):
+            # Both sides closed at once: theirs is answered, ours still wants its answer.
+            self.send(ChannelCloseOk())
+
+    # -- deliveries
+
+    def has_credit(self) -> bool:
+        """Whether another delivery fits what the channel may hold unacknowledged."""
+        held = len(self.unacked) if self.transaction is None else self.held_count()
+        # What basic.get fetched takes no credit, as in RabbitMQ.
+        has_credit = not self.prefetch_all or self.credit_used < self.prefetch_all
+        if has_credit and held < self.broker.limits.unacked_per_channel_max:
+            return True
+        self.starved = True
+        return False
+
+    def held_count(self) -> int:
+        """How many deliveries wait for their acknowledgement, or for the commit that makes it count."""
+        transaction = self.transaction
+        settled = 0 if transaction is None else len(transaction.acks) + len(transaction.rejects)
+        return len(self.unacked) + settled
+
+    def remember(self, tag: int, queue: Queue, consumer: Consumer | None, entry: Entry) -> None:
+        """Keep a delivery until it is acknowledged."""
+        now_ms = self.broker.now_ms
+        if not self.unacked:
+            self.lowest_tag = tag
+        timeout_ms = consumer.timeout_ms if consumer is not None else self.broker.limits.consumer_timeout_ms
+        if timeout_ms and not 0 < self.deadline_ms <= now_ms + timeout_ms:
+            self.broker.deadlines.wake(self, now_ms + timeout_ms)
+        if consumer is not None:
+            self.credit_used += 1
+        self.unacked[tag] = Unacked(queue, consumer, entry, now_ms, tag)
+
+    def ack(self, tag: int, multiple: bool) -> None:
+        """basic.ack: settle deliveries, now or when the transaction commits."""
+        if self.transaction is not None:
+            self.transaction.acks.extend(self.take_unacked(tag, multiple))
+            return
+        if not multiple:
+            item = self.unacked.pop(tag, None)
+            if item is None:
+                raise unknown_tag(tag)
+            self.settle(item)
+            return
+        for item in self.take_unacked(tag, multiple):
+            self.settle(item)
+
+    def settle(self, item: Unacked) -> None:
+        """One delivery is acknowledged."""
+        item.queue.forget(item.entry)
+        self.credit(item)
+
+    def credit(self, item: Unacked) -> None:
+        """One delivery less is out: who waited for that may go on."""
+        consumer = item.consumer
+        if consumer is not None:
+            consumer.unacked -= 1
+            self.credit_used -= 1
+            if not consumer.waiting and not self.starved:
+                consumer.wake()
+        if self.starved:
+            self.wake_consumers()
+
+    def take_back(self, items: list[Unacked]) -> None:
+        """Return deliveries of this channel to their queues, in their old order, and let these deliver again."""
+        queues: dict[Queue, None] = {}
+        consumers: dict[Consumer, None] = {}
+        for item in items:
+            item.queue.put_back(item.entry)
+            queues[item.queue] = None
+            if item.consumer is not None:
+                item.consumer.unacked -= 1
+                self.credit_used -= 1
+                consumers[item.consumer] = None
+        for queue in queues:
+            queue.dispatch()
+        for consumer in consumers:
+            if not consumer.waiting:
+                consumer.wake()
+        if self.starved:
+            self.wake_consumers()
+
+    def wake_consumers(self) -> None:
+        """Consumers may be sent messages again: after new credit, or a resumed flow or socket."""
+        self.starved = False
+        consumers = self.consumers
+        if not consumers:
+            return
+        if len(consumers) > 1:
+            # Who comes first may take all the credit there is: next time that is another.
+            first = next(iter(consumers))
+            consumers[first] = consumers.pop(first)
+        for consumer in list(consumers.values()):
+            consumer.wake()
+            if self.connection.paused:
+                break
+
+    def rest_consumers(self) -> None:
+        """Consumers may not be sent messages: the flow or the socket has stopped."""
+        if self.consumers:
+            for consumer in self.consumers.values():
+                consumer.queue.refresh_direct()
+
+    def consumer_cancelled(self, consumer: Consumer) -> None:
+        """The queue is gone: the client will be told, if it can be."""
+        if self.consumers is None or self.consumers.pop(consumer.tag, None) is None:
+            return
+        if self.connection.can("consumer_cancel_notify"):
+            # After the answer to the method that brought it about, as clients expect.
+            self.broker.cancelled.append((self, consumer.tag))
+
+    def tell_cancelled(self, tag: str) -> None:
+        if self.state == OPEN:
+            self.send(BasicCancel(consumer_tag=tag, no_wait=True))
+
+    def end_replies(self) -> None:
+        """Answers to this channel's reply address are dropped from now on."""
+        if self.reply is not None:
+            self.broker.replies.pop(self.reply.address, None)
+            self.reply.consumer = self.reply.direct = None
+            self.reply = None
+
+    def take_unacked(self, tag: int, multiple: bool) -> list[Unacked]:
+        """Remove and return the deliveries that an ack, nack or reject means. 406 where there are none."""
+        unacked = self.unacked
+        if not multiple:
+            item = unacked.pop(tag, None)
+            if item is None:
+                raise unknown_tag(tag)
+            return [item]
+        if tag and tag not in unacked:
+            raise unknown_tag(tag)
+        last = tag or self.delivery_tag
+        between: Iterable[int] = range(self.lowest_tag, last + 1)
+        if last - self.lowest_tag > 2 * len(unacked):
+            # Most tags between were sent without ack, or are acked.
+            between = sorted(each for each in unacked if each <= last)
+        taken = []
+        for each in between:
+            item = unacked.pop(each, None)
+            if item is not None:
+                taken.append(item)
+        self.lowest_tag = max(self.lowest_tag, last + 1)
+        return taken
+
+    def on_deadline(self, now_ms: int) -> None:
+        """Close the channel if a delivery waits for its ack past the consumer's timeout."""
+        soonest = 0
+        for tag, item in self.unacked.items():
+            timeout_ms = item.consumer.timeout_ms if item.consumer else self.broker.limits.consumer_timeout_ms
+            if not timeout_ms:
+                continue
+            due = item.since_ms + timeout_ms
+            if due <= now_ms:
+                text = (
+                    f"delivery acknowledgement on channel {self.number} timed out: delivery tag {tag}, {timeout_ms} ms"
+                )
+                self.fail(ChannelError(PRECONDITION_FAILED, text), 0, 0)
+                return
+            soonest = min(soonest or due, due)
+        if soonest:
+            self.broker.deadlines.wake(self, max(soonest, now_ms + 100))
+
+    # -- what goes out
+
+    def send(self, method: Method) -> None:
+        self.connection.send(method_frame(self.number, method))
+
+    def send_confirms(self) -> None:
+        confirms = self.confirms
+        if confirms is None or self.state != OPEN:
+            return
+        for method in confirms.take(self.broker.journal):
+            self.send(method)
+        if confirms.gates is not None and confirms.gates:
+            self.broker.journal.waiters[self] = None
+
+    # -- the end
+
+    def fail(self, error: ChannelError, class_id: int, method_id: int) -> None:
+        """Close this channel for an error; what still comes on it is dropped until the peer has answered."""
+        if self.state == CLOSING:
+            return
+        self.send_confirms()
+        self.broker.note(
+            "warning", "channel closed for an error", self.connection, channel=self.number, text=error.reply_text
+        )
+        self.release()
+        self.state = CLOSING
+        self.send(
+            ChannelClose(
+                reply_code=error.code,
+                reply_text=error.reply_text,
+                failing_class_id=class_id,
+                failing_method_id=method_id,
+            )
+        )
+
+    def stop_consumers(self) -> None:
+        """From now on nothing is delivered here; `release` must follow."""
+        self.end_replies()
+        for consumer in self.consumers.values() if self.consumers else ():
+            consumer.queue.stop(consumer)
+
+    def release(self) -> None:
+        """Give back all the channel holds: consumers end, deliveries return to their queues."""
+        # First of all: what returns must not be delivered here again.
+        self.stop_consumers()
+        books = self.broker.books
+        if self.incoming is not None:
+            books.held_bytes -= self.incoming.got
+            self.incoming = None
+        unacked = list(self.unacked.values())
+        if self.transaction is not None:
+            books.held_bytes -= self.transaction.held_bytes
+            unacked += self.transaction.acks
+            unacked += [item for item, _ in self.transaction.rejects]
+            self.transaction = None
+        consumers = list(self.consumers.values()) if self.consumers else []
+        self.consumers = None
+        self.unacked = {}
+        self.deadline_ms = 0
+        self.state = CLOSING
+        self.broker.delivered += self.delivery_tag
+        self.delivery_tag = 0
+        self.take_back(unacked)
+        for consumer in consumers:
+            self.connection.vhost.drop_consumer(consumer)
+
+
+def unknown_tag(tag: int) -> ChannelError:
+    return ChannelError(PRECONDITION_FAILED, f"unknown delivery tag {tag}")

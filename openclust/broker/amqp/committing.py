@@ -1,0 +1,210 @@
+"""Classic transactions: tx.select, tx.commit and tx.rollback."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from openclust.broker.amqp.channel import OPEN, Channel, handles
+from openclust.broker.amqp.deferred_reply import answer
+from openclust.broker.amqp.publishing import Publication, Whole, copy_keys, return_message
+from openclust.broker.amqp.transaction import Transaction
+from openclust.broker.backlog.backlog import Entry
+from openclust.broker.delivery.cluster_exchange import CLUSTER_EXCHANGE
+from openclust.broker.delivery.direct_reply import REPLY_PREFIX
+from openclust.broker.delivery.fanout import fan_out
+from openclust.broker.journal.confirm_gates import Ticket
+from openclust.broker.journal.journal import IN_MEMORIES, ON_DISKS, ON_OWN_DISK, Journal
+from openclust.broker.queues.dead_letter import redirect_letters
+from openclust.broker.queues.queue import Queue
+from openclust.broker.routing.route import Route, find_queues
+from openclust.wire.errors import PRECONDITION_FAILED, RESOURCE_ERROR, ChannelError
+from openclust.wire.methods import TxCommit, TxCommitOk, TxRollback, TxRollbackOk, TxSelect, TxSelectOk
+from openclust.wire.properties import HEADERS, decode_properties
+
+if TYPE_CHECKING:
+    from openclust.broker.cluster_port import Done
+
+
+@handles(TxSelect)
+def tx_select(channel: Channel, method: TxSelect) -> None:
+    if channel.confirms is not None:
+        raise ChannelError(PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
+    if channel.transaction is None:
+        channel.transaction = Transaction()
+    channel.send(TxSelectOk())
+
+
+@handles(TxCommit)
+def tx_commit(channel: Channel, method: TxCommit) -> None:
+    transaction = _current(channel)
+    answer(channel, method, partial(_commit, channel, transaction), lambda _: channel.send(TxCommitOk()))
+
+
+@handles(TxRollback)
+def tx_rollback(channel: Channel, method: TxRollback) -> None:
+    transaction = _current(channel)
+    channel.transaction = Transaction()
+    channel.broker.books.held_bytes -= transaction.held_bytes
+    # The deliveries are unacknowledged again, as if the acks had never been sent.
+    for item in transaction.items():
+        channel.unacked[item.tag] = item
+        channel.lowest_tag = min(channel.lowest_tag, item.tag)
+    channel.send(TxRollbackOk())
+
+
+def _current(channel: Channel) -> Transaction:
+    if channel.transaction is None:
+        raise ChannelError(PRECONDITION_FAILED, "channel is not transactional")
+    return channel.transaction
+
+
+def _commit(channel: Channel, transaction: Transaction, done: Done) -> None:
+    books = channel.broker.books
+    # From now on the messages are in this commit's account, whatever becomes of the channel.
+    size, transaction.held_bytes = transaction.held_bytes, 0
+
+    def ended(result: object) -> None:
+        books.held_bytes -= size
+        done(result)
+
+    try:
+        bundle = Bundle(channel, transaction)
+    except ChannelError as error:
+        ended(error)
+    else:
+        channel.broker.cluster.commit(bundle, ended)
+
+
+class Bundle:
+    """All that a transaction has asked for, at its commit: messages go where they would if they were published now.
+
+    Nothing stands against it here once it is made; ChannelError where something does. Then `perform` it once, or let
+    it be. As long as that is not done its channel holds the transaction, and gives back what is in it when it fails.
+    """
+
+    __slots__ = ("channel", "publications", "transaction")
+
+    def __init__(self, channel: Channel, transaction: Transaction) -> None:
+        self.channel = channel
+        self.transaction = transaction
+        self.publications = [_routed(channel, each) for each in transaction.publications]
+        demand_room(self.publications)
+
+    def perform(self, unroutable: Container[int] = ()) -> int:
+        """Do what is for this broker; where that must be kept before the client is told.
+
+        `unroutable` are the indexes of those that no queue elsewhere has wanted.
+        """
+        channel, places = self.channel, 0
+        for index, publication in enumerate(self.publications):
+            places |= self._publish(publication, index in unroutable)
+        if channel.transaction is self.transaction:
+            # Else the channel was closed meanwhile, and its deliveries have gone back.
+            channel.transaction = Transaction()
+            places |= self._settle()
+        return places
+
+    def perform_here(self, done: Done) -> None:
+        """Do all of it, where nothing of it is for others."""
+        journal = self.channel.broker.journal
+        Ticket(journal, self.perform(), lambda kept: done(None if kept else not_known())).send_confirms()
+
+    def _publish(self, publication: Publication, is_unroutable: bool) -> int:
+        channel, route = self.channel, publication.route
+        broker, header, body = channel.broker, publication.header, publication.body
+        # It may have waited for other brokers since it was routed.
+        route.queues = [queue for queue in route.queues if queue.is_alive]
+        if route.mandatory and not route.queues and channel.state == OPEN and (is_unroutable or not route.forward):
+            return_message(channel, route, header, body)
+        broker.journal.places = 0
+        if broker.tracer is None:
+            fan_out(route, header, body, broker.dirty)
+        else:
+            broker.tracer.publish(route, header, body, broker.dirty)
+        broker.published += 1
+        broker.turn_bytes += (len(body) + 200) * len(route.queues)
+        return broker.journal.places
+
+    def _settle(self) -> int:
+        channel, transaction = self.channel, self.transaction
+        broker = channel.broker
+        here = [item for item in transaction.items() if isinstance(item.queue, Queue)]
+        places = places_of(broker.journal, (item.entry for item in here))
+        for item in transaction.items():
+            if not isinstance(item.queue, Queue):
+                broker.cluster.committed(item)
+                channel.credit(item)
+        for item in transaction.acks:
+            if isinstance(item.queue, Queue):
+                channel.settle(item)
+        channel.take_back([item for item, back in transaction.rejects if back and isinstance(item.queue, Queue)])
+        for item, back in transaction.rejects:
+            if not back and isinstance(item.queue, Queue):
+                item.queue.reject(item.entry)
+                channel.credit(item)
+        # What leaves as a dead letter leaves in the same batch as all the rest.
+        broker.journal.places = 0
+        redirect_letters(broker, len(broker.dead_letters))
+        return places | broker.journal.places
+
+
+def _routed(channel: Channel, publication: Publication) -> Publication:
+    """The same publish with the queues of this moment; those that are active elsewhere are not among them."""
+    before, header = publication.route, publication.header
+    exchange, key = before.exchange, before.routing_key
+    if exchange == CLUSTER_EXCHANGE or (not exchange and key.startswith(REPLY_PREFIX)):
+        route = Route(exchange, key, before.queues, mandatory=before.mandatory)
+        return Publication(route, header, publication.body)
+    whole = before.whole_header or header
+    vhost, cluster = channel.connection.vhost, channel.broker.cluster
+    headers = (decode_properties(whole).headers or {}) if (whole[12] << 8 | whole[13]) & HEADERS else {}
+    targets, _ = find_queues(vhost, vhost.exchange(exchange), (key, *copy_keys(headers)), headers)
+    here = [each for each in targets if not (isinstance(each, Queue) and cluster.is_elsewhere(each))]
+    queues, _ = cluster.reach(vhost, here)
+    if before.whole_header:
+        queues = [queue if isinstance(queue, Queue) else Whole(queue, whole) for queue in queues]
+    route = Route(exchange, key, queues, mandatory=before.mandatory, forward=len(here) < len(targets))
+    route.whole_header = before.whole_header
+    return Publication(route, header, publication.body)
+
+
+def demand_room(publications: Iterable[Publication]) -> None:
+    """Raise 406 where a queue would refuse some of these messages: it is to take them all, or nobody is.
+
+    What consumers would take out of it meanwhile is not foreseen.
+    """
+    coming: dict[Queue, tuple[int, int]] = {}
+    for publication in publications:
+        for queue in publication.route.queues:
+            if isinstance(queue, Queue) and queue.limited and queue.settings.overflow == "reject-publish":
+                count, size = coming.get(queue, (len(queue), queue.ready_bytes))
+                coming[queue] = count + 1, size + len(publication.body)
+    for queue, (count, size) in coming.items():
+        settings = queue.settings
+        if (settings.max_length is not None and count > settings.max_length) or (
+            settings.max_length_bytes is not None and size > settings.max_length_bytes
+        ):
+            text = f"queue '{queue.name}' in vhost '{queue.vhost.name}' has no room for all that the transaction"
+            raise ChannelError(PRECONDITION_FAILED, f"{text} publishes to it: nothing of it was done")
+
+
+def not_known() -> ChannelError:
+    """A transaction was done, and may be lost yet."""
+    text = "the transaction is not on the disks where it must be: whether it stays is not known"
+    return ChannelError(RESOURCE_ERROR, text)
+
+
+def places_of(journal: Journal, entries: Iterable[Entry]) -> int:
+    """Where it must be kept that these messages leave, before anybody is told: where they are kept themselves."""
+    places = 0
+    for entry in entries:
+        recorded = entry.recorded
+        # What has come by the open batch will never have been there.
+        if recorded and recorded not in (journal.number, -journal.number):
+            if recorded < 0:
+                places |= ON_OWN_DISK
+            else:
+                places |= ON_DISKS if entry.message.is_persistent else IN_MEMORIES
+    return places

@@ -1,0 +1,385 @@
+"""basic.publish, publisher confirms and transactions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from openclust.broker.amqp.channel import OPEN, Channel, handles
+from openclust.broker.amqp.confirms import Confirms
+from openclust.broker.amqp.transaction import Transaction
+from openclust.broker.delivery.cluster_exchange import CLUSTER_EXCHANGE, ControlQueue
+from openclust.broker.delivery.direct_reply import REPLY_PREFIX, REPLY_TO, ReplyQueue
+from openclust.broker.delivery.fanout import fan_out
+from openclust.broker.model.message import OVERHEAD_BYTES, Message
+from openclust.broker.queues.queue import Queue
+from openclust.broker.routing.route import Route, find_queues
+from openclust.wire.codec import decode_method, method_frame
+from openclust.wire.errors import (
+    ACCESS_REFUSED,
+    CONTENT_TOO_LARGE,
+    NO_ROUTE,
+    NOT_IMPLEMENTED,
+    PRECONDITION_FAILED,
+    RESOURCE_ERROR,
+    ChannelError,
+    ConnectionError,
+)
+from openclust.wire.frames import content_frames
+from openclust.wire.methods import (
+    BasicPublish,
+    BasicReturn,
+    ConfirmSelect,
+    ConfirmSelectOk,
+)
+from openclust.wire.properties import (
+    EXPIRATION,
+    HEADERS,
+    PREAMBLE,
+    USER_ID,
+    Properties,
+    decode_properties,
+    encode_header,
+    header_fields,
+)
+from openclust.wire.properties import REPLY_TO as REPLY_TO_FLAG
+from openclust.wire.table import Table
+
+if TYPE_CHECKING:
+    from openclust.broker.cluster_port import Verdict
+    from openclust.broker.routing.remote_broker import Outlet
+    from openclust.broker.server.broker import Broker
+
+EXPIRATION_MAX_MS = 2**53
+PUBLISH_PREFIX = b"\0\x3c\0\x28"
+
+_WATCH = HEADERS | EXPIRATION | REPLY_TO_FLAG | USER_ID | 0x0003
+_BY_MESSAGE = 0xFFFF
+_PROPERTIES_CACHE_MAX = 1_000
+_CACHED_QUEUES_MAX = 1_000_000
+"""How many queues the cached routes of one user may list together, roughly."""
+
+
+class Publication(msgspec.Struct):
+    """A publish that waits for its transaction."""
+
+    route: Route
+    header: bytes
+    body: bytes
+
+
+def publish(channel: Channel, arguments: bytes, header: bytes, body: bytes) -> None:
+    """A whole publish: the hot path, as long as nothing about it asks for a closer look."""
+    try:
+        route = channel.routes.get(arguments) or _resolve(channel, arguments)
+        flags = header[12] << 8 | header[13]
+        if (
+            flags & route.watch
+            or not route.is_plain
+            or channel.transaction is not None
+            or len(body) > channel.broker.limits.message_size_max
+        ):
+            if route.forward and not flags & route.watch and _is_simple(channel, body):
+                _check_header(channel.broker, header)
+                perform_message(channel, route, header, body, None)
+            else:
+                _publish_with_care(channel, route, header, body)
+            return
+        if (flags or len(header) != PREAMBLE.size) and header[12:] not in channel.broker.sound:
+            _check_header(channel.broker, header)
+        broker = channel.broker
+        if route.is_recorded:
+            broker.journal.places = 0
+        if broker.tracer is None:
+            accepted = fan_out(route, header, body, broker.dirty)
+        else:
+            accepted = broker.tracer.publish(route, header, body, broker.dirty)
+    except ChannelError as error:
+        channel.fail(error, *BasicPublish.ID)
+        return
+    broker.published += 1
+    broker.turn_bytes += (len(body) + 200) * len(route.queues)
+    if channel.confirms is not None:
+        confirm(channel, route, accepted)
+
+
+Channel.publish = publish
+
+
+def confirm(channel: Channel, route: Route, accepted: bool) -> None:
+    """A publish is done: it may be confirmed, once all is kept that must be."""
+    confirms, broker = channel.confirms, channel.broker
+    assert confirms is not None, "the channel confirms"
+    if route.is_recorded and broker.journal.places:
+        confirms.settle_behind(accepted, broker.journal.number, broker.journal.places)
+        broker.journal.waiters[channel] = None
+    elif confirms.settle(accepted):
+        broker.confirming.append(channel)
+
+
+def _is_simple(channel: Channel, body: bytes) -> bool:
+    return channel.transaction is None and len(body) <= channel.broker.limits.message_size_max
+
+
+def _check_header(broker: Broker, header: bytes) -> None:
+    """Raise 502 for properties that do not add up: all who got the message would fail on it."""
+    if header[12:] in broker.sound:
+        return
+    decode_properties(header)
+    if len(broker.sound) >= _PROPERTIES_CACHE_MAX:
+        broker.sound.clear()
+    if len(header) <= 512:
+        broker.sound.add(header[12:])
+
+
+def too_large(size: int, limit: int) -> ChannelError:
+    return ChannelError(
+        CONTENT_TOO_LARGE, f"a message of {size} bytes is larger than the configured maximum of {limit}"
+    )
+
+
+def decode_publish(arguments: bytes) -> BasicPublish:
+    """A publish method, from what follows its number."""
+    method = decode_method(PUBLISH_PREFIX + arguments)
+    assert isinstance(method, BasicPublish), "the prefix is basic.publish's"
+    return method
+
+
+def _resolve(channel: Channel, arguments: bytes) -> Route:
+    """The route of a publish method, from now on in the cache of its user and virtual host."""
+    method = decode_publish(arguments)
+    if method.immediate:
+        raise ConnectionError(NOT_IMPLEMENTED, "immediate=true")
+    connection = channel.connection
+    vhost = connection.vhost
+    connection.demand("write", method.exchange)
+    if method.exchange == CLUSTER_EXCHANGE:
+        return _to_cluster(channel, arguments, method)
+    exchange = vhost.exchange(method.exchange)
+    if exchange.internal:
+        raise ChannelError(
+            ACCESS_REFUSED, f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'"
+        )
+    if not method.exchange and method.routing_key.startswith(REPLY_PREFIX):
+        # Reply addresses come and go with their askers: not worth a place in the cache.
+        broker = channel.broker
+        reply = broker.replies.get(method.routing_key) or broker.cluster.reply_outlet(method.routing_key)
+        found = [] if reply is None else [reply]
+        return Route("", method.routing_key, found, mandatory=method.mandatory, watch=_WATCH)
+    targets, by_headers = find_queues(vhost, exchange, (method.routing_key,))
+    queues, forward = channel.broker.cluster.reach(vhost, targets)
+    route = Route(
+        method.exchange,
+        method.routing_key,
+        queues,
+        mandatory=method.mandatory,
+        watch=_BY_MESSAGE if by_headers else _WATCH,
+        forward=forward,
+    )
+    routes = channel.routes
+    if len(routes) >= channel.broker.limits.route_cache_max or len(routes) * len(queues) > _CACHED_QUEUES_MAX:
+        routes.clear()
+    routes[arguments] = route
+    return route
+
+
+def _to_cluster(channel: Channel, arguments: bytes, method: BasicPublish) -> Route:
+    """What brokers say to each other; nobody else may."""
+    connection = channel.connection
+    if connection.user.type != "cluster":
+        raise ChannelError(ACCESS_REFUSED, f"only brokers of the cluster may publish to '{CLUSTER_EXCHANGE}'")
+    route = Route(method.exchange, method.routing_key, [ControlQueue(connection)], watch=_WATCH)
+    channel.routes[arguments] = route
+    return route
+
+
+def _publish_with_care(channel: Channel, route: Route, header: bytes, body: bytes) -> None:
+    """Validate what the properties say, act on it, and publish."""
+    limit = channel.broker.limits.message_size_max
+    if len(body) > limit:
+        raise too_large(len(body), limit)
+    properties = _properties(channel, header)
+    _check_user(channel, properties)
+    _check_expiration(properties)
+    if properties.reply_to == REPLY_TO:
+        if channel.reply is None:
+            raise ChannelError(PRECONDITION_FAILED, "fast reply consumer does not exist")
+        properties = msgspec.structs.replace(properties, reply_to=channel.reply.address)
+        fields = None if properties.headers is None else header_fields(header)
+        header = encode_header(properties, len(body), fields)
+    headers = properties.headers
+    keys = copy_keys(headers)
+    if keys or route.watch == _BY_MESSAGE:
+        route = _reroute(channel, route, [route.routing_key, *keys], headers or {})
+    if headers and "BCC" in headers:
+        if keys:
+            # Other brokers find their queues by these keys too: they get the message as it is.
+            route.whole_header = header
+            route.queues = [
+                queue if isinstance(queue, Queue | ReplyQueue) else Whole(queue, header) for queue in route.queues
+            ]
+        properties, header = without_blind_copies(properties, header, len(body))
+    if channel.transaction is not None:
+        _remember(channel, channel.transaction, Publication(route, header, body))
+        return
+    perform_message(channel, route, header, body, properties)
+
+
+def _remember(channel: Channel, transaction: Transaction, publication: Publication) -> None:
+    limit = channel.broker.limits.transaction_bytes_max
+    size = len(publication.body) + len(publication.header) + OVERHEAD_BYTES
+    transaction.held_bytes += size
+    channel.broker.books.held_bytes += size
+    if transaction.held_bytes > limit:
+        raise ChannelError(
+            RESOURCE_ERROR, f"a transaction holds more than {limit} bytes of messages: commit more often"
+        )
+    transaction.publications.append(publication)
+
+
+def perform_message(channel: Channel, route: Route, header: bytes, body: bytes, properties: Properties | None) -> None:
+    """Publish what has been validated; tell the publisher what it asked to be told."""
+    broker = channel.broker
+    if not route.queues and not route.forward and route.mandatory:
+        return_message(channel, route, header, body)
+    if route.is_recorded:
+        broker.journal.places = 0
+    if broker.tracer is None:
+        accepted = not route.queues or fan_out(route, header, body, broker.dirty, properties)
+    else:
+        accepted = broker.tracer.publish(route, header, body, broker.dirty, properties)
+    broker.published += 1
+    broker.turn_bytes += (len(body) + 200) * len(route.queues)
+    if route.forward:
+        _forward(channel, route, header, body, accepted)
+        return
+    if channel.confirms is not None:
+        confirm(channel, route, accepted)
+
+
+def _forward(channel: Channel, route: Route, header: bytes, body: bytes, accepted: bool) -> None:
+    """Give the root a message for its queues; the publisher is told what became of it when the root has said so."""
+    message = Message(route.exchange, route.routing_key, route.whole_header or header, body, route.suffix)
+    verdict: Verdict | None = None
+    if channel.confirms is not None or route.mandatory:
+        verdict = _verdict(channel, route, header, body, accepted)
+    channel.broker.cluster.forward(channel, channel.connection.vhost, message, verdict)
+
+
+def _verdict(channel: Channel, route: Route, header: bytes, body: bytes, accepted: bool) -> Verdict:
+    confirms = channel.confirms
+    number = confirms.defer() if confirms is not None else 0
+
+    def verdict(routed: bool, taken: bool) -> None:
+        if channel.state != OPEN:
+            return
+        if not routed and route.mandatory and not route.queues:
+            return_message(channel, route, header, body)
+        if confirms is not None and confirms.resolve(number, accepted and taken):
+            channel.broker.confirming.append(channel)
+
+    return verdict
+
+
+def _properties(channel: Channel, header: bytes) -> Properties:
+    """Decoded properties; equal ones come often, so they are kept a while."""
+    known = channel.broker.properties
+    properties = known.get(header)
+    if properties is None:
+        properties = decode_properties(header)
+        if len(known) >= _PROPERTIES_CACHE_MAX:
+            known.clear()
+        if len(header) <= 512:
+            known[header] = properties
+    return properties
+
+
+def _check_user(channel: Channel, properties: Properties) -> None:
+    user = channel.connection.user
+    if properties.user_id is not None and properties.user_id != user.name and "impersonator" not in user.tags:
+        text = f"user_id property set to '{properties.user_id}' but authenticated user was '{user.name}'"
+        raise ChannelError(PRECONDITION_FAILED, text)
+
+
+def _check_expiration(properties: Properties) -> None:
+    expiration = properties.expiration
+    if expiration is None:
+        return
+    # int() would take signs, blanks and underscores too.
+    if not (expiration.isascii() and expiration.isdigit() and len(expiration) <= 16):
+        raise ChannelError(
+            PRECONDITION_FAILED, f"invalid expiration '{expiration}': a number of milliseconds is wanted"
+        )
+    if int(expiration) > EXPIRATION_MAX_MS:
+        raise ChannelError(PRECONDITION_FAILED, f"invalid expiration '{expiration}': more than 2^53 ms")
+
+
+def copy_keys(headers: Table | None) -> list[str]:
+    """The further routing keys of a message, in its CC and BCC headers. ChannelError where these are none."""
+    if not headers or not ("CC" in headers or "BCC" in headers):
+        return []
+    return [*_carbon_copies(headers, "CC"), *_carbon_copies(headers, "BCC")]
+
+
+def without_blind_copies(properties: Properties, header: bytes, size: int) -> tuple[Properties, bytes]:
+    """The properties that consumers may see, and their content header. `header` is the one that came."""
+    shown = {name: value for name, value in (properties.headers or {}).items() if name != "BCC"}
+    fields = header_fields(header)
+    fields.pop("BCC", None)
+    properties = msgspec.structs.replace(properties, headers=shown)
+    return properties, encode_header(properties, size, fields)
+
+
+class Whole:
+    """Another broker's place in the route of one message, which gets it with all its headers."""
+
+    direct = None
+    is_alive = True
+
+    def __init__(self, outlet: Outlet, header: bytes) -> None:
+        self.name = outlet.name
+        self._outlet = outlet
+        self._header = header
+
+    def publish(self, message: Message) -> bool:
+        return self._outlet.publish(msgspec.structs.replace(message, header=self._header))
+
+
+def _carbon_copies(headers: Table, name: str) -> list[str]:
+    """The routing keys in a CC or BCC header."""
+    keys = headers.get(name)
+    if keys is None:
+        return []
+    found = [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []
+    if not isinstance(keys, list) or len(found) != len(keys):
+        raise ChannelError(PRECONDITION_FAILED, f"invalid header '{name}': an array of strings is wanted")
+    return found
+
+
+def _reroute(channel: Channel, route: Route, keys: list[str], headers: Table) -> Route:
+    """A route for this one message, by all its keys and its headers."""
+    vhost = channel.connection.vhost
+    exchange = vhost.exchange(route.exchange)
+    targets, _ = find_queues(vhost, exchange, keys, headers)
+    queues, forward = channel.broker.cluster.reach(vhost, targets)
+    return Route(route.exchange, route.routing_key, queues, mandatory=route.mandatory, forward=forward)
+
+
+def return_message(channel: Channel, route: Route, header: bytes, body: bytes) -> None:
+    method = BasicReturn(
+        reply_code=NO_ROUTE, reply_text="NO_ROUTE", exchange=route.exchange, routing_key=route.routing_key
+    )
+    connection = channel.connection
+    connection.send(method_frame(channel.number, method))
+    connection.send(content_frames(channel.number, header, body, connection.frame_max))
+
+
+@handles(ConfirmSelect)
+def confirm_select(channel: Channel, method: ConfirmSelect) -> None:
+    if channel.transaction is not None:
+        raise ChannelError(PRECONDITION_FAILED, "cannot switch from tx to confirm mode")
+    if channel.confirms is None:
+        channel.confirms = Confirms()
+    if not method.no_wait:
+        channel.send(ConfirmSelectOk())

@@ -1,0 +1,103 @@
+"""Runs: publishes that come behind one another and differ in nothing but their bodies.
+
+A feed sends them by the hundred. Where nobody has to remember them (one queue, no confirms, no acknowledgements,
+nothing kept), what there is to be decided is decided once for all, and a message costs little more than its bytes.
+Everything else goes one by one: each function here says how many it took, from the first on, and its caller publishes
+the others.
+
+Of a run, `properties` are what its content headers have behind the size of the body.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openclust.broker.amqp.channel import Channel
+from openclust.broker.delivery.consumer import LARGE_BYTES, Consumer, pack_tag
+from openclust.broker.queues.queue import Queue
+from openclust.wire.frames import ENVELOPE, FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_OVERHEAD
+from openclust.wire.properties import content_header
+
+if TYPE_CHECKING:
+    from openclust.broker.routing.route import Route
+    from openclust.broker.server.broker import Broker
+
+NO_PROPERTIES = b"\0\0"
+
+
+def publish_run(channel: Channel, arguments: bytes, properties: bytes, bodies: list[bytes]) -> int:
+    """Publish what an application sends, as `publishing.publish` would; its caller has seen to what must wait."""
+    route = channel.routes.get(arguments)
+    broker = channel.broker
+    if (
+        route is None
+        or (properties[0] << 8 | properties[1]) & route.watch
+        or channel.confirms is not None
+        or channel.transaction is not None
+        or broker.tracer is not None
+        or (properties != NO_PROPERTIES and properties not in broker.sound)
+        or max(map(len, bodies)) > broker.limits.message_size_max
+    ):
+        return 0
+    if route.is_plain:
+        taken = pass_run(broker, route, properties, bodies)
+    elif route.forward and not route.queues and not route.mandatory:
+        taken = broker.cluster.forward_run(channel, channel.connection.vhost, route.suffix, properties, bodies)
+    else:
+        return 0
+    broker.published += taken
+    return taken
+
+
+Channel.publish_run = publish_run
+
+
+def pass_run(broker: Broker, route: Route, properties: bytes, bodies: list[bytes]) -> int:
+    """Send a run to the only consumer of the only queue of its route, if that takes messages as they come."""
+    taken = 0
+    if len(route.queues) == 1:
+        queue = route.queues[0]
+        if queue.direct is not None:
+            taken = deliver_run(queue.direct, route.suffix, properties, bodies)
+        elif isinstance(queue, Queue):
+            taken = _pass_through(queue, route.suffix, properties, bodies)
+    broker.turn_bytes += sum(map(len, bodies[:taken])) + 200 * taken
+    return taken
+
+
+def _pass_through(queue: Queue, suffix: bytes, properties: bytes, bodies: list[bytes]) -> int:
+    """By a queue that has nothing to do with messages but to give them to a consumer that takes them by the run."""
+    if queue.backlog or queue.records or queue.dedup is not None or not queue.plain or properties[0] & 0x01:
+        return 0
+    consumer = queue.turns.only()
+    if consumer is None or not consumer.waiting or not consumer.no_ack:
+        return 0
+    return consumer.pass_run(suffix, properties, bodies)
+
+
+def deliver_run(consumer: Consumer, suffix: bytes, properties: bytes, bodies: list[bytes]) -> int:
+    """Send a run to a consumer without acknowledgements: all, or none where bodies are too large for that."""
+    channel = consumer.channel
+    connection = channel.connection
+    sizes = set(map(len, bodies))
+    largest = max(sizes)
+    if largest >= LARGE_BYTES or 0 < connection.frame_max < largest + FRAME_OVERHEAD:
+        return 0
+    head = consumer.head(len(suffix))
+    middles = {size: suffix + upto_body(channel.number, properties, size) for size in sizes}
+    first = channel.delivery_tag + 1
+    channel.delivery_tag += len(bodies)
+    if not consumer.out:
+        channel.broker.dirty.append(connection)
+    deliveries = [
+        b"%b%b%b%b\xce" % (head, pack_tag(tag), middles[len(body)], body) for tag, body in enumerate(bodies, first)
+    ]
+    consumer.out.append(b"".join(deliveries))
+    return len(bodies)
+
+
+def upto_body(channel: int, properties: bytes, size: int) -> bytes:
+    """The content of a message whose body is one frame, before the body itself."""
+    header = content_header(properties, size)
+    body = ENVELOPE.pack(FRAME_BODY, channel, size)
+    return ENVELOPE.pack(FRAME_HEADER, channel, len(header)) + header + FRAME_END + body

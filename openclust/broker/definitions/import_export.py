@@ -1,0 +1,281 @@
+"""Definitions: what a broker is told to have, as one document in RabbitMQ's JSON shape, out of a broker and into one.
+
+Python values of JSON come in and go out; the caller reads and writes files. Messages are no part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from openclust import __version__
+from openclust.broker.definitions.document import Findings
+from openclust.broker.definitions.plan import Planner, Step
+from openclust.broker.model.access import User
+from openclust.broker.model.changes import Change, PutPermission, PutUser
+from openclust.broker.model.field_type import value_text
+from openclust.broker.model.password_hash import to_rabbit
+from openclust.broker.model.policy import Policy
+from openclust.broker.queues.queue import Queue
+from openclust.broker.routing.exchange import Exchange
+from openclust.broker.server.vhost import PREDECLARED, VirtualHost
+from openclust.wire.errors import AmqpError
+from openclust.wire.text import decode_text
+
+if TYPE_CHECKING:
+    from openclust.broker.server.broker import Broker
+
+
+PENDING_MAX = 10_000
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What came of an import. Where there are `problems` and nothing `changed`, the broker is as it was.
+
+    Of an import that skips problems, `problems` are the entries that were left out, each with the reason.
+    """
+
+    changed: int
+    unchanged: int
+    problems: list[str]
+    ignored: list[str]
+
+
+class Import:
+    """One import under way: call `run` until it returns True.
+
+    It checks the whole document first and then asks for the changes: for none where the check found a problem, or with
+    `skip_problems` for those of all entries that have none. Both go on by parts, so that the broker can serve in
+    between. When all changes are answered, `on_finished` is called.
+    """
+
+    def __init__(self, broker: Broker, document: Mapping[str, Any], *, skip_problems: bool = False) -> None:
+        self.broker = broker
+        self.on_finished: Callable[[], None] | None = None
+        self.users: set[str] = set()
+        """The users that have been changed, for who keeps them in a file."""
+        self._skip_problems = skip_problems
+        self._planner = Planner(broker, document, takes_what_has_room=skip_problems)
+        self._plan: Iterator[str] | None = self._planner.plan()
+        self._steps: list[Step] = []
+        self._changed = 0
+        self._next = 0
+        self._pending = 0
+
+    def run(self, at_most: int | None = None) -> bool:
+        """Do the next part, of so many entries; True when nothing is left. Answers may come later, in a cluster."""
+        if self._plan is not None:
+            for _ in islice(self._plan, at_most) if at_most is not None else self._plan:
+                pass
+            if at_most is not None and next(self._plan, None) is not None:
+                return False
+            self._plan = None
+            if self._skip_problems or not self._planner.reader.problems:
+                self._steps = self._planner.steps
+        end = len(self._steps) if at_most is None else min(self._next + at_most, len(self._steps))
+        while self._next < end:
+            where, change = self._steps[self._next]
+            self._next += 1
+            self._pending += 1
+            self.broker.define(change, self._done(where, change))
+        self._look()
+        return self._next == len(self._steps)
+
+    def _done(self, where: str, change: Change) -> Callable[[Any], None]:
+        def done(result: Any) -> None:
+            self._pending -= 1
+            if isinstance(result, AmqpError):
+                self._planner.reader.problems.add(where, result.text)
+            else:
+                self._changed += 1
+                if isinstance(change, PutUser):
+                    self.users.add(change.user.name)
+                elif isinstance(change, PutPermission):
+                    self.users.add(change.user)
+            self._look()
+
+        return done
+
+    def _look(self) -> None:
+        if self.finished and self.on_finished is not None:
+            tell, self.on_finished = self.on_finished, None
+            tell()
+
+    @property
+    def is_backed_up(self) -> bool:
+        """Whether so many changes wait for their answer that no more should be asked for now."""
+        return self._pending > PENDING_MAX
+
+    @property
+    def finished(self) -> bool:
+        return self._plan is None and self._next == len(self._steps) and not self._pending
+
+    def report(self) -> Report:
+        reader = self._planner.reader
+        return Report(self._changed, self._planner.unchanged, reader.problems.told(), reader.ignored.told())
+
+
+def import_definitions(broker: Broker, document: Mapping[str, Any]) -> Report:
+    """Import all at once. In a cluster, changes may still wait for their order: use `Import` to know when they hold."""
+    one = Import(broker, document)
+    one.run()
+    return one.report()
+
+
+def export_definitions(broker: Broker) -> dict[str, Any]:
+    """The broker's users, virtual hosts, policies, durable exchanges and queues and what binds them, in a fixed order.
+
+    What JSON cannot say (names or values that are not UTF-8) is left out, and named in `openclust_left_out`.
+    """
+    out = _Export()
+    vhosts = [broker.vhosts[name] for name in sorted(broker.vhosts)]
+    users = [broker.users[name] for name in sorted(broker.users)]
+    document: dict[str, Any] = {
+        "openclust_version": __version__,
+        "users": [_user(user) for user in users],
+        "vhosts": [{"name": vhost.name, "limits": [], "metadata": {}} for vhost in vhosts],
+        "permissions": [
+            {"user": user.name, "vhost": vhost, "configure": each.configure, "write": each.write, "read": each.read}
+            for user in users
+            for vhost, each in sorted(user.permissions.items())
+            if vhost in broker.vhosts
+        ],
+        "topic_permissions": [],
+        "parameters": [_operator_policy(policy) for policy in broker.policies.list(operator=True)],
+        "global_parameters": [],
+        "policies": [msgspec.to_builtins(policy) for policy in broker.policies.list()],
+        "queues": out.entries(vhosts, _queues),
+        "exchanges": out.entries(vhosts, _exchanges),
+        "bindings": out.entries(vhosts, _bindings),
+    }
+    if out.left_out:
+        document["openclust_left_out"] = out.left_out.told()
+    return document
+
+
+class _Export:
+    def __init__(self) -> None:
+        self.left_out = Findings()
+
+    def entries(
+        self, vhosts: list[VirtualHost], entries: Callable[[VirtualHost], list[dict[str, Any]]]
+    ) -> list[dict[str, Any]]:
+        """The entries of all virtual hosts that JSON can say."""
+        found = []
+        for vhost in vhosts:
+            for entry in entries(vhost):
+                try:
+                    found.append(_said(entry))
+                except ValueError as error:
+                    name = entry.get("name") or f"{entry.get('source')} -> {entry.get('destination')}"
+                    self.left_out.add(f"'{value_text(name)}' in vhost '{value_text(vhost.name)}'", str(error))
+        return found
+
+
+def is_exported(thing: Queue | Exchange) -> bool:
+    """Whether definitions have it: what does not outlive its broker or its connection is no definition."""
+    if isinstance(thing, Queue):
+        return thing.durable and thing.owner is None
+    return thing.durable and thing.name not in PREDECLARED
+
+
+def _user(user: User) -> dict[str, Any]:
+    password_hash, algorithm = to_rabbit(user.password_hash)
+    entry: dict[str, Any] = {
+        "name": user.name,
+        "password_hash": password_hash,
+        "hashing_algorithm": algorithm,
+        "tags": list(user.tags),
+        "limits": {},
+    }
+    return entry if user.type == "normal" else {**entry, "type": user.type}
+
+
+def _operator_policy(policy: Policy) -> dict[str, Any]:
+    value = msgspec.to_builtins(policy)
+    vhost, name = value.pop("vhost"), value.pop("name")
+    return {"vhost": vhost, "component": "operator_policy", "name": name, "value": value}
+
+
+def _queues(vhost: VirtualHost) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "vhost": vhost.name,
+            "durable": True,
+            "auto_delete": queue.auto_delete,
+            "type": queue.args.queue_type,
+            "arguments": queue.arguments,
+        }
+        for name, queue in sorted(vhost.queues.items())
+        if is_exported(queue)
+    ]
+
+
+def _exchanges(vhost: VirtualHost) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "vhost": vhost.name,
+            "type": exchange.type,
+            "durable": True,
+            "auto_delete": exchange.auto_delete,
+            "internal": exchange.internal,
+            "arguments": exchange.arguments,
+        }
+        for name, exchange in sorted(vhost.exchanges.items())
+        if is_exported(exchange)
+    ]
+
+
+def _bindings(vhost: VirtualHost) -> list[dict[str, Any]]:
+    found = []
+    for name, exchange in sorted(vhost.exchanges.items()):
+        if not exchange.durable:
+            continue
+        bindings = [
+            (binding.target.name, isinstance(binding.target, Exchange), key[1], key[2], binding.arguments)
+            for key, binding in exchange.bindings.items()
+            if binding.target.durable and (isinstance(binding.target, Exchange) or is_exported(binding.target))
+        ]
+        for destination, to_exchange, routing_key, _, arguments in sorted(bindings, key=lambda each: each[:4]):
+            found.append(
+                {
+                    "source": name,
+                    "vhost": vhost.name,
+                    "destination": destination,
+                    "destination_type": "exchange" if to_exchange else "queue",
+                    "routing_key": routing_key,
+                    "arguments": arguments,
+                }
+            )
+    return found
+
+
+def _said(value: Any) -> Any:
+    """A field value as JSON has it. ValueError for what it cannot say."""
+    if isinstance(value, dict):
+        return {_said(name): _said(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_said(one) for one in value]
+    if isinstance(value, bytes):
+        value = decode_text(value)
+    if isinstance(value, str):
+        if not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise ValueError("a name or an argument is not UTF-8") from None
+        return value
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int(value)  # a timestamp is a number to RabbitMQ's definitions too
+    number = float(value)
+    if not isfinite(number):
+        raise ValueError("an argument is not a finite number")
+    return number

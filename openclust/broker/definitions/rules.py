@@ -1,0 +1,73 @@
+"""What names, patterns, policies and arguments of definitions must be, wherever they come from."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from openclust.broker.model.access import Permission
+from openclust.broker.model.field_type import value_text
+from openclust.broker.model.policy import Policy, checked
+from openclust.wire.errors import AmqpError
+from openclust.wire.table import Table, decode_table, encode_table
+
+NAME_BYTES_MAX = 255  # a short string of the protocol
+PATTERN_CHARACTERS_MAX = 4_096
+
+
+def permission_of(configure: str, write: str, read: str) -> Permission:
+    """The permission of these patterns; ValueError names the one that is none. An empty one permits nothing."""
+    for action, pattern in (("configure", configure), ("write", write), ("read", read)):
+        _check_pattern(action, pattern)
+    # RabbitMQ takes an empty pattern for ^$; the regular expression would match every name.
+    return Permission(configure or "^$", write or "^$", read or "^$")
+
+
+def _check_pattern(action: str, pattern: str) -> None:
+    if len(pattern) > PATTERN_CHARACTERS_MAX:
+        raise ValueError(f"the {action} pattern has more than {PATTERN_CHARACTERS_MAX} characters")
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"the {action} pattern '{value_text(pattern)}' is no regular expression: {error}") from None
+
+
+def check_policy(policy: Policy, *, operator: bool) -> None:
+    """ValueError for a policy that cannot be set, without the name, which the caller tells."""
+    check_short(policy.name, "the name of a policy")
+    if len(policy.pattern) > PATTERN_CHARACTERS_MAX:
+        raise ValueError(f"the pattern has more than {PATTERN_CHARACTERS_MAX} characters")
+    try:
+        checked(policy, operator=operator)
+        msgspec.json.encode(policy)
+    except (RecursionError, OverflowError):
+        raise ValueError("the pattern or the definition is too deep") from None
+    except ValueError as error:
+        name = f"policy '{value_text(policy.name)}' in vhost '{value_text(policy.vhost)}': "
+        raise ValueError(str(error).removeprefix("operator ").removeprefix(name)) from None
+
+
+def check_name(name: str, what: str) -> None:
+    """ValueError unless it is a name that the protocol can say."""
+    check_short(name, what)
+    if not name:
+        raise ValueError(f"{what} must not be empty")
+
+
+def check_short(text: str, what: str) -> None:
+    if len(text.encode("utf-8", "replace")) > NAME_BYTES_MAX:
+        raise ValueError(f"{what} has more than {NAME_BYTES_MAX} bytes")
+
+
+def checked_arguments(arguments: Table) -> Table:
+    """The arguments, if AMQP can say them."""
+    try:
+        decode_table(encode_table(arguments), 0)
+    except RecursionError:
+        raise ValueError("the arguments nest too deep") from None
+    except AmqpError as error:
+        raise ValueError(f"arguments: {error.text}") from None
+    except ValueError as error:
+        raise ValueError(f"arguments: {error}") from None
+    return arguments

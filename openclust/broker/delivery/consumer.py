@@ -1,0 +1,158 @@
+"""A consumer: where a queue sends its messages, and how much it may send."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from openclust.broker.backlog.backlog import Entry
+from openclust.broker.model.message import counted_header
+from openclust.wire.frames import ENVELOPE, FRAME_METHOD, content_frames
+from openclust.wire.table import Table
+from openclust.wire.text import encode_text
+
+if TYPE_CHECKING:
+    from openclust.broker.amqp.channel import Channel
+    from openclust.broker.queues.queue import Queue
+
+pack_tag = Struct(">Q").pack
+
+LARGE_BYTES = 16_384
+"""Bodies from here on are shared between outboxes instead of copied into each."""
+
+
+class Consumer:
+    """`shape` is equal for consumers whose content frames are equal: channel number and frame_max.
+
+    `prefetch_asked` is what the client asked for, `prefetch` what counts; 0 is without end.
+    """
+
+    __slots__ = (
+        "_head",
+        "_head_size",
+        "arguments",
+        "cancelled",
+        "channel",
+        "exclusive",
+        "no_ack",
+        "out",
+        "prefetch",
+        "prefetch_asked",
+        "priority",
+        "queue",
+        "shape",
+        "tag",
+        "timeout_ms",
+        "unacked",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        channel: Channel,
+        queue: Queue,
+        tag: str,
+        *,
+        no_ack: bool,
+        exclusive: bool,
+        priority: int,
+        arguments: Table,
+    ) -> None:
+        connection = channel.connection
+        self.channel = channel
+        self.queue = queue
+        self.tag = tag
+        self.no_ack = no_ack
+        self.exclusive = exclusive
+        self.priority = priority
+        self.arguments = arguments
+        self.prefetch = self.prefetch_asked = 0 if no_ack else channel.prefetch_each
+        self.timeout_ms = 0
+        self.unacked = 0
+        self.waiting = False
+        self.cancelled = False
+        self.out = connection.out
+        self.shape = channel.number << 32 | connection.frame_max
+        self._head = b""
+        self._head_size = -1
+
+    def head(self, suffix_size: int) -> bytes:
+        """The delivery method's frame up to its delivery tag, for a message with a suffix of that size."""
+        if suffix_size != self._head_size:
+            tag = encode_text(self.tag)
+            # Payload: ids 4, tag 1 + n, delivery tag 8, suffix without the frame end.
+            size = 4 + 1 + len(tag) + 8 + suffix_size - 1
+            envelope = ENVELOPE.pack(FRAME_METHOD, self.channel.number, size)
+            self._head = b"%b\0\x3c\0\x3c%c%b" % (envelope, len(tag), tag)
+            self._head_size = suffix_size
+        return self._head
+
+    def can_take(self) -> bool:
+        """Whether it may be sent one more message now."""
+        channel = self.channel
+        return (
+            (not self.prefetch or self.unacked < self.prefetch)
+            and channel.flowing
+            and not channel.connection.paused
+            and ((self.no_ack and not channel.prefetch_binds_no_ack) or channel.has_credit())
+        )
+
+    def deliver(self, entry: Entry) -> None:
+        """Send it one message; with acknowledgements, the channel remembers it."""
+        channel = self.channel
+        connection = channel.connection
+        message = entry.message
+        channel.delivery_tag = tag = channel.delivery_tag + 1
+        suffix = message.suffix
+        out = self.out
+        if not out:
+            channel.broker.dirty.append(connection)
+        header = message.header
+        if entry.deliveries:
+            suffix = b"\1" + suffix[1:]
+            if self.queue.settings.queue_type == "quorum":
+                header = counted_header(message, entry.deliveries)
+        content = content_frames(channel.number, header, message.body, connection.frame_max)
+        head = self.head(len(suffix))
+        if len(content) < LARGE_BYTES:
+            out.append(head + pack_tag(tag) + suffix + content)
+        else:
+            out.append(head + pack_tag(tag) + suffix)
+            out.append(content)
+            connection.bulky = True
+        connection.count_out(len(content))
+        if self.no_ack:
+            self.queue.forget(entry)
+        else:
+            self.unacked += 1
+            channel.remember(tag, self.queue, self, entry)
+
+    def pass_run(self, suffix: bytes, properties: bytes, bodies: list[bytes]) -> int:
+        """Take messages alike in all but their bodies, from the first on, without a place in the queue: how many."""
+        return 0
+
+    @property
+    def is_straight(self) -> bool:
+        """Whether messages may be sent to it without a detour through its queue, as far as it is concerned."""
+        return self.no_ack and not self.channel.prefetch_binds_no_ack
+
+    def queue_gone(self) -> None:
+        """Its queue was deleted."""
+        self.channel.consumer_cancelled(self)
+
+    def follow_timeout(self, of_queue_ms: int | None) -> None:
+        """The queue's timeout is another, for the deliveries to come; one of the consumer's own stands before it."""
+        if "x-consumer-timeout" not in self.arguments:
+            broker_ms = self.channel.broker.limits.consumer_timeout_ms
+            self.timeout_ms = broker_ms if of_queue_ms is None else of_queue_ms
+
+    def follow_prefetch(self, of_queue_max: int | None) -> None:
+        """Its queue bounds what a consumer may hold; what this one holds beyond that it keeps. Call `wake` after it."""
+        if not self.no_ack:
+            asked = self.prefetch_asked
+            self.prefetch = asked if of_queue_max is None else min(asked or of_queue_max, of_queue_max)
+
+    def wake(self) -> None:
+        """Say that it may be able to take messages again: after an ack, a resumed socket, a flow."""
+        if not self.cancelled and self.can_take():
+            self.queue.consumer_ready(self)

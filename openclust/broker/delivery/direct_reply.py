@@ -1,0 +1,71 @@
+"""Direct reply-to: answers go straight to the asker's channel, with no queue between."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from openclust.broker.backlog.backlog import Entry
+from openclust.broker.delivery.consumer import Consumer
+from openclust.broker.model.message import Message
+
+if TYPE_CHECKING:
+    from openclust.broker.amqp.channel import Channel
+    from openclust.broker.queues.queue import Queue
+
+REPLY_TO = "amq.rabbitmq.reply-to"
+REPLY_PREFIX = REPLY_TO + "."
+
+
+class ReplyConsumer(Consumer):
+    """The asker. No prefetch holds it back: what it cannot be sent at once would be lost."""
+
+    __slots__ = ()
+
+    def can_take(self) -> bool:
+        return self.channel.flowing and not self.channel.connection.paused
+
+
+class ReplyQueue:
+    """What stands in for a queue behind one channel's reply address: to its one consumer it looks like one.
+
+    Nothing waits here: a message is sent or lost.
+    """
+
+    __slots__ = ("address", "consumer", "direct", "name")
+
+    def __init__(self, address: str) -> None:
+        self.name = REPLY_TO
+        self.address = address
+        self.direct: Consumer | None = None
+        self.consumer: Consumer | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        return self.consumer is not None
+
+    def attach(self, channel: Channel, tag: str) -> Consumer:
+        queue = cast("Queue", self)
+        consumer = ReplyConsumer(channel, queue, tag, no_ack=True, exclusive=False, priority=0, arguments={})
+        self.consumer = consumer
+        self.refresh_direct()
+        return consumer
+
+    def publish(self, message: Message) -> bool:
+        """Deliver, or drop where the asker does not read its socket."""
+        if self.consumer is not None and self.consumer.can_take():
+            self.consumer.deliver(Entry(message, 0))
+        return True
+
+    def refresh_direct(self) -> None:
+        self.direct = self.consumer if self.consumer is not None and self.consumer.can_take() else None
+
+    def stop(self, consumer: Consumer) -> None:
+        """Deliver nothing more."""
+        self.consumer = self.direct = None
+
+    def forget(self, entry: Entry) -> None:
+        """Nothing was kept."""
+
+    def consumer_ready(self, consumer: Consumer) -> None:
+        """Nothing waits; but answers flow again."""
+        self.refresh_direct()

@@ -1,0 +1,82 @@
+"""What may not be told yet: numbers, each behind the batch of the journal that has what it is about."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from openclust.broker.journal.journal import Journal
+
+
+class _Gate(msgspec.Struct, gc=False):
+    """The numbers from `first` to `last` wait for `batch` to be where `places` says."""
+
+    first: int
+    last: int
+    batch: int
+    places: int
+
+
+class Ticket:
+    """Something to be done once a batch, or the open one, is where it must be, or is known to come there never.
+
+    Call `send_confirms` to begin with.
+    """
+
+    __slots__ = ("_batch", "_done", "_journal", "_places")
+
+    def __init__(self, journal: Journal, places: int, done: Callable[[bool], None], *, batch: int = 0) -> None:
+        self._journal = journal
+        self._batch = batch or journal.number
+        self._places = places
+        self._done = done
+
+    def send_confirms(self) -> None:
+        journal = self._journal
+        if journal.has(self._batch, self._places):
+            self._done(True)
+        elif journal.has_lost(self._batch, self._places):
+            self._done(False)
+        else:
+            journal.waiters[self] = None
+
+
+class Gates:
+    """Numbers are added in ascending order, and pass in that order."""
+
+    __slots__ = ("_gates",)
+
+    def __init__(self) -> None:
+        self._gates: deque[_Gate] = deque()
+
+    def __len__(self) -> int:
+        return len(self._gates)
+
+    def add(self, number: int, batch: int, places: int) -> None:
+        gates = self._gates
+        if gates:
+            last = gates[-1]
+            if last.batch == batch and last.places == places:
+                last.last = number
+                return
+        gates.append(_Gate(number, number, batch, places))
+
+    def look(self, journal: Journal) -> tuple[int | None, list[tuple[int, int]]]:
+        """The number up to which all may be told, None where nothing waits; and the ranges of those that were lost.
+
+        What passes is forgotten.
+        """
+        gates = self._gates
+        lost: list[tuple[int, int]] = []
+        while gates:
+            gate = gates[0]
+            if not journal.has(gate.batch, gate.places):
+                if not journal.has_lost(gate.batch, gate.places):
+                    return gate.first - 1, lost
+                lost.append((gate.first, gate.last))
+            gates.popleft()
+        return None, lost

@@ -1,0 +1,163 @@
+"""Changes as bytes: each a field table, whose strings may be any bytes and whose values keep their types and order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, get_args
+
+import msgspec
+
+from openclust.broker.model.access import Permission, User
+from openclust.broker.model.changes import Change
+from openclust.broker.model.policy import Policy
+from openclust.wire.errors import AmqpError
+from openclust.wire.table import Table, Value, decode_table, encode_table
+
+_Reader: TypeAlias = Callable[[Any], Any]
+
+
+def encode_change(change: Change) -> bytes:
+    """The change's bytes. ValueError for what no table can say, such as an integer of more than 64 bits."""
+    return _encode(change, encode_table)
+
+
+def encode_canonical(change: Change) -> bytes:
+    """The same with all tables sorted: changes that differ only in the order of arguments have equal bytes."""
+    return _encode(change, canonical_table)
+
+
+def canonical_table(table: Table) -> bytes:
+    """A table's bytes, whatever order it is in. ValueError as above."""
+    return encode_table(_in_order(table))
+
+
+def _encode(change: Change, packed: Callable[[Table], bytes]) -> bytes:
+    kind = type(change)
+    table: Table = {"change": kind.__name__}
+    for name in kind.__struct_fields__:
+        value = getattr(change, name)
+        if type(value) is dict:
+            if value:
+                table[name] = packed(value)
+        elif isinstance(value, Policy):
+            table[name] = {**msgspec.structs.asdict(value), "definition": packed(value.definition)}
+        elif isinstance(value, User):
+            table[name] = _user_table(value)
+        elif isinstance(value, Permission):
+            table[name] = msgspec.structs.asdict(value)
+        elif isinstance(value, tuple):
+            table[name] = list(value)
+        else:
+            table[name] = value
+    return encode_table(table)
+
+
+def decode_change(data: bytes) -> Change:
+    """The change that `encode_change` made these bytes of. ValueError says why they are none."""
+    try:
+        table, end = decode_table(data, 0)
+    except AmqpError as error:
+        raise ValueError(f"no change: {error.reply_text}") from None
+    if end != len(data):
+        raise ValueError(f"no change: {len(data) - end} bytes follow it")
+    name = str(table.pop("change", None))
+    known = _KINDS.get(name)
+    if known is None:
+        raise ValueError(f"no change: {name!r} is no kind of one")
+    kind, readers = known
+    try:
+        # A field that is missing is a TypeError of the constructor, unless it has a default.
+        return kind(**{field: readers[field](value) for field, value in table.items()})
+    except KeyError as error:
+        raise ValueError(f"no change: {name} has no field {error}") from None
+    except (TypeError, ValueError, AmqpError) as error:
+        raise ValueError(f"no change: {name}: {error}") from None
+
+
+# A packed table is a string of bytes: so it may nest as deep as one that stands alone.
+
+
+def _unpacked(data: Any) -> Table:
+    packed = _bytes(data)
+    table, end = decode_table(packed, 0)
+    if end != len(packed):
+        raise ValueError("bytes follow a packed table")
+    return table
+
+
+def _in_order(table: Table) -> Table:
+    return {name: _ordered(table[name]) for name in sorted(table)}
+
+
+def _ordered(value: Value) -> Value:
+    if isinstance(value, dict):
+        return _in_order(value)
+    if isinstance(value, list):
+        return [_ordered(item) for item in value]
+    return value
+
+
+def _read_policy(value: Any) -> Policy:
+    table = dict(_table(value))
+    table["definition"] = _unpacked(table.get("definition"))
+    # Encoded, a policy's keys are those of definitions files.
+    return msgspec.convert({name.replace("_", "-"): each for name, each in table.items()}, Policy)
+
+
+def _user_table(user: User) -> Table:
+    # A list, since the name of a virtual host may be longer than a field's may.
+    permissions: list[Value] = [
+        {"vhost": vhost, **msgspec.structs.asdict(user.permissions[vhost])} for vhost in sorted(user.permissions)
+    ]
+    return {**msgspec.structs.asdict(user), "tags": list(user.tags), "permissions": permissions}
+
+
+def _read_user(value: Any) -> User:
+    table = dict(_table(value))
+    permissions = {}
+    for each in _list(table.pop("permissions", [])):
+        granted = dict(_table(each))
+        permissions[_text(granted.pop("vhost", None))] = granted
+    return msgspec.convert({**table, "permissions": permissions}, User)
+
+
+def _read_permission(value: Any) -> Permission:
+    return msgspec.convert(_table(value), Permission)
+
+
+def _read_names(value: Any) -> tuple[str, ...]:
+    return tuple(_text(each) for each in _list(value))
+
+
+def _exactly(kind: type) -> _Reader:
+    def read(value: Any) -> Any:
+        if type(value) is not kind:
+            raise ValueError(f"a {kind.__name__} is wanted, not {type(value).__name__}")
+        return value
+
+    return read
+
+
+_bytes, _list, _table, _text = _exactly(bytes), _exactly(list), _exactly(dict), _exactly(str)
+# By the annotation as it is written: what it stands for names types that only another module knows.
+_READERS: dict[str, _Reader] = {
+    "str": _text,
+    "tuple[str, ...]": _read_names,
+    "bool": _exactly(bool),
+    "Table": _unpacked,
+    "Policy": _read_policy,
+    "User": _read_user,
+    "Permission": _read_permission,
+}
+
+
+def _readers(kind: type) -> dict[str, _Reader]:
+    annotations = {
+        name: text for base in reversed(kind.__mro__) for name, text in vars(base).get("__annotations__", {}).items()
+    }
+    return {name: _READERS[annotations[name]] for name in kind.__struct_fields__}  # type: ignore[attr-defined]
+
+
+_KINDS: dict[str, tuple[Callable[..., Change], dict[str, _Reader]]] = {
+    kind.__name__: (kind, _readers(kind)) for kind in get_args(Change)
+}

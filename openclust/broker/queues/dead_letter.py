@@ -1,0 +1,155 @@
+"""Dead letters: messages that left a queue without being consumed, and what their headers tell of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from openclust.broker.delivery.fanout import fan_out
+from openclust.broker.model.message import Message
+from openclust.broker.routing.route import Route, find_queues
+from openclust.wire.properties import decode_properties, encode_header, header_fields
+from openclust.wire.table import (
+    Fields,
+    Timestamp,
+    decode_field,
+    encode_long,
+    encode_value,
+    join_array,
+    join_table,
+    split_array,
+    split_table,
+)
+
+if TYPE_CHECKING:
+    from openclust.broker.queues.queue import Queue
+    from openclust.broker.server.broker import Broker
+
+REJECTED = "rejected"
+_COUNT_MAX = 2**63 - 1
+_Cause: TypeAlias = tuple[str | None, str | None]
+"""Queue and reason of a death."""
+
+
+def redirect_letters(broker: Broker, count: int) -> None:
+    """Send so many of this turn's dead letters where they go: each leaves its queue in the batch in which it comes."""
+    letters = broker.dead_letters[:count]
+    del broker.dead_letters[:count]
+    for queue, message, reason, entry in letters:
+        mark = broker.journal.mark
+        redirect_dead(broker, queue, message, reason)
+        if entry is not None and entry.recorded:
+            broker.cluster.came_of(queue, entry, mark)
+            broker.journal.left(queue, entry)
+
+
+def redirect_dead(broker: Broker, queue: Queue, message: Message, reason: str) -> None:
+    """Publish a dead letter to the exchange that its queue names; without one there, it is gone."""
+    settings = queue.settings
+    exchange = queue.vhost.exchanges.get(settings.dead_letter_exchange or "")
+    if settings.dead_letter_exchange is None or exchange is None:
+        return
+    # Decoded first: its header's fields are well-formed.
+    properties = message.properties
+    fields, causes = _buried(message, queue.name, reason, broker.wall_clock_s)
+    if settings.dead_letter_routing_key is not None:
+        keys = [settings.dead_letter_routing_key]
+        fields.pop("CC", None)
+    else:
+        keys = _routing_keys(message)
+    # A time to live counts once: the dead letter would expire again where it lands.
+    header = encode_header(msgspec.structs.replace(properties, expiration=None), len(message.body), fields)
+    targets, by_headers = find_queues(queue.vhost, exchange, keys)
+    if by_headers:
+        targets, _ = find_queues(queue.vhost, exchange, keys, decode_properties(header).headers or {})
+    targets = [target for target in targets if not _is_cycle(causes, target.name)]
+    queues, forward = broker.cluster.reach(queue.vhost, targets)
+    route = Route(exchange.name, keys[0], queues)
+    fan_out(route, header, message.body, broker.dirty)
+    if forward:
+        letter = Message(route.exchange, route.routing_key, header, message.body, route.suffix)
+        broker.cluster.forward(None, queue.vhost, letter, None)
+
+
+def _buried(message: Message, queue: str, reason: str, now_s: int) -> tuple[Fields, list[_Cause]]:
+    """The message's headers with one more death in them, and of what it died, the latest first.
+
+    All other headers are as they came, of the same types.
+    """
+    fields = header_fields(message.header)
+    deaths = fields.get("x-death")
+    history = _folded(split_array(deaths)) if deaths else {}
+    same = history.pop((queue, reason), None)
+    if same is None:
+        same = _new_death(message, queue, reason, now_s)
+    else:
+        # The publisher may have written the count: any number at all must still fit its field.
+        same["count"] = encode_long(min(_count(same, 1) + 1, _COUNT_MAX))
+    fields["x-death"] = join_array([b"F" + join_table(death) for death in (same, *history.values())])
+    for name, value in (("reason", reason), ("queue", queue), ("exchange", message.exchange)):
+        fields[f"x-last-death-{name}"] = encoded = encode_value(value)
+        if deaths is None:
+            fields[f"x-first-death-{name}"] = encoded
+    return fields, [(queue, reason), *history]
+
+
+def _folded(deaths: list[bytes]) -> dict[_Cause, Fields]:
+    """One death for each queue and reason, the latest first: a client may have sent several, and all of them at once.
+
+    As in RabbitMQ the first of several stands for all, with its own count, or how many they are if it has none.
+    """
+    folded: dict[_Cause, Fields] = {}
+    several: dict[_Cause, int] = {}
+    for death in deaths:
+        if death[:1] != b"F":
+            continue
+        fields = split_table(death[1:])
+        key = (_text(fields, "queue"), _text(fields, "reason"))
+        folded.setdefault(key, fields)
+        several[key] = several.get(key, 0) + 1
+    for key, fields in folded.items():
+        if "count" not in fields:
+            fields["count"] = encode_long(several[key])
+    return folded
+
+
+def _text(fields: Fields, name: str) -> str | None:
+    value = decode_field(fields[name]) if name in fields else None
+    return value if isinstance(value, str) else None
+
+
+def _count(death: Fields, otherwise: int) -> int:
+    value = decode_field(death["count"])
+    return value if isinstance(value, int) else otherwise
+
+
+def _new_death(message: Message, queue: str, reason: str, now_s: int) -> Fields:
+    # As RabbitMQ types them: clients with static types cast to these.
+    death: Fields = {
+        "count": encode_long(1),
+        "reason": encode_value(reason),
+        "queue": encode_value(queue),
+        "time": encode_value(Timestamp(now_s)),
+        "exchange": encode_value(message.exchange),
+        "routing-keys": encode_value([*_routing_keys(message)]),
+    }
+    if message.properties.expiration is not None:
+        death["original-expiration"] = encode_value(message.properties.expiration)
+    return death
+
+
+def _routing_keys(message: Message) -> list[str]:
+    copies = (message.properties.headers or {}).get("CC")
+    others = [key for key in copies if isinstance(key, str)] if isinstance(copies, list) else []
+    return [message.routing_key, *others]
+
+
+def _is_cycle(causes: list[_Cause], target: str) -> bool:
+    """Whether the message was in `target` before, and came round again without a consumer's rejection on the way."""
+    for queue, reason in causes:
+        if reason == REJECTED:
+            return False
+        if queue == target:
+            return True
+    return False

@@ -1,0 +1,409 @@
+"""Queues: where messages wait, in order, for consumers.
+
+What leaves a queue other than to a consumer (expiry, length limits, rejections) is in `expiry.py`, who is served next
+in `consumer_rotation.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openclust.broker.backlog.backlog import Entry
+from openclust.broker.backlog.backlog_kinds import backlog_for
+from openclust.broker.delivery.consumer import Consumer
+from openclust.broker.delivery.consumer_rotation import Turns
+from openclust.broker.model.durability_level import NOTHING, SHARED
+from openclust.broker.model.message import Message
+from openclust.broker.queues.dedup import DedupWindow
+from openclust.broker.queues.expiry import bury, expire, expiry, is_full, make_room, refuse
+from openclust.broker.queues.queue_arguments import NO_ARGS, QueueArgs
+from openclust.broker.queues.queue_recovery import keep_as, value_key
+from openclust.wire.table import Table
+
+if TYPE_CHECKING:
+    from openclust.broker.amqp.connection import Connection
+    from openclust.broker.routing.exchange import Binding
+    from openclust.broker.server.vhost import VirtualHost
+
+
+class Queue:
+    """One queue.
+
+    `direct` is the consumer to which a message may be sent without a detour through the queue: the only one, without
+    acknowledgements, ready, and with nothing waiting before it. All else goes through `publish`.
+    """
+
+    __slots__ = (
+        "args",
+        "arguments",
+        "auto_delete",
+        "backlog",
+        "deadline_ms",
+        "dedup",
+        "direct",
+        "durable",
+        "incoming",
+        "limited",
+        "name",
+        "next_seq",
+        "out",
+        "owner",
+        "plain",
+        "reached",
+        "ready_bytes",
+        "records",
+        "settings",
+        "turns",
+        "unacked",
+        "unused_since_ms",
+        "vhost",
+    )
+
+    def __init__(
+        self,
+        vhost: VirtualHost,
+        name: str,
+        *,
+        durable: bool,
+        auto_delete: bool,
+        owner: Connection | None,
+        arguments: Table,
+        args: QueueArgs,
+        settings: QueueArgs,
+    ) -> None:
+        self.vhost = vhost
+        self.name = name
+        self.durable = durable
+        self.auto_delete = auto_delete
+        self.owner = owner
+        self.arguments = arguments
+        self.args = args
+        self.settings = NO_ARGS
+        self.backlog = backlog_for(self)
+        self.turns = Turns(single_active=args.single_active_consumer)
+        self.incoming: dict[Binding, None] | None = None
+        self.dedup: DedupWindow | None = None
+        self.direct: Consumer | None = None
+        self.next_seq = 0
+        # The highest place of a recorded message that was delivered: up to there, any may have been.
+        self.reached = 0
+        self.records = NOTHING
+        # Recorded messages that were delivered and are not settled, by their places. The journal takes them out.
+        self.out: dict[int, Entry] = {}
+        self.ready_bytes = self.unacked = 0
+        self.unused_since_ms = vhost.broker.now_ms
+        self.deadline_ms = 0
+        self.follow(settings)
+
+    # -- publishing
+
+    def publish(self, message: Message) -> bool:
+        """Take a message; whether it was accepted. A duplicate counts as accepted, and goes no further."""
+        if self.dedup is not None and self.dedup.repeats(message, self.vhost.broker.now_ms):
+            return self.vhost.broker.journal.repeated(message, self.records)
+        if not self.backlog and self.settings.last_value_key is None:
+            consumer = self.turns.next()
+            if consumer is not None:
+                self.unacked += 1
+                self.vhost.broker.books.hold(message)
+                entry = self._entry(message)
+                if self.records:
+                    journal = self.vhost.broker.journal
+                    journal.entered(self, entry, self.records)
+                    self.reached = entry.seq
+                    if entry.recorded:
+                        self.out[entry.seq] = entry
+                    if not consumer.no_ack:
+                        journal.reached(self, self.records)
+                consumer.deliver(entry)
+                return True
+        if self.limited and self.settings.overflow not in (None, "drop-head") and is_full(self, message):
+            if self.dedup is not None:
+                self.dedup.forget_message(message)
+            refuse(self, message)
+            return False
+        self._push(message)
+        if self.turns.waiting:
+            self.dispatch()
+        return True
+
+    def adopt(self, message: Message, *, redelivered: bool) -> None:
+        """Take a message that another broker has held for this queue, or this one while it was not in charge."""
+        if self.records == SHARED and self.dedup is not None and self.dedup.repeats(message, self.vhost.broker.now_ms):
+            self.vhost.broker.journal.repeated(message, SHARED)
+        else:
+            self._push(message, 1 if redelivered else 0)
+            self.dispatch()
+
+    def _entry(self, message: Message) -> Entry:
+        """The message's place in this queue, behind all others."""
+        self.next_seq = seq = self.next_seq + 1
+        entry = Entry(message, seq)
+        if not self.plain or message.header[12] & 0x01:
+            # A queue with settings of this kind, or a message with an expiration.
+            entry.expires_ms = expiry(self, message)
+            if self.settings.max_priority is not None:
+                entry.priority = min(message.properties.priority or 0, self.settings.max_priority)
+        return entry
+
+    def _push(self, message: Message, deliveries: int = 0) -> None:
+        entry = self._entry(message)
+        entry.deliveries = deliveries
+        if self.records:
+            self.vhost.broker.journal.entered(self, entry, self.records)
+        self.take_in(entry)
+        self.direct = None
+        if self.limited:
+            make_room(self)
+        if 0 < entry.expires_ms <= self.vhost.broker.now_ms:
+            expire(self)
+        if entry.expires_ms:
+            self.schedule()
+
+    def take_in(self, entry: Entry) -> Entry | None:
+        """Give it its place; what had it before is gone, and comes back."""
+        message = entry.message
+        key = None if self.settings.last_value_key is None else value_key(self, message)
+        self.vhost.broker.books.hold(message)
+        self.ready_bytes += len(message.body)
+        replaced = self.backlog.push(entry, key)
+        if replaced is not None:
+            self.ready_bytes -= len(replaced.message.body)
+            self.release(replaced)
+        return replaced
+
+    def release(self, entry: Entry) -> None:
+        """A message is here no more: for the accounts, and for what is kept of it."""
+        self.vhost.broker.books.release(entry.message)
+        if entry.recorded:
+            self.vhost.broker.journal.left(self, entry)
+
+    # -- delivering
+
+    def dispatch(self) -> None:
+        """Deliver what waits to whoever is ready."""
+        backlog = self.backlog
+        now_ms = self.vhost.broker.now_ms
+        while (head := backlog.peek()) is not None:
+            if head.expires_ms and head.expires_ms <= now_ms and self._is_active:
+                expire(self)
+                continue
+            consumer = self.turns.next()
+            if consumer is None:
+                if head.expires_ms:
+                    self.schedule()
+                return
+            consumer.deliver(self._take())
+        if backlog:  # the disk does not give it now
+            self.vhost.broker.deadlines.wake(self, now_ms + 1_000)
+        self.refresh_direct()
+
+    def _take(self) -> Entry:
+        entry = self.backlog.pop()
+        assert entry is not None, "the caller saw a head"
+        self.ready_bytes -= len(entry.message.body)
+        self.unacked += 1
+        if entry.recorded:
+            self.out[entry.seq] = entry
+            journal = self.vhost.broker.journal
+            if entry.seq <= self.reached:
+                # By another root, or in another life, it may have been delivered before.
+                if not entry.deliveries and abs(entry.recorded) < journal.since:
+                    entry.deliveries = 1
+            else:
+                self.reached = entry.seq
+                journal.reached(self, self.records)
+        return entry
+
+    def get(self) -> Entry | None:
+        """Take the next message for basic.get; afterwards `forget`, `settle` or `put_back` it."""
+        self.touch()
+        expire(self)
+        if self.backlog.peek() is None:
+            return None
+        entry = self._take()
+        self.watch_head()
+        return entry
+
+    def forget(self, entry: Entry) -> None:
+        """A message is delivered for good: acknowledged, or sent where none will be."""
+        self.unacked -= 1
+        self.backlog.settle(entry)
+        self.release(entry)
+
+    def put_back(self, entry: Entry) -> None:
+        """A delivery comes back: to its old place, or away if it was delivered too often. Then call `dispatch`."""
+        self.unacked -= 1
+        if not self.is_alive:
+            self.release(entry)
+            return
+        entry.deliveries += 1
+        journal = self.vhost.broker.journal
+        if not self._is_active:
+            # Another broker decides what becomes of it.
+            self._put_in_place(entry)
+            return
+        if entry.recorded:
+            journal.returned(self, entry)
+        limit = self.settings.delivery_limit
+        if limit is not None and entry.deliveries > limit:
+            self.backlog.settle(entry)
+            bury(self, entry, "delivery_limit")
+            return
+        self.direct = None
+        if self._put_in_place(entry):
+            if self.limited:
+                make_room(self)
+            self.schedule()
+
+    def _put_in_place(self, entry: Entry) -> bool:
+        """Whether it is in its old place; another may have superseded it."""
+        self.out.pop(entry.seq, None)
+        if self.backlog.put_back(entry):
+            self.ready_bytes += len(entry.message.body)
+            return True
+        self.release(entry)
+        return False
+
+    def reject(self, entry: Entry) -> None:
+        """A consumer refuses a delivery for good."""
+        if not self.is_alive:
+            self.forget(entry)
+            return
+        self.unacked -= 1
+        self.backlog.settle(entry)
+        bury(self, entry, "rejected")
+
+    # -- consumers
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        consumer.follow_prefetch(self.settings.consumer_prefetch_max)
+        self.turns.add(consumer)
+        self.dispatch()
+
+    def stop(self, consumer: Consumer) -> None:
+        """Deliver nothing more to a consumer; `remove_consumer` must follow."""
+        self.turns.remove(consumer)
+        self.refresh_direct()
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """Take a consumer out; the caller has seen to its deliveries, and to auto-delete."""
+        self.turns.remove(consumer)
+        self.touch()
+        self.dispatch()
+
+    def consumer_ready(self, consumer: Consumer) -> None:
+        """A consumer of this queue may be sent messages again."""
+        self.turns.resume(consumer)
+        self.dispatch()
+
+    def refresh_direct(self) -> None:
+        """Look again whether messages may pass straight through."""
+        self.direct = None
+        consumer = self.turns.only()
+        if (
+            consumer is not None
+            and consumer.is_straight
+            and self.dedup is None
+            and not self.backlog
+            and consumer.can_take()
+        ):
+            self.direct = consumer
+
+    # -- time
+
+    def touch(self) -> None:
+        """Say that the queue is in use now; `x-expires` counts from here."""
+        self.unused_since_ms = self.vhost.broker.now_ms
+        if self.settings.expires_ms is not None:
+            self.schedule()
+
+    def schedule(self) -> None:
+        """Ask to be called when the next head expires, or the queue itself."""
+        due = self.backlog.next_expiry_ms()
+        if self.settings.expires_ms is not None and not self.turns.all:
+            end = self.unused_since_ms + self.settings.expires_ms
+            due = min(due, end) if due else end
+        if due:
+            self.vhost.broker.deadlines.wake(self, due)
+
+    def watch_head(self) -> None:
+        """Another message stands at the head: it may be one that expires."""
+        head = self.backlog.peek()
+        if head is not None and head.expires_ms:
+            self.schedule()
+
+    def on_deadline(self, now_ms: int) -> None:
+        if not self._is_active:
+            return
+        expire(self)
+        expires_ms = self.settings.expires_ms
+        if expires_ms is not None and not self.turns.all and self.unused_since_ms + expires_ms <= now_ms:
+            self.vhost.queue_unused(self)
+            return
+        self.schedule()
+        self.dispatch()
+
+    def take_charge(self) -> None:
+        """It is active here from now on: it may expire, must keep its limits, and may deliver."""
+        self.touch()
+        if self.limited:
+            make_room(self)
+        self.schedule()
+        self.dispatch()
+
+    # -- settings and contents
+
+    def follow(self, settings: QueueArgs) -> None:
+        """Take these settings: the queue's arguments under the policies in force."""
+        before, self.settings = self.settings, settings
+        self.limited = settings.max_length is not None or settings.max_length_bytes is not None
+        self.plain = (
+            settings.message_ttl_ms is None and settings.max_priority is None and settings.last_value_key is None
+        )
+        if before.window != settings.window:
+            self.dedup = settings.dedup_window(self.vhost.broker.limits.dedup_window_max)
+        if before.consumer_timeout_ms != settings.consumer_timeout_ms:
+            for consumer in self.turns:
+                consumer.follow_timeout(settings.consumer_timeout_ms)
+        is_other_prefetch = before.consumer_prefetch_max != settings.consumer_prefetch_max
+        if is_other_prefetch:
+            for consumer in self.turns:
+                consumer.follow_prefetch(settings.consumer_prefetch_max)
+        keep_as(self, self.vhost.broker.journal.level(self))
+        if not self._is_active:
+            return
+        if self.limited:
+            make_room(self)
+        self.schedule()
+        self.refresh_direct()
+        if is_other_prefetch:
+            for consumer in self.turns:
+                if not consumer.waiting:
+                    consumer.wake()
+
+    def purge(self) -> int:
+        """Drop all that waits; how many that were."""
+        count = len(self.backlog)
+        for entry in self.backlog.clear():
+            self.release(entry)
+        self.ready_bytes = 0
+        self.touch()
+        self.refresh_direct()
+        return count
+
+    @property
+    def _is_active(self) -> bool:
+        """Whether it may expire and drop messages: a shared one only follows where another broker is root."""
+        return self.owner is not None or self.vhost.broker.journal.is_in_charge
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has not been deleted."""
+        return self.vhost.queues.get(self.name) is self
+
+    def __len__(self) -> int:
+        return len(self.backlog)
+
+    def __bool__(self) -> bool:
+        return True

@@ -1,0 +1,240 @@
+"""Exchanges: named places that know where a message goes next."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, Union, cast
+
+import msgspec
+
+from openclust.broker.routing.headers import HeadersMatcher
+from openclust.broker.routing.topic import TopicTable
+from openclust.wire.table import Table, encode_table
+
+if TYPE_CHECKING:
+    from openclust.broker.queues.queue import Queue
+    from openclust.broker.routing.remote_broker import RemoteBroker
+
+TYPES = ("direct", "fanout", "headers", "topic")
+
+Target: TypeAlias = Union["Queue", "Exchange"]
+BindingKey: TypeAlias = "tuple[Target, str, bytes]"
+
+_NO_ARGUMENTS: Table = {}
+
+
+class Binding(msgspec.Struct, frozen=True, eq=False):
+    """From an exchange to a queue or another exchange; a meta-binding leads to another broker."""
+
+    source: Exchange
+    target: Target
+    routing_key: str
+    arguments: Table
+
+
+class RoutingTable(Protocol):
+    """What one type of exchange makes of its bindings."""
+
+    def add(self, binding: Binding) -> None: ...
+    def remove(self, binding: Binding) -> None: ...
+    def match(self, routing_key: str, headers: Table) -> Iterable[Target]: ...
+
+
+class DirectTable:
+    """Targets by exact routing key."""
+
+    __slots__ = ("_targets",)
+
+    def __init__(self) -> None:
+        self._targets: dict[str, dict[Target, int]] = {}
+
+    def add(self, binding: Binding) -> None:
+        _count_up(self._targets.setdefault(binding.routing_key, {}), binding.target)
+
+    def remove(self, binding: Binding) -> None:
+        targets = self._targets[binding.routing_key]
+        _count_down(targets, binding.target)
+        if not targets:
+            del self._targets[binding.routing_key]
+
+    def match(self, routing_key: str, headers: Table) -> Iterable[Target]:
+        return self._targets.get(routing_key, ())
+
+
+class FanoutTable:
+    """All targets, whatever the key."""
+
+    __slots__ = ("_targets",)
+
+    def __init__(self) -> None:
+        self._targets: dict[Target, int] = {}
+
+    def add(self, binding: Binding) -> None:
+        _count_up(self._targets, binding.target)
+
+    def remove(self, binding: Binding) -> None:
+        _count_down(self._targets, binding.target)
+
+    def match(self, routing_key: str, headers: Table) -> Iterable[Target]:
+        return self._targets
+
+
+class TopicRouting:
+    """Targets by patterns of words."""
+
+    __slots__ = ("_table",)
+
+    def __init__(self) -> None:
+        self._table: TopicTable[Target] = TopicTable()
+
+    def add(self, binding: Binding) -> None:
+        self._table.add(binding.routing_key, binding.target)
+
+    def remove(self, binding: Binding) -> None:
+        self._table.remove(binding.routing_key, binding.target)
+
+    def match(self, routing_key: str, headers: Table) -> Iterable[Target]:
+        return self._table.match(routing_key)
+
+
+class HeadersTable:
+    """Targets by what the message's headers hold."""
+
+    __slots__ = ("_matchers",)
+
+    def __init__(self) -> None:
+        self._matchers: dict[Binding, HeadersMatcher] = {}
+
+    def add(self, binding: Binding) -> None:
+        self._matchers[binding] = HeadersMatcher(binding.arguments)
+
+    def remove(self, binding: Binding) -> None:
+        del self._matchers[binding]
+
+    def match(self, routing_key: str, headers: Table) -> Iterable[Target]:
+        return [binding.target for binding, matcher in self._matchers.items() if matcher.matches(headers)]
+
+
+def _count_up(targets: dict[Target, int], target: Target) -> None:
+    targets[target] = targets.get(target, 0) + 1
+
+
+def _count_down(targets: dict[Target, int], target: Target) -> None:
+    if targets[target] == 1:
+        del targets[target]
+    else:
+        targets[target] -= 1
+
+
+_TABLES: dict[str, type[DirectTable] | type[FanoutTable] | type[TopicRouting] | type[HeadersTable]] = {
+    "direct": DirectTable,
+    "fanout": FanoutTable,
+    "topic": TopicRouting,
+    "headers": HeadersTable,
+}
+
+
+class Exchange:
+    """One exchange. `bindings` lead away from it, `incoming` are bindings of other exchanges to it.
+
+    Meta-bindings are kept apart: `remote_table` routes by them, and is None where there are none.
+    """
+
+    __slots__ = (
+        "alternate",
+        "arguments",
+        "auto_delete",
+        "bindings",
+        "durable",
+        "incoming",
+        "internal",
+        "name",
+        "remote_bindings",
+        "remote_table",
+        "table",
+        "type",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        type: str,
+        *,
+        durable: bool = True,
+        auto_delete: bool = False,
+        internal: bool = False,
+        arguments: Table = _NO_ARGUMENTS,
+    ) -> None:
+        self.name = name
+        self.type = type
+        self.durable = durable
+        self.auto_delete = auto_delete
+        self.internal = internal
+        self.arguments = arguments
+        self.alternate: str | None = None
+        self.bindings: dict[BindingKey, Binding] = {}
+        self.incoming: dict[Binding, None] | None = None
+        self.table: RoutingTable = _TABLES[type]()
+        self.remote_bindings: dict[BindingKey, Binding] | None = None
+        self.remote_table: RoutingTable | None = None
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anything is bound to it, here or on another broker."""
+        return bool(self.bindings or self.remote_bindings)
+
+    def bind(self, target: Target, routing_key: str, arguments: Table) -> Binding | None:
+        """The new binding, or None where it exists. ValueError for arguments this type cannot use."""
+        key = binding_key(target, routing_key, arguments)
+        if key in self.bindings:
+            return None
+        binding = Binding(self, target, routing_key, arguments or _NO_ARGUMENTS)
+        self.table.add(binding)
+        self.bindings[key] = binding
+        if target.incoming is None:
+            target.incoming = {}
+        target.incoming[binding] = None
+        return binding
+
+    def unbind(self, target: Target, routing_key: str, arguments: Table) -> Binding | None:
+        """The binding that was there, or None; now there is none."""
+        binding = self.bindings.get(binding_key(target, routing_key, arguments))
+        if binding is None:
+            return None
+        self.drop(binding)
+        assert target.incoming is not None, "a target knows the bindings to it"
+        del target.incoming[binding]
+        return binding
+
+    def drop(self, binding: Binding) -> None:
+        """Forget a binding; the caller sees to the target's `incoming`."""
+        del self.bindings[binding_key(binding.target, binding.routing_key, binding.arguments)]
+        self.table.remove(binding)
+
+    def bind_remote(self, remote: RemoteBroker, routing_key: str, arguments: Table) -> None:
+        """Make a meta-binding that is not there yet; one that this type cannot use matches nothing."""
+        if self.remote_bindings is None or self.remote_table is None:
+            self.remote_bindings = {}
+            self.remote_table = _TABLES[self.type]()
+        # Whoever follows bindings to messages' ends finds other brokers among the queues.
+        binding = Binding(self, cast("Queue", remote), routing_key, arguments or _NO_ARGUMENTS)
+        with contextlib.suppress(ValueError):
+            self.remote_table.add(binding)
+            self.remote_bindings[binding_key(cast("Queue", remote), routing_key, arguments)] = binding
+
+    def unbind_remote(self, remote: RemoteBroker, routing_key: str, arguments: Table) -> None:
+        if self.remote_bindings is None or self.remote_table is None:
+            return
+        binding = self.remote_bindings.pop(binding_key(cast("Queue", remote), routing_key, arguments), None)
+        if binding is not None:
+            self.remote_table.remove(binding)
+        if not self.remote_bindings:
+            self.remote_bindings = self.remote_table = None
+
+
+def binding_key(target: Target, routing_key: str, arguments: Table) -> BindingKey:
+    """What makes a binding the same as another: arguments compare by their bytes, whatever their order."""
+    if not arguments:
+        return target, routing_key, b""
+    return target, routing_key, encode_table(dict(sorted(arguments.items())))

@@ -1,0 +1,93 @@
+"""Where a message goes: through exchanges, their bindings and alternates, to queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from openclust.broker.model.durability_level import NOTHING
+from openclust.broker.model.message import delivery_suffix
+from openclust.broker.routing.exchange import Exchange
+from openclust.wire.table import Table
+
+if TYPE_CHECKING:
+    from openclust.broker.delivery.cluster_exchange import ControlQueue
+    from openclust.broker.delivery.direct_reply import ReplyQueue
+    from openclust.broker.queues.queue import Queue
+    from openclust.broker.routing.remote_broker import Outlet, RemoteBroker
+    from openclust.broker.server.vhost import VirtualHost
+
+_NO_HEADERS: Table = {}
+
+
+class Route:
+    """All that is known of a publish by its method's arguments alone.
+
+    `watch` are the property flags for which a message of this route needs a closer look, 0xFFFF where only
+    the message itself tells its queues. With `forward` the root gets it too, for queues that are active there. A plain
+    route is one for the hot path: it has queues, and all of them are here. Of a recorded one, the journal may want to
+    know. `whole_header` is what other brokers must get where consumers may not see all of it.
+    """
+
+    __slots__ = (
+        "exchange",
+        "forward",
+        "is_plain",
+        "is_recorded",
+        "mandatory",
+        "queues",
+        "routing_key",
+        "suffix",
+        "watch",
+        "whole_header",
+    )
+
+    def __init__(
+        self,
+        exchange: str,
+        routing_key: str,
+        queues: Iterable[Queue | ReplyQueue | ControlQueue | Outlet],
+        *,
+        mandatory: bool = False,
+        watch: int = 0,
+        forward: bool = False,
+    ) -> None:
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.queues = list(queues)
+        self.mandatory = mandatory
+        self.watch = watch
+        self.forward = forward
+        self.whole_header = b""
+        self.is_plain = bool(self.queues) and not forward
+        self.is_recorded = any(getattr(queue, "records", NOTHING) for queue in self.queues)
+        self.suffix = delivery_suffix(exchange, routing_key)
+
+
+def find_queues(
+    vhost: VirtualHost, exchange: Exchange, routing_keys: Iterable[str], headers: Table = _NO_HEADERS
+) -> tuple[list[Queue | RemoteBroker], bool]:
+    """Who gets a message published to `exchange`, each once; and whether its headers had a say."""
+    found: dict[Queue | RemoteBroker, None] = {}
+    seen = {exchange}
+    ahead = [exchange]
+    by_headers = False
+    keys = tuple(routing_keys)
+    while ahead:
+        here = ahead.pop()
+        by_headers = by_headers or here.type == "headers"
+        matched = False
+        for key in keys:
+            for target in vhost.targets(here, key, headers):
+                matched = True
+                if not isinstance(target, Exchange):
+                    found[target] = None
+                elif target not in seen:
+                    seen.add(target)
+                    ahead.append(target)
+        if not matched and here.alternate is not None:
+            alternate = vhost.exchanges.get(here.alternate)
+            if alternate is not None and alternate not in seen:
+                seen.add(alternate)
+                ahead.append(alternate)
+    return list(found), by_headers

@@ -1,0 +1,356 @@
+"""One AMQP server: its virtual hosts, users and connections, and what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal
+
+from openclust.broker.amqp.channel import Channel
+from openclust.broker.amqp.connection import Connection
+from openclust.broker.backlog.backlog import Entry
+from openclust.broker.cluster_port import ClusterPort, Done, Standalone
+from openclust.broker.delivery.direct_reply import ReplyQueue
+from openclust.broker.journal.journal import Journal, Waiter
+from openclust.broker.model.access import Permission, User
+from openclust.broker.model.changes import Change
+from openclust.broker.model.deadlines import Deadlines
+from openclust.broker.model.effects import Effect, Note
+from openclust.broker.model.limits import Limits
+from openclust.broker.model.memory_accounts import Books
+from openclust.broker.model.message import Message
+from openclust.broker.model.policy import Policy, PolicyTable
+from openclust.broker.queues.dead_letter import redirect_letters
+from openclust.broker.queues.queue import Queue
+from openclust.broker.queues.repeats import Repeats
+from openclust.broker.server.vhost import VirtualHost
+from openclust.wire.errors import NOT_FOUND, PRECONDITION_FAILED, AmqpError, ChannelError
+from openclust.wire.handshake import State
+from openclust.wire.properties import Properties
+from openclust.wire.sasl import MECHANISMS
+from openclust.wire.table import Table, encode_table
+
+if TYPE_CHECKING:
+    from openclust.broker.amqp.trace import Tracer
+
+_SHARED_PROPERTIES_MAX = 1_000
+LETTERS_PER_TURN_MAX = 2_000
+
+
+class Broker:
+    """Set `now_ms` before every call that may act on time. After any call: `settle`, perform `effects`, flush `dirty`.
+
+    `random_name` gives names that nobody can guess; chance is the shell's.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        *,
+        random_name: Callable[[], str],
+        memory_high_bytes: int = 2**62,
+        cluster_name: str = "openclust",
+        name: str = "",
+        mechanisms: tuple[str, ...] = MECHANISMS,
+        guest_from_loopback_only: bool = True,
+        journal: Journal | None = None,
+    ) -> None:
+        self.limits = limits
+        self.cluster_name = cluster_name
+        self.name = name
+        self.mechanisms = mechanisms
+        self.guest_from_loopback_only = guest_from_loopback_only
+        self.now_ms = 0
+        # How far the wall clock is ahead of `now_ms`.
+        self.wall_offset_ms = 0
+        self.books = Books(memory_high_bytes, limits.unwritten_bytes_max)
+        self.journal = journal or Journal()
+        # None where nobody wants to know: the hot path asks for no more.
+        self.tracer: Tracer | None = None
+        self.deadlines = Deadlines()
+        self.policies = PolicyTable()
+        self.cluster: ClusterPort = Standalone(self)
+        self.vhosts: dict[str, VirtualHost] = {}
+        self.users: dict[str, User] = {}
+        # Whether the changes that the cluster has made say who they are: before, it is the users file of each broker.
+        self.are_users_settled = False
+        # Goes up with every change to users and their permissions.
+        self.users_version = 0
+        self.connections: dict[Connection, None] = {}
+        self.replies: dict[str, ReplyQueue] = {}
+        self.properties: dict[bytes, Properties] = {}
+        # Property flags and properties that were looked at and found sound, as bytes.
+        self.sound: set[bytes] = set()
+        self.queue_count = 0
+        self.binding_count = 0
+        # What one turn leaves to do, in the order in which it is done.
+        self.dead_letters: list[tuple[Queue, Message, str, Entry | None]] = []
+        self.cancelled: list[tuple[Channel, str]] = []
+        self.confirming: list[Waiter] = []
+        self.closing: list[Connection] = []
+        self.effects: list[Effect] = []
+        # What peers are refused for, again and again.
+        self.repeats = Repeats()
+        self.dirty: list[Connection] = []
+        self.turn_bytes = 0
+        # What applications have published, and what went to channels that are closed by now.
+        self.published = 0
+        self.delivered = 0
+        self.turn_waiters: list[Connection] = []
+        self._random_name = random_name
+        self._open_count = 0
+        self._shared_properties: dict[bytes, Table] = {}
+        # Where links of other brokers are at home: it cannot be deleted.
+        self.peer_vhost = VirtualHost(self, "")
+        self.put_vhost("/")
+
+    # -- turns
+
+    def settle(self) -> None:
+        """Finish what the calls since the last turn began; then effects and outboxes are complete.
+
+        Where `dead_letters` are left, another turn must follow.
+        """
+        if self.cancelled:
+            cancelled, self.cancelled = self.cancelled, []
+            for channel, tag in cancelled:
+                channel.tell_cancelled(tag)
+        # Queues that overflow into each other multiply a message: what is left waits for the next turn.
+        left = LETTERS_PER_TURN_MAX
+        while self.dead_letters and left:
+            count = min(left, len(self.dead_letters))
+            redirect_letters(self, count)
+            left -= count
+        self.confirming += self.journal.take_waiters()
+        if self.confirming:
+            waiters, self.confirming = self.confirming, []
+            for waiter in waiters:
+                waiter.send_confirms()
+        if self.books.alarm_changed():
+            self._tell_alarm()
+
+    def turn_done(self) -> None:
+        """All outboxes of this turn are written: who waited for that goes on."""
+        self.turn_bytes = 0
+        waiters, self.turn_waiters = self.turn_waiters, []
+        for connection in waiters:
+            if connection.hold == "turn":
+                connection.release()
+
+    def set_clock(self, now_ms: int, wall_clock_ms: int) -> None:
+        """The same moment by both clocks."""
+        self.now_ms = now_ms
+        self.wall_offset_ms = wall_clock_ms - now_ms
+
+    @property
+    def wall_clock_s(self) -> int:
+        return (self.now_ms + self.wall_offset_ms) // 1_000
+
+    def tick(self, now_ms: int) -> None:
+        """Time has passed."""
+        self.now_ms = now_ms
+        self.deadlines.run(now_ms)
+
+    def _tell_alarm(self) -> None:
+        books = self.books
+        alarm = books.alarm
+        if books.lacks == "disk":
+            text = f"publishers wait: {books.reason}" if alarm else "the disk has caught up: publishers go on"
+            self.note("warning", text, unwritten_bytes=books.unwritten_bytes)
+        elif books.lacks == "log":
+            text = f"publishers wait: {books.reason}" if alarm else "other primaries have caught up: publishers go on"
+            self.note("warning", text, uncommitted_bytes=books.uncommitted_bytes)
+        else:
+            text = "memory high watermark passed: publishers wait" if alarm else "memory is low again: publishers go on"
+            self.note("warning", text, held_bytes=books.held_bytes, outbox_bytes=books.outbox_bytes)
+        for connection in list(self.connections):
+            if alarm:
+                if connection.published:
+                    connection.tell_blocked(True, books.reason)
+                continue
+            connection.tell_blocked(False)
+            if connection.hold == "memory":
+                connection.release()
+
+    def note(
+        self,
+        level: Literal["debug", "info", "warning", "error"],
+        event: str,
+        connection: Connection | None = None,
+        **fields: Any,
+    ) -> None:
+        self.effects.append(Note(level, event, connection, fields))
+
+    def note_again(
+        self, level: Literal["info", "warning", "error"], event: str, connection: Connection, reason: str
+    ) -> None:
+        """Log an event of a peer that may come for ever: at once, then with its count and ever more seldom."""
+        count = self.repeats.again(f"{connection.peer.host} {event}: {reason}", self.now_ms)
+        if count is not None:
+            self.note(level, f"{event}: {reason}{count}", connection)
+
+    # -- names
+
+    def name_queue(self) -> str:
+        return f"amq.gen-{self._random_name()}"
+
+    def name_consumer(self) -> str:
+        return f"amq.ctag-{self._random_name()}"
+
+    def unguessable(self) -> str:
+        """A name that nobody can foresee: for a reply address, or a peer's nonce."""
+        return self._random_name()
+
+    # -- connections
+
+    def logged_in(self, connection: Connection) -> None:
+        self._open_count += 1
+        self.note("debug", "connection opened", connection)
+        if self.books.alarm:
+            connection.told_blocked = False
+
+    def open_count(self) -> int:
+        """How many connections are open."""
+        return self._open_count
+
+    def share_properties(self, properties: Table) -> Table:
+        """The same properties as one object: thousands of clients say the same of themselves."""
+        key = encode_table(properties)
+        known = self._shared_properties.get(key)
+        if known is None:
+            if len(self._shared_properties) >= _SHARED_PROPERTIES_MAX:
+                self._shared_properties.clear()
+            self._shared_properties[key] = known = properties
+        return known
+
+    def connection_lost(self, connection: Connection) -> None:
+        """A connection's transport is gone."""
+        connection.lost()
+        if connection.was_open:
+            self._open_count -= 1
+
+    def close_all(self, code: int, text: str) -> None:
+        """Say goodbye to everybody."""
+        for connection in list(self.connections):
+            if connection.state is State.OPEN:
+                connection.close(code, text)
+            elif connection.state is not State.CLOSING:
+                connection.end()
+
+    # -- definitions
+
+    def define(self, change: Change, done: Done | None = None) -> None:
+        """Make a change that the whole cluster shares; without `done`, a refusal is only logged."""
+        self.cluster.define(change, done or self._log_refusal)
+
+    def _log_refusal(self, result: Any) -> None:
+        if isinstance(result, AmqpError):
+            self.note("warning", "a change was refused", text=result.reply_text)
+
+    def vhost(self, name: str) -> VirtualHost:
+        vhost = self.vhosts.get(name)
+        if vhost is None:
+            raise ChannelError(NOT_FOUND, f"no vhost '{name}'")
+        return vhost
+
+    def put_vhost(self, name: str) -> VirtualHost:
+        vhost = self.vhosts.get(name)
+        if vhost is None:
+            vhost = self.vhosts[name] = VirtualHost(self, name)
+            for exchange in vhost.exchanges.values():
+                self.cluster.exchange_made(vhost, exchange)
+        return vhost
+
+    def delete_vhost(self, name: str) -> None:
+        """Its connections are closed, its queues and messages go."""
+        vhost = self.vhost(name)
+        for connection in list(self.connections):
+            if getattr(connection, "vhost", None) is vhost and connection.state is State.OPEN:
+                connection.close(320, f"CONNECTION_FORCED - vhost '{name}' is deleted")
+        for queue in list(vhost.queues):
+            vhost.delete_queue(queue)
+        self.binding_count -= sum(len(each.bindings) for each in vhost.exchanges.values())
+        del self.vhosts[name]
+        self.policies.delete_vhost(name)
+        for user in self.users.values():
+            user.permissions.pop(name, None)
+        self.users_version += 1
+
+    def put_user(self, user: User) -> None:
+        """Add or change a user; routes known under other permissions are forgotten. `user` itself is never changed."""
+        self.users[user.name] = user.copy()
+        self._permissions_changed()
+
+    def delete_user(self, name: str) -> None:
+        if self.users.pop(name, None) is None:
+            raise ChannelError(NOT_FOUND, f"no user '{name}'")
+        self._permissions_changed()
+
+    def put_permission(self, user: str, vhost: str, permission: Permission) -> None:
+        if user not in self.users:
+            raise ChannelError(NOT_FOUND, f"no user '{user}'")
+        self.users[user].permissions[self.vhost(vhost).name] = permission
+        self._permissions_changed()
+
+    def delete_permission(self, user: str, vhost: str) -> None:
+        if user not in self.users:
+            raise ChannelError(NOT_FOUND, f"no user '{user}'")
+        if self.users[user].permissions.pop(vhost, None) is None:
+            raise ChannelError(NOT_FOUND, f"user '{user}' has no permissions in vhost '{vhost}'")
+        self._permissions_changed()
+
+    def replace_users(self, users: Iterable[User]) -> None:
+        """These are all users, from now on. The virtual hosts that their permissions name come to be with them."""
+        self.users = {user.name: user.copy() for user in users}
+        for user in self.users.values():
+            for vhost in sorted(user.permissions):
+                self.put_vhost(vhost)
+        self._permissions_changed()
+
+    def keep_only(self, users: Iterable[str], vhosts: Iterable[str]) -> None:
+        """No users and virtual hosts but these."""
+        for vhost in sorted(self.vhosts.keys() - set(vhosts)):
+            self.delete_vhost(vhost)
+        kept = set(users)
+        self.users = {name: user for name, user in self.users.items() if name in kept}
+        self.are_users_settled = True
+        self._permissions_changed()
+
+    def _permissions_changed(self) -> None:
+        self.users_version += 1
+        for connection in list(self.connections):
+            before: User | None = getattr(connection, "user", None)
+            if before is None or connection.peer.is_peer:
+                continue
+            user = self.users.get(before.name)
+            # Who is no user any more may do nothing.
+            connection.user = user or User(name=before.name)
+            if user is None and connection.state is State.OPEN:
+                connection.close(320, f"CONNECTION_FORCED - user '{before.name}' is deleted")
+        self.topology_changed()
+
+    def take_charge(self) -> None:
+        """Shared queues are active here from now on: who uses one has its whole time of expiry to say so."""
+        self.journal.take_charge()
+        for vhost in self.vhosts.values():
+            for queue in vhost.queues.values():
+                if queue.owner is None:
+                    queue.take_charge()
+        self.topology_changed()
+
+    def topology_changed(self) -> None:
+        """Routes may lead elsewhere now: forget those that are known."""
+        for vhost in self.vhosts.values():
+            vhost.topology_changed()
+
+    def put_policy(self, policy: Policy, *, operator: bool = False) -> None:
+        vhost = self.vhost(policy.vhost)
+        try:
+            self.policies.set(policy, operator=operator)
+        except ValueError as error:
+            raise ChannelError(PRECONDITION_FAILED, str(error)) from error
+        vhost.follow_policies()
+
+    def delete_policy(self, vhost: str, name: str, *, operator: bool = False) -> None:
+        if not self.policies.delete(vhost, name, operator=operator):
+            raise ChannelError(NOT_FOUND, f"no policy '{name}' in vhost '{vhost}'")
+        self.vhost(vhost).follow_policies()
