@@ -36,6 +36,7 @@ from openclust.cluster.replica import Replica
 from openclust.cluster.roster import Roster
 from openclust.cluster.status import Reign, Status
 from openclust.cluster.storing import Storing
+from openclust.cluster.twins import Twins
 from openclust.cluster.view import Election, is_online, serves
 from openclust.cluster.watch import Watch
 from openclust.wire.errors import CONNECTION_FORCED, NOT_ALLOWED, ConnectionError
@@ -90,6 +91,7 @@ class Membership(Port):
         self.is_draining = False
         self.placing = Placing(hello.name, hello.cluster_key, redirect or Redirect())
         self.admission = Admission(secret, lambda: self.hello, lambda: self.primaries)
+        self.twins = Twins()
         self.control_room = Control(self)
         broker.journal.mode = "alone" if self.is_alone else "shared"
         broker.journal.is_in_charge = self.is_alone
@@ -155,7 +157,8 @@ class Membership(Port):
     def admit(self, connection: Connection, response: bytes) -> User:
         """The user that a peer is from now on; ConnectionError names what is wrong with it."""
         hello = self.admission.check(connection, response)
-        self._demand_one_life(hello)
+        if self.twins.is_refused(hello):
+            raise self._twin_of(hello.name)
         former = self.admission.former(hello)
         if former is not None:
             # It died, and its end was not noticed: what it had here does not go over to its next life.
@@ -171,23 +174,17 @@ class Membership(Port):
             self._want_peer(hello.name, hello.peer)
         return login(hello.name)
 
-    def _demand_one_life(self, hello: Hello) -> None:
-        """Two brokers of one name may each have come to another primary first: it is whose link the root has."""
-        if self.is_root or not self.root or self.roster.root != self.root:
-            return
-        known = self.roster.find(hello.name)
-        if known is not None and known.life and known.life != hello.life:
-            raise ConnectionError(NOT_ALLOWED, taken(hello.name, f"{known.client}, says the root {self.root}"))
+    def _twin_of(self, name: str) -> ConnectionError:
+        known = self.roster.find(name)
+        place = known.client if known is not None else ""
+        return ConnectionError(NOT_ALLOWED, taken(name, f"{place}, says the root {self.root}"))
 
     def refuse_twins(self) -> None:
         """The root has told whom it knows."""
-        for name, hello in list(self.admission.hellos.items()):
-            try:
-                self._demand_one_life(hello)
-            except ConnectionError as error:
-                connection = self.admission.connections[name]
-                self.connection_lost(connection)
-                connection.fail(error, 0, 0)
+        for name in self.twins.told(self.roster, self.admission.hellos, self.broker.now_ms):
+            connection = self.admission.connections[name]
+            self.connection_lost(connection)
+            connection.fail(self._twin_of(name), 0, 0)
 
     def _want_peer(self, name: str, address: str) -> None:
         if self.peers.get(name) != address:

@@ -96,6 +96,6 @@ class Presences:
             self._cluster.refuse_twins()
 
 
-def _places(roster: Roster) -> tuple[str, list[tuple[str, bool]]]:
+def _places(roster: Roster) -> tuple[str, list[tuple[str, str, bool]]]:
     """What everybody must know at once."""
-    return roster.root, [(each.name, each.is_draining) for each in roster.brokers]
+    return roster.root, [(each.name, each.life, each.is_draining) for each in roster.brokers]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from openclust.broker.queues.repeats import Repeats
+from openclust.cluster.status import Position
 from openclust.cluster.view import votes_needed, why_no_root
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ class Readiness:
         self._cluster = membership
         self.dialled: Callable[[], list[str]] = list
         self._has_started = False
-        self._was_in_touch = membership.is_primary
         self._blocked_ms: int | None = None
         self._root_pressed_ms: int | None = None
         self._unheard_ms: int | None = None if membership.is_primary else membership.broker.now_ms
@@ -136,8 +136,7 @@ class Readiness:
     @property
     def closed_to_clients(self) -> str:
         """Why a client cannot even log in: who may, and what there is, the root tells. Empty where one can."""
-        self._was_in_touch = self._was_in_touch or self._cluster.is_in_touch
-        if self._was_in_touch:
+        if self._cluster.is_primary or self._cluster.replica.position > Position():
             return ""
         missing = self._of_root()
         return f"{missing[0].reason}: connect to another broker, or later" if missing else ""
@@ -163,7 +162,6 @@ class Readiness:
         cluster = self._cluster
         now_ms = cluster.broker.now_ms
         self._unheard_ms = _since(self._unheard_ms, self.hears_no_primary, now_ms)
-        self._was_in_touch = self._was_in_touch or cluster.is_in_touch
         self._blocked_ms = _since(self._blocked_ms, cluster.broker.books.alarm, now_ms)
         self._root_pressed_ms = _since(self._root_pressed_ms, cluster.root in cluster.pressed, now_ms)
         if self._has_started and not cluster.is_leaving:

@@ -41,7 +41,9 @@ class Life:
     # -- what applications do
 
     def somewhere(self) -> str:
-        return self.random.choice(sorted(self.cluster.members))
+        """A broker that lets clients in."""
+        members = self.cluster.members.values()
+        return self.random.choice(sorted(each.name for each in members if not each.membership.closed_to_clients))
 
     def define(self) -> None:
         """A change by an application that does not wait for the answer."""
