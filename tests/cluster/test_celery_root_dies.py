@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ..clients.deadline import eventually
-from .celery_cluster_app import SETTINGS, make_app, settings_of_the_page
-from .celery_scene import LATER_TASKS, PROCESSES, Scene, Worker, played, urls
-from .running_cluster import Primary
-from .whole_cluster import STEADY, WholeCluster, whole_cluster
+from tests.support.clients.deadline import eventually
+from tests.support.cluster.celery_cluster_app import SETTINGS, make_app, settings_of_the_page
+from tests.support.cluster.celery_scene import LATER_TASKS, PROCESSES, Scene, Worker, played, urls
+from tests.support.cluster.running_cluster import Primary
+from tests.support.cluster.whole_cluster import STEADY, WholeCluster, whole_cluster
 
 pytestmark = pytest.mark.sockets
 

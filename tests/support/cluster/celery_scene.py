@@ -1,6 +1,6 @@
 """Celery while the root of a cluster is killed: workers and senders with the settings of docs/celery.md.
 
-    .venv/bin/python -m tests.cluster.celery_scene
+    .venv/bin/python -m tests.support.cluster.celery_scene
 
 plays it with classic and with quorum queues, and with none of the settings, and prints the table of the page.
 """
@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 
 from celery import Celery
 
-from ..clients.deadline import eventually
-from .celery_cluster_app import make_app
-from .running_cluster import Primary
-from .whole_cluster import WholeCluster, whole_cluster
+from tests.support.clients.deadline import eventually
+from tests.support.cluster.celery_cluster_app import make_app
+from tests.support.cluster.running_cluster import Primary
+from tests.support.cluster.whole_cluster import WholeCluster, whole_cluster
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,7 +68,7 @@ class Worker:
             "CELERY_SCENE_NOTES": str(folder / settings),
         }
         command = [
-            *(sys.executable, "-m", "celery", "-A", "tests.cluster.celery_cluster_app", "worker"),
+            *(sys.executable, "-m", "celery", "-A", "tests.support.cluster.celery_cluster_app", "worker"),
             *("--concurrency", str(PROCESSES), "--loglevel", "INFO", "--hostname", self.name, *options),
         ]
         with self.log.open("wb") as log:
