@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from openclust.cluster.view import Role, lease_end_ms
+from openclust.cluster.election.view import Role, lease_end_ms
 
 if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
     from openclust.broker.journal.store_rows import Write
     from openclust.broker.model.effects import Effect
     from openclust.broker.server.broker import Broker
-    from openclust.cluster.membership import Membership
-    from openclust.cluster.outbox import Outbox
+    from openclust.cluster.membership.membership import Membership
+    from openclust.cluster.protocol.outbox import Outbox
 
 DIGEST_EVERY_MS = 2_000
 

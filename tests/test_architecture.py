@@ -167,7 +167,7 @@ def test_imports_point_downwards() -> None:
     [
         ("wire", "openclust.broker.queues.queue", False),
         ("wire", "openclust.broker.queues.queue", True),
-        ("broker", "openclust.cluster.election", False),
+        ("broker", "openclust.cluster.election.election", False),
         ("cluster", "openclust.node.Node", False),
         ("cluster", "openclust.shell.log", False),
         ("node", "openclust.shell.log", False),
@@ -189,7 +189,7 @@ def test_an_import_upwards_or_aside_is_found(importer: str, module: str, is_lazy
     ("importer", "module", "is_lazy"),
     [
         ("broker", "openclust.wire.frames", False),
-        ("node", "openclust.cluster.election", False),
+        ("node", "openclust.cluster.election.election", False),
         ("shell", "openclust.node.Node", False),
         ("cli", "openclust.shell.config", False),
         ("cli", "openclust.bench.client.url", True),

@@ -12,11 +12,11 @@ from openclust.broker.model.effects import Effect, Note
 from openclust.broker.model.limits import Limits
 from openclust.broker.model.peer import Peer
 from openclust.broker.server.broker import Broker
-from openclust.cluster.events import StoreRead
-from openclust.cluster.hello import Hello
-from openclust.cluster.membership import Membership
-from openclust.cluster.outbox import Outbox
-from openclust.cluster.view import Terms, begin
+from openclust.cluster.election.events import StoreRead
+from openclust.cluster.election.view import Terms, begin
+from openclust.cluster.membership.membership import Membership
+from openclust.cluster.protocol.hello import Hello
+from openclust.cluster.protocol.outbox import Outbox
 from openclust.node import DIGEST_EVERY_MS, Node, Ready, perform
 from openclust.wire.frames import PROTOCOL_HEADER
 from tests.support.client import publish_frames

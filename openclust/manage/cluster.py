@@ -7,9 +7,9 @@ import logging
 import msgspec
 from aiohttp import web
 
-from openclust.cluster.draining import obstacle
-from openclust.cluster.placing import Newcomer
-from openclust.cluster.roster import BrokerInfo
+from openclust.cluster.membership.draining import obstacle
+from openclust.cluster.placing.placing import Newcomer
+from openclust.cluster.protocol.roster import BrokerInfo
 from openclust.manage.call import Call, Refused, answer, bad_request
 from openclust.shell.config_cluster import split_address
 

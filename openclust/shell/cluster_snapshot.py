@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from openclust.cluster.status import Position, Status
-from openclust.cluster.view import Role, electorate, is_online, serves, vote_of
+from openclust.cluster.election.view import Role, electorate, is_online, serves, vote_of
+from openclust.cluster.protocol.status import Position, Status
 
 if TYPE_CHECKING:
     from openclust.broker.server.broker import Broker
-    from openclust.cluster.membership import Membership
+    from openclust.cluster.membership.membership import Membership
     from openclust.shell.links import Link
     from openclust.shell.member import Member
 

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from openclust.broker.model.limits import Limits
-from openclust.cluster.redirect import Redirect
+from openclust.cluster.protocol.redirect import Redirect
 from openclust.shell.config_topology import Place, Topology
 
 Mechanism = Literal["PLAIN", "AMQPLAIN", "EXTERNAL"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from openclust.cluster.redirect import Redirect
+from openclust.cluster.protocol.redirect import Redirect
 from openclust.shell.config import Config, ConfigError, Primary
 
 SECRET_BYTES_MAX = 4_096

@@ -20,7 +20,7 @@ from aiormq.exceptions import AMQPError, AuthenticationError, ConnectionClosed, 
 from pamqp.commands import Connection as ConnectionMethods
 
 from openclust.broker.queues.repeats import Repeats
-from openclust.cluster.outbox import CONTROL_CHANNEL, Outbox
+from openclust.cluster.protocol.outbox import CONTROL_CHANNEL, Outbox
 from openclust.shell.answering import who_answers
 from openclust.shell.certificates import from_der
 from openclust.shell.clock import monotonic_ms

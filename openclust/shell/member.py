@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from openclust.cluster.bounds import Bounds
-from openclust.cluster.events import Force, StepDown, StoreRead
-from openclust.cluster.hello import Hello, introduce
-from openclust.cluster.membership import Membership
-from openclust.cluster.outbox import Outbox
-from openclust.cluster.status import Reign
-from openclust.cluster.view import Role, Terms, begin
+from openclust.cluster.election.events import Force, StepDown, StoreRead
+from openclust.cluster.election.view import Role, Terms, begin
+from openclust.cluster.membership.membership import Membership
+from openclust.cluster.protocol.bounds import Bounds
+from openclust.cluster.protocol.hello import Hello, introduce
+from openclust.cluster.protocol.outbox import Outbox
+from openclust.cluster.protocol.status import Reign
 from openclust.shell.cluster_snapshot import cluster_snapshot
 from openclust.shell.config_cluster import (
     client_advertised,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from openclust.cluster.peer_user import peer_name
+from openclust.cluster.protocol.peer_user import peer_name
 from openclust.shell.log import fields
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from openclust.cluster.membership import Membership
+    from openclust.cluster.membership.membership import Membership
 
 SAMPLE_EVERY_MS = 5_000
 

@@ -1,4 +1,4 @@
-"""The timer that moves clients away, once a second: see `cluster/moving.py`."""
+"""The timer that moves clients away, once a second: see `cluster/placing/moving.py`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from openclust.cluster.moving import Moved, Moving
-from openclust.cluster.rebalance import ROUND_MS
+from openclust.cluster.placing.moving import Moved, Moving
+from openclust.cluster.placing.rebalance import ROUND_MS
 
 if TYPE_CHECKING:
-    from openclust.cluster.membership import Membership
+    from openclust.cluster.membership.membership import Membership
     from openclust.shell.server import Server
 
 log = logging.getLogger("openclust.rebalancing")

@@ -48,7 +48,7 @@ from openclust.wire.handshake import State
 
 if TYPE_CHECKING:
     from openclust.broker.journal.store_rows import Write
-    from openclust.cluster.outbox import Outbox
+    from openclust.cluster.protocol.outbox import Outbox
 
 log = logging.getLogger("openclust.server")
 

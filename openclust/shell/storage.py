@@ -7,7 +7,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from openclust.cluster.recovery import recover
+from openclust.cluster.storage.recovery import recover
 from openclust.shell.config import ConfigError
 from openclust.shell.data_directory import check_owner
 from openclust.shell.store import MemoryStore, Store, open_store

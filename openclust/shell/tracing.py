@@ -16,7 +16,7 @@ from openclust.shell.trace_file import TraceFile
 from openclust.shell.trace_lines import BeginLine, EndLine, LostLine, StatusLine
 
 if TYPE_CHECKING:
-    from openclust.cluster.membership import Membership
+    from openclust.cluster.membership.membership import Membership
     from openclust.shell.config import Config
     from openclust.shell.server import Server
 

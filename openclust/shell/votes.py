@@ -8,7 +8,7 @@ import os
 
 import msgspec
 
-from openclust.cluster.status import Reign
+from openclust.cluster.protocol.status import Reign
 from openclust.shell.config import ConfigError
 from openclust.shell.whole_file import replace_file, sync_folder
 

@@ -12,7 +12,7 @@ PLAIN = "PLAIN"
 AMQPLAIN = "AMQPLAIN"
 EXTERNAL = "EXTERNAL"
 PEER = "OPENCLUST-PEER"
-"""Brokers of one cluster to each other: see `cluster/hello.py`."""
+"""Brokers of one cluster to each other: see `cluster/protocol/hello.py`."""
 
 MECHANISMS = (PLAIN, AMQPLAIN, EXTERNAL)
 

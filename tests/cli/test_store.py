@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from openclust.broker.journal.store_rows import Checkpoint, Cut, Keep, Page
 from openclust.cli.main import openclust
-from openclust.cluster.status import Reign
+from openclust.cluster.protocol.status import Reign
 from openclust.shell.store import SqliteStore, open_store
 from openclust.shell.store.tables import Tables, Written
 from openclust.shell.votes import Votes

@@ -22,12 +22,12 @@ from openclust.broker.model.policy import Policy
 from openclust.broker.queues.queue import Queue
 from openclust.broker.queues.queue_recovery import restore
 from openclust.broker.server.broker import Broker
-from openclust.cluster.bounds import Bounds
-from openclust.cluster.events import StoreRead
-from openclust.cluster.hello import Hello
-from openclust.cluster.membership import Membership
-from openclust.cluster.recovery import recover
-from openclust.cluster.view import Terms, begin
+from openclust.cluster.election.events import StoreRead
+from openclust.cluster.election.view import Terms, begin
+from openclust.cluster.membership.membership import Membership
+from openclust.cluster.protocol.bounds import Bounds
+from openclust.cluster.protocol.hello import Hello
+from openclust.cluster.storage.recovery import recover
 from openclust.node import Node
 from openclust.wire.properties import Properties, encode_header
 from tests.simulator.store import ModelStore

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-from openclust.cluster.bounds import Bounds
-from openclust.cluster.proxy import AHEAD_BYTES_MAX, AHEAD_MAX
-from openclust.cluster.relay import Reach
+from openclust.cluster.protocol.bounds import Bounds
+from openclust.cluster.relay.relay import Reach
+from openclust.cluster.shared_queues.consumer_proxy import AHEAD_BYTES_MAX, AHEAD_MAX
+from tests.support.paths import ROOT, TESTS
 
-HERE = Path(__file__).parent
-DOCS = HERE.parent.parent / "docs"
+DOCS = ROOT / "docs"
 PAGE = (DOCS / "clustering.md").read_text(encoding="utf-8")
 MESSAGES = (DOCS / "messages.md").read_text(encoding="utf-8")
 RULES = "test_paper_rules.py"
 
 
 def names_in(file: str) -> set[str]:
-    return set(re.findall(r"^def (test_\w+)\(", (HERE / file).read_text(encoding="utf-8"), re.MULTILINE))
+    texts = (path.read_text(encoding="utf-8") for path in (TESTS / "cluster").rglob(file))
+    return {name for text in texts for name in re.findall(r"^def (test_\w+)\(", text, re.MULTILINE)}
 
 
 def named() -> list[tuple[str, str]]:
@@ -39,7 +39,7 @@ def test_every_test_of_the_papers_rules_has_a_row() -> None:
 
 def test_scenarios_that_the_page_names_are_there() -> None:
     scenarios = re.findall(r"`(\w+)\.txt`", PAGE)
-    assert scenarios and all((HERE.parent / "scenarios" / f"{name}.txt").exists() for name in scenarios)
+    assert scenarios and all((TESTS / "scenarios" / f"{name}.txt").exists() for name in scenarios)
 
 
 def test_every_rule_is_shown_by_a_test() -> None:

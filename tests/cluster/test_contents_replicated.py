@@ -8,12 +8,12 @@ import pytest
 
 from openclust.broker.model.changes import DeclareQueue
 from openclust.broker.queues.queue import Queue
-from openclust.cluster.bounds import Bounds
-from openclust.cluster.messages import Append, Enlist, Snapshot
-from openclust.cluster.status import Position
+from openclust.cluster.protocol.bounds import Bounds
+from openclust.cluster.protocol.messages import Append, Enlist, Snapshot
+from openclust.cluster.protocol.status import Position
 from openclust.wire.methods import ConfirmSelect, ConfirmSelectOk, QueueDelete, QueueDeleteOk, QueuePurge, QueuePurgeOk
-from tests.cluster.test_handover import drain
-from tests.cluster.test_replica import said, tap
+from tests.cluster.log.test_replica import said, tap
+from tests.cluster.shared_queues.test_handover import drain
 from tests.support.cluster.joined import Application, Joined
 
 PRIMARIES = ("p1", "p2", "p3")
@@ -395,7 +395,7 @@ def test_a_dedup_window_is_in_a_snapshot(cluster: Joined) -> None:
 
 
 def test_a_snapshot_in_the_middle_of_traffic_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("openclust.cluster.contents.PART_BYTES", 1_000)
+    monkeypatch.setattr("openclust.cluster.snapshot.contents.PART_BYTES", 1_000)
     cluster = Joined(*PRIMARIES, bounds=Bounds(slice_max=5))
     for name in ("a", "b", "c"):
         fill(cluster, *numbers(1, 60), queue=name, x_max_length=80)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from openclust.cluster.interest import OTHERS, Item
+from openclust.cluster.relay.meta_bindings import OTHERS, Item
 from openclust.wire.methods import (
     ExchangeDeclare,
     ExchangeDelete,
@@ -16,7 +16,7 @@ from openclust.wire.methods import (
     QueueDelete,
     QueueUnbind,
 )
-from tests.cluster.test_interest import agree
+from tests.cluster.relay.test_meta_bindings import agree
 from tests.support.cluster.joined import HEARTBEAT_MS, Application, Joined
 from tests.support.shared_state import digest, shared_state
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from openclust.cluster.election import TRANSITIONS, Trigger
-from openclust.cluster.view import Terms
+from openclust.cluster.election.election import TRANSITIONS, Trigger
+from openclust.cluster.election.view import Terms
 from tests.support.paths import ROOT, TESTS
 
 PAGE = (ROOT / "docs" / "election.md").read_text(encoding="utf-8")

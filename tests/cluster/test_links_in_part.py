@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from openclust.cluster.bounds import Bounds
-from openclust.cluster.messages import Ask, Consume
+from openclust.cluster.protocol.bounds import Bounds
+from openclust.cluster.protocol.messages import Ask, Consume
 from openclust.wire.methods import QueueDeclare, QueueDeclareOk
-from tests.cluster.test_interest import subscribe
+from tests.cluster.relay.test_meta_bindings import subscribe
 from tests.support.cluster.joined import Joined
 
 

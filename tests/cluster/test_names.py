@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from openclust.cli.local_cluster import LocalCluster, plan_cluster
-from openclust.cluster.hello import introduce
+from openclust.cluster.protocol.hello import introduce
 from openclust.wire.errors import ConnectionError
 from openclust.wire.handshake import State
 from tests.support.clients.deadline import eventually

@@ -14,11 +14,11 @@ import pytest
 
 from openclust.broker.journal.batch import Work, decode_work
 from openclust.broker.journal.store_rows import Keep
-from openclust.cluster.bounds import Bounds
-from openclust.cluster.hello import difference
-from openclust.cluster.messages import RosterTold
-from openclust.cluster.redirect import Redirect
-from openclust.cluster.roster import Roster
+from openclust.cluster.protocol.bounds import Bounds
+from openclust.cluster.protocol.hello import difference
+from openclust.cluster.protocol.messages import RosterTold
+from openclust.cluster.protocol.redirect import Redirect
+from openclust.cluster.protocol.roster import Roster
 from openclust.wire.methods import (
     BasicDeliver,
     ConnectionOpen,
@@ -35,8 +35,8 @@ from openclust.wire.methods import (
     TxSelect,
     TxSelectOk,
 )
-from tests.cluster.test_interest import held, subscribe
-from tests.cluster.test_relay import copies, fresh_copies
+from tests.cluster.relay.test_meta_bindings import held, subscribe
+from tests.cluster.relay.test_relay import copies, fresh_copies
 from tests.support.client import Client
 from tests.support.cluster.joined import Joined
 from tests.support.shared_state import digest, shared_state

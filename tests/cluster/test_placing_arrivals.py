@@ -8,9 +8,9 @@ from itertools import islice
 
 import pytest
 
-from openclust.cluster.placing import Newcomer, Placing
-from openclust.cluster.redirect import Redirect
-from openclust.cluster.roster import BrokerInfo, Roster
+from openclust.cluster.placing.placing import Newcomer, Placing
+from openclust.cluster.protocol.redirect import Redirect
+from openclust.cluster.protocol.roster import BrokerInfo, Roster
 
 STEP_MS = 10
 TELL_EVERY_MS = 1_000

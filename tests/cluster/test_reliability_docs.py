@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from openclust.broker.model.limits import Limits
-from openclust.cluster.bounds import Bounds
+from openclust.cluster.protocol.bounds import Bounds
 from tests.support.paths import TESTS
 
 PAGE = (TESTS.parent / "docs" / "reliability.md").read_text(encoding="utf-8")

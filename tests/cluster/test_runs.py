@@ -9,7 +9,7 @@ import pytest
 from openclust.broker.amqp.channel import Channel
 from openclust.broker.delivery.consumer import Consumer
 from openclust.broker.queues.queue import Queue
-from openclust.cluster.proxy import AHEAD_MAX, Proxy
+from openclust.cluster.shared_queues.consumer_proxy import AHEAD_MAX, Proxy
 from openclust.wire.methods import BasicCancel, BasicCancelOk
 from tests.support.client import publish_frames
 from tests.support.cluster.joined import FRAME_MAX, Application, Joined

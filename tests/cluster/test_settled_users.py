@@ -6,9 +6,9 @@ import pytest
 
 from openclust.broker.model.access import User
 from openclust.broker.model.changes import DeleteUser, PutUser
-from openclust.cluster.events import StepDown
-from openclust.cluster.replica import Replica
-from tests.cluster.test_recovery import Rows
+from openclust.cluster.election.events import StepDown
+from openclust.cluster.log.replica import Replica
+from tests.cluster.storage.test_recovery import Rows
 from tests.support.client import EVERYTHING
 from tests.support.cluster.joined import Joined
 

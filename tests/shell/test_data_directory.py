@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openclust.cluster.status import Reign
+from openclust.cluster.protocol.status import Reign
 from openclust.shell.config import Config, ConfigError
 from openclust.shell.config_file import Given, load
 from openclust.shell.identity import Identity

@@ -10,7 +10,7 @@ import pytest
 from openclust.broker.model.access import User
 from openclust.broker.model.effects import Note
 from openclust.broker.model.peer import Peer
-from openclust.cluster.peer_user import login
+from openclust.cluster.protocol.peer_user import login
 from openclust.shell.notes import about, log_note
 from openclust.wire.frames import PROTOCOL_HEADER
 from openclust.wire.methods import BasicAck, ConnectionStartOk

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from openclust.cluster.membership import Membership
+from openclust.cluster.membership.membership import Membership
 from openclust.shell.rates import Rates
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from openclust.cluster.status import Reign
+from openclust.cluster.protocol.status import Reign
 from openclust.shell.config import ConfigError
 from openclust.shell.votes import Votes
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from openclust.cluster.log import ENDS_MAX, Log
-from openclust.cluster.status import Position
+from openclust.cluster.log.log import ENDS_MAX, Log
+from openclust.cluster.protocol.status import Position
 from tests.simulator.host import Host
 from tests.simulator.invariants import Violation
 

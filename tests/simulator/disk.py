@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclust.cluster.status import Reign
+from openclust.cluster.protocol.status import Reign
 from tests.simulator.invariants import Violation
 from tests.simulator.store import ModelStore
 

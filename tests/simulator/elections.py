@@ -6,7 +6,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 
-from openclust.cluster.events import (
+from openclust.cluster.election.events import (
     Answer,
     CaughtUp,
     Effect,
@@ -24,8 +24,8 @@ from openclust.cluster.events import (
     Tell,
     Tick,
 )
-from openclust.cluster.status import Reign, Status
-from openclust.cluster.view import Terms
+from openclust.cluster.election.view import Terms
+from openclust.cluster.protocol.status import Reign, Status
 from tests.simulator.broker import Broker, Waiting
 from tests.simulator.disk import Disk
 from tests.simulator.invariants import Invariants, Violation

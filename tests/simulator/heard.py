@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from openclust.cluster.messages import decode
+from openclust.cluster.protocol.messages import decode
 from openclust.wire.codec import decode_method
 from openclust.wire.frames import ENVELOPE, FRAME_BODY, FRAME_METHOD
 

@@ -6,12 +6,12 @@ import random
 from typing import TYPE_CHECKING
 
 from openclust.broker.amqp.connection import Connection
-from openclust.cluster.control import Control
-from openclust.cluster.messages import Lane
-from openclust.cluster.relay import Reach
-from openclust.cluster.relay_lane import RelayLane
-from openclust.cluster.status import Position
-from openclust.cluster.view import serves
+from openclust.cluster.election.view import serves
+from openclust.cluster.membership.control import Control
+from openclust.cluster.protocol.messages import Lane
+from openclust.cluster.protocol.status import Position
+from openclust.cluster.relay.relay import Reach
+from openclust.cluster.relay.relay_lane import RelayLane
 from openclust.node import Node
 from tests.simulator.broker import Broker
 from tests.simulator.disk import Disk
@@ -20,7 +20,7 @@ from tests.simulator.network import Pair
 from tests.simulator.writing import Writing
 
 if TYPE_CHECKING:
-    from openclust.cluster.membership import Membership
+    from openclust.cluster.membership.membership import Membership
     from tests.simulator.application import Application
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from openclust.cluster.events import (
+from openclust.cluster.election.events import (
     Answer,
     Effect,
     Follow,
@@ -16,7 +16,7 @@ from openclust.cluster.events import (
     TakeOver,
     Tell,
 )
-from openclust.cluster.status import Reign
+from openclust.cluster.protocol.status import Reign
 
 if TYPE_CHECKING:
     from tests.simulator.broker import Broker

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from openclust.cluster.election import step
-from openclust.cluster.events import Effect, Event
-from openclust.cluster.status import Reign
-from openclust.cluster.view import Role, Terms, begin, lease_end_ms, serves
+from openclust.cluster.election.election import step
+from openclust.cluster.election.events import Effect, Event
+from openclust.cluster.election.view import Role, Terms, begin, lease_end_ms, serves
+from openclust.cluster.protocol.status import Reign
 
 
 class BareElection:

@@ -15,14 +15,14 @@ from openclust.broker.model.effects import CheckLogin, CloseTransport, Effect, N
 from openclust.broker.model.limits import Limits
 from openclust.broker.model.peer import Peer
 from openclust.broker.server.broker import Broker as Core
-from openclust.cluster.bounds import Bounds
-from openclust.cluster.events import StepDown, StoreRead
-from openclust.cluster.hello import Hello, introduce
-from openclust.cluster.membership import Membership
-from openclust.cluster.outbox import Outbox
-from openclust.cluster.recovery import recover
-from openclust.cluster.status import Reign
-from openclust.cluster.view import Terms, begin
+from openclust.cluster.election.events import StepDown, StoreRead
+from openclust.cluster.election.view import Terms, begin
+from openclust.cluster.membership.membership import Membership
+from openclust.cluster.protocol.bounds import Bounds
+from openclust.cluster.protocol.hello import Hello, introduce
+from openclust.cluster.protocol.outbox import Outbox
+from openclust.cluster.protocol.status import Reign
+from openclust.cluster.storage.recovery import recover
 from openclust.node import Node, perform
 from openclust.wire.codec import decode_method, method_frame
 from openclust.wire.frames import FRAME_HEARTBEAT, FRAME_METHOD, PROTOCOL_HEADER

@@ -6,8 +6,8 @@ import traceback
 from functools import partial
 
 from openclust.broker.model.changes import DeleteExchange, DeleteQueue, DeleteVhost
-from openclust.cluster.interest import OTHERS, Item, item_of
-from openclust.cluster.status import Position
+from openclust.cluster.protocol.status import Position
+from openclust.cluster.relay.meta_bindings import OTHERS, Item, item_of
 from tests.simulator.host import Host
 from tests.simulator.invariants import Violation
 from tests.simulator.nodes import SLOW_START_US, Nodes

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from openclust.broker.model.limits import Limits
-from openclust.cluster.bounds import Bounds
+from openclust.cluster.protocol.bounds import Bounds
 from tests.simulator.chaos import Chaos
 from tests.simulator.clients import Clients, drain
 from tests.simulator.disk import Disk

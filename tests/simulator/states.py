@@ -7,7 +7,7 @@ from typing import TypeAlias
 from openclust.broker.journal.journal import SHARED
 from openclust.broker.model.changes import Change
 from openclust.broker.server.broker import Broker
-from openclust.cluster.status import Position
+from openclust.cluster.protocol.status import Position
 from tests.simulator.host import Host
 from tests.simulator.invariants import Violation
 from tests.support.shared_state import digest, shared_state

@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from openclust.cluster import election
-from openclust.cluster.view import Terms
+from openclust.cluster.election import election
+from openclust.cluster.election.view import Terms
 from tests.simulator.disk import ForgetfulDisk
 from tests.simulator.election_run import run_elections as run
 from tests.simulator.failover import failover_ms

@@ -12,8 +12,8 @@ from heapq import heappop, heappush
 from itertools import pairwise
 from typing import Any
 
-from openclust.cluster.status import Reign
-from openclust.cluster.view import Terms
+from openclust.cluster.election.view import Terms
+from openclust.cluster.protocol.status import Reign
 from tests.simulator.broker import Broker, Waiting
 from tests.simulator.network import Network, Pair
 

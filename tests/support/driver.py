@@ -14,7 +14,7 @@ from openclust.broker.amqp.login import checked
 from openclust.broker.journal.store_rows import Write
 from openclust.broker.model.effects import CheckLogin, CloseTransport, Effect, Note, Proxy, Resume, StartHeartbeats
 from openclust.broker.server.broker import Broker
-from openclust.cluster.outbox import Outbox
+from openclust.cluster.protocol.outbox import Outbox
 from openclust.node import Node, perform, settle
 
 TURNS_MAX = 1_000

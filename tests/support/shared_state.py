@@ -8,10 +8,10 @@ from hashlib import blake2b
 from openclust.broker.model.change_codec import encode_canonical
 from openclust.broker.model.changes import Change
 from openclust.broker.server.broker import Broker
-from openclust.cluster.hidden import Hidden
-from openclust.cluster.reconciliation import Reconciliation
-from openclust.cluster.state import state_in_passing
-from openclust.cluster.wanted import Wanted
+from openclust.cluster.definitions.name_collisions import Hidden
+from openclust.cluster.definitions.reconciliation import Reconciliation
+from openclust.cluster.definitions.state import state_in_passing
+from openclust.cluster.definitions.target_state import Wanted
 
 
 def shared_state(broker: Broker) -> list[Change]:

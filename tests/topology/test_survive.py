@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from openclust.cluster.election import step
-from openclust.cluster.events import Answer, CaughtUp, Event, StatusHeard, StoreRead, TakeOver, Tell, Tick
-from openclust.cluster.view import Role, Terms, begin
+from openclust.cluster.election.election import step
+from openclust.cluster.election.events import Answer, CaughtUp, Event, StatusHeard, StoreRead, TakeOver, Tell, Tick
+from openclust.cluster.election.view import Role, Terms, begin
 from tests.support.topology.random_models import broker, model_of, models
 from topology.loss import LOSS_KINDS, Loss, Reach, aftermath, losses
 from topology.model import Key, Model, Node

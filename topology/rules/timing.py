@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from openclust.cluster.view import Terms
+from openclust.cluster.election.view import Terms
 from topology.finding import Found, Severity
 from topology.model import Model
 from topology.route import Route

@@ -3,7 +3,7 @@
 The store keeps rows as they come (`Keep`). From time to time a checkpoint takes their place: the definitions, and the
 messages that are still there, in pages of one queue each. A row is never changed; a page only loses messages.
 
-All of this is bytes and numbers. Who makes and reads the bodies is `cluster/storing.py`.
+All of this is bytes and numbers. Who makes and reads the bodies is `cluster/storage/batch_commit.py`.
 """
 
 from __future__ import annotations

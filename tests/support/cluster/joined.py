@@ -15,12 +15,12 @@ from openclust.broker.model.access import User
 from openclust.broker.model.limits import Limits
 from openclust.broker.model.peer import Peer
 from openclust.broker.server.broker import Broker
-from openclust.cluster.bounds import Bounds
-from openclust.cluster.events import StepDown, StoreRead
-from openclust.cluster.hello import Hello, introduce
-from openclust.cluster.membership import Membership
-from openclust.cluster.status import Reign
-from openclust.cluster.view import Terms, begin
+from openclust.cluster.election.events import StepDown, StoreRead
+from openclust.cluster.election.view import Terms, begin
+from openclust.cluster.membership.membership import Membership
+from openclust.cluster.protocol.bounds import Bounds
+from openclust.cluster.protocol.hello import Hello, introduce
+from openclust.cluster.protocol.status import Reign
 from openclust.node import Node
 from openclust.wire.handshake import State
 from tests.support.client import EVERYTHING, START_MS, Client

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 from openclust.broker.journal.journal import Journal
 from openclust.broker.journal.store_rows import Contents, Keep, Kept
 from openclust.broker.server.broker import Broker
-from openclust.cluster.bounds import Bounds
-from openclust.cluster.events import StoreRead
-from openclust.cluster.hello import Hello
-from openclust.cluster.membership import Membership
-from openclust.cluster.recovery import recover
-from openclust.cluster.view import Terms, begin
+from openclust.cluster.election.events import StoreRead
+from openclust.cluster.election.view import Terms, begin
+from openclust.cluster.membership.membership import Membership
+from openclust.cluster.protocol.bounds import Bounds
+from openclust.cluster.protocol.hello import Hello
+from openclust.cluster.storage.recovery import recover
 from openclust.node import Node
 from openclust.wire.methods import (
     BasicAck,

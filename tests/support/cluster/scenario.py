@@ -36,11 +36,11 @@ from pathlib import Path
 
 import msgspec
 
-from openclust.cluster import events
-from openclust.cluster.election import step
-from openclust.cluster.events import Effect, Event
-from openclust.cluster.status import Position, Reign, Seniority, Status
-from openclust.cluster.view import Election, Role, Terms, begin, lease_end_ms, serves, supporters, why_no_root
+from openclust.cluster.election import events
+from openclust.cluster.election.election import step
+from openclust.cluster.election.events import Effect, Event
+from openclust.cluster.election.view import Election, Role, Terms, begin, lease_end_ms, serves, supporters, why_no_root
+from openclust.cluster.protocol.status import Position, Reign, Seniority, Status
 from tests.support.paths import TESTS
 
 FILES = sorted((TESTS / "scenarios").glob("*.txt"))

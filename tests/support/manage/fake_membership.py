@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from openclust.cluster.placing import Placing
-from openclust.cluster.redirect import Redirect
-from openclust.cluster.roster import BrokerInfo, Roster
+from openclust.cluster.placing.placing import Placing
+from openclust.cluster.protocol.redirect import Redirect
+from openclust.cluster.protocol.roster import BrokerInfo, Roster
 from openclust.shell.server import Server
 from tests.support.manage.fake_member import FakeMember
 from tests.support.manage.running_api import RunningApi

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from openclust.cluster.rebalance import ROUND_MS
-from openclust.cluster.roster import Roster
+from openclust.cluster.placing.rebalance import ROUND_MS
+from openclust.cluster.protocol.roster import Roster
 from topology.simulate.clients.backoff import OPEN_ROUND_TRIPS, interval_ms, spread
 from topology.simulate.clients.broker_admission import HERE, Desk
 from topology.simulate.clients.cohort import Attempt, Ids, Session, Want, merged, united
@@ -225,7 +225,7 @@ class _Attaching:
         return len(self._changes) < before
 
     def _tell(self, now_ms: int) -> None:
-        """The root tells all that it hears who is there; the others have no root (`openclust.cluster.presences`)."""
+        """The root tells all that it hears who is there; the others have no root (`membership/presences.py`)."""
         timeline = self._timeline
         root = timeline.root_at(now_ms)
         there = [number for number in range(len(self._desks)) if timeline.is_up(number, now_ms)]

@@ -9,9 +9,9 @@ from math import ceil
 
 import msgspec
 
-from openclust.cluster.placing import Newcomer, Placing
-from openclust.cluster.rebalance import SCANNED_MAX, Rebalance
-from openclust.cluster.roster import BrokerInfo, Roster
+from openclust.cluster.placing.placing import Newcomer, Placing
+from openclust.cluster.placing.rebalance import SCANNED_MAX, Rebalance
+from openclust.cluster.protocol.roster import BrokerInfo, Roster
 from topology.simulate.clients.cohort import Ids, Waiting, Want
 from topology.simulate.input.calibration import Calibration
 from topology.simulate.input.layout import Layout
@@ -164,7 +164,7 @@ class Desk:
         return gone
 
     def surplus(self, now_ms: int) -> list[tuple[Block, str]]:
-        """The clients that it moves away in this second, and where to, as `openclust.cluster.moving` does it."""
+        """The clients that it moves away in this second, and where to, as `placing/moving.py` does it."""
         self._placing.heard(self.roster, now_ms)
         number = self._rebalance.surplus(self.roster, self.connections, now_ms)
         if not number or self.settings.rebalance_dry_run:

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from openclust.cluster.redirect import Redirect
+from openclust.cluster.protocol.redirect import Redirect
 
 Design = Literal["openclust", "single", "active-passive", "virtual-synchrony"]
 DESIGNS: tuple[Design, ...] = get_args(Design)

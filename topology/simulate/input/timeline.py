@@ -109,7 +109,7 @@ def _cuts(
 
 
 class _Reigns:
-    """The election as brokers hold it (`openclust.cluster.election`), without its messages."""
+    """The election as brokers hold it (`openclust.cluster.election.election`), without its messages."""
 
     def __init__(self, layout: Layout, there: Timeline, election_ms: int) -> None:
         self._there = there

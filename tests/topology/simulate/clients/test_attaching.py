@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclust.cluster.rebalance import SETTLE_MS
-from openclust.cluster.redirect import Redirect
+from openclust.cluster.placing.rebalance import SETTLE_MS
+from openclust.cluster.protocol.redirect import Redirect
 from tests.support.simulate.clients import COSTS, Placed, dealt, group
 from topology.simulate.clients.attaching import attach
 from topology.simulate.clients.backoff import FIRST_MAX_MS, FIRST_MIN_MS, LATER_MAX_MS, interval_ms, spread

@@ -8,8 +8,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclust.cluster.redirect import Redirect
-from openclust.cluster.roster import Roster
+from openclust.cluster.protocol.redirect import Redirect
+from openclust.cluster.protocol.roster import Roster
 from tests.support.simulate.clients import COSTS
 from topology.simulate.clients.broker_admission import DECISIONS, Desk
 from topology.simulate.clients.cohort import Ids, Want

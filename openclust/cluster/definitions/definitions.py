@@ -1,0 +1,98 @@
+"""The definitions of this broker, as the log has made them: how they follow it, and how large they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from openclust.broker.model.change_codec import decode_change
+from openclust.broker.model.changes import Change
+from openclust.cluster.definitions.definitions_size import Size
+from openclust.cluster.definitions.name_collisions import Hidden
+from openclust.cluster.definitions.reconciliation import Reconciliation
+from openclust.cluster.definitions.state import state_in_passing
+from openclust.cluster.definitions.target_state import Wanted
+
+if TYPE_CHECKING:
+    from openclust.broker.server.broker import Broker
+    from openclust.cluster.protocol.bounds import Bounds
+    from openclust.cluster.protocol.log_entry import LogEntry
+
+_UNBOUNDED = 2**62
+
+
+class Definitions:
+    """Call `install_on` and `size.measure_on` once a turn while it `is_busy`."""
+
+    def __init__(self, broker: Broker, bounds: Bounds, *, is_primary: bool) -> None:
+        self._broker = broker
+        self._slice_max = bounds.slice_max
+        self.hidden = Hidden(broker, is_primary=is_primary)
+        self.size = Size(broker, self.in_passing, bytes_max=bounds.state_bytes_max, slice_max=bounds.slice_max)
+        self._installing: Iterator[None] | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        return self.is_installing or self.size.is_measuring
+
+    def in_passing(self) -> Iterator[Change]:
+        """All of them, while they change; those that are hidden first, for they may come out meanwhile."""
+        yield from self.hidden.changes()
+        yield from state_in_passing(self._broker)
+
+    # -- following
+
+    def follow(self, entry: LogEntry) -> None:
+        """Make what a root has made; AmqpError or ValueError where that cannot be."""
+        self.size.added(entry.body)
+        with self._unbounded():
+            self.hidden.follow(decode_change(entry.body))
+
+    @property
+    def is_installing(self) -> bool:
+        """Whether they are on the way to a snapshot: they stand for no position then."""
+        return self._installing is not None
+
+    def install(self, parts: list[list[bytes]]) -> None:
+        """Become what a snapshot says: `install_on` does a turn's work."""
+        self._installing = self._install(parts)
+
+    def install_on(self, *, to_the_end: bool = False) -> None:
+        if self._installing is None:
+            return
+        with self._unbounded():
+            count = sum(1 for _ in islice(self._installing, None if to_the_end else self._slice_max))
+        if to_the_end or count < self._slice_max:
+            self._installing = None
+
+    def _install(self, parts: list[list[bytes]]) -> Iterator[None]:
+        wanted = Wanted()
+        size = 0
+        for part in parts:
+            for body in part:
+                yield
+                size += len(body)
+                try:
+                    wanted.add(decode_change(body))
+                except ValueError as error:
+                    self._broker.note("error", "a definition of the root's is none", text=str(error))
+            # There is a whole state of them.
+            part.clear()
+        yield from Reconciliation(self._broker, wanted, self.hidden).steps()
+        self.size.known(size)
+
+    @contextmanager
+    def _unbounded(self) -> Iterator[None]:
+        """What the root has granted is not refused here: private queues count differently on each broker."""
+        limits = self._broker.limits
+        self._broker.limits = msgspec.structs.replace(
+            limits, queues_max=_UNBOUNDED, exchanges_max=_UNBOUNDED, bindings_max=_UNBOUNDED
+        )
+        try:
+            yield
+        finally:
+            self._broker.limits = limits

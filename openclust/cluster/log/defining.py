@@ -1,0 +1,67 @@
+"""How a root makes a change: it is done here, goes into the log, and who asked is told when it is sure to stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from openclust.broker.cluster_port import Done
+from openclust.broker.model.change_codec import encode_change
+from openclust.broker.model.changes import Change, DeclareExchange, DeclareQueue, holds, unconditional
+from openclust.cluster.log.followers import Followers, Waiting
+from openclust.cluster.protocol.status import Position
+from openclust.wire.errors import PRECONDITION_FAILED, RESOURCE_ERROR, AmqpError, ChannelError
+
+if TYPE_CHECKING:
+    from openclust.cluster.definitions.definitions import Definitions
+    from openclust.cluster.membership.membership import Membership
+
+
+class Defining:
+    """`append` puts an encoded change into the log."""
+
+    def __init__(
+        self, membership: Membership, definitions: Definitions, followers: Followers, append: Callable[[bytes], None]
+    ) -> None:
+        self._cluster = membership
+        self._broker = membership.broker
+        self._definitions = definitions
+        self._followers = followers
+        self._append = append
+        self._after: list[Change] | None = None
+
+    def define(self, change: Change, done: Done, *, for_other: bool) -> None:
+        """Make a change; for another broker, or for an application here."""
+        if self._after is not None:
+            # One that the change under way brings with it: after it, in the log too.
+            self._after.append(change)
+            return
+        change, wanted = unconditional(change), change
+        is_new = not holds(self._broker, wanted)
+        size = self._definitions.size
+        if is_new and isinstance(change, DeclareQueue | DeclareExchange) and size.is_full():
+            limit = size.bytes_max // 1_048_576
+            done(ChannelError(RESOURCE_ERROR, f"the cluster's definitions fill the {limit} MB they may (state_max_mb)"))
+            return
+        self._after = []
+        try:
+            body = encode_change(change)
+            result = self._definitions.hidden.decide(wanted)
+        except ValueError as error:
+            done(ChannelError(PRECONDITION_FAILED, str(error)))
+            return
+        except AmqpError as error:
+            done(error)
+            return
+        finally:
+            after, self._after = self._after, None
+        last = self._cluster.replica.position
+        position = Position(self._cluster.epoch, last.sequence + 1) if is_new else last
+        # Before it is in the log: when the election hears of that, it may find that this broker is root no more.
+        self._followers.wait(Waiting(None if for_other else wanted, position, done, result, self._broker.now_ms))
+        if is_new:
+            size.added(body)
+            self._append(body)
+        for each in after:
+            self._broker.define(each)
+        self._followers.settle()

@@ -1,0 +1,134 @@
+"""The root's followers: who holds how much of the log, and which changes wait until enough of them hold them."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from openclust.broker.cluster_port import Done
+from openclust.broker.model.changes import Change
+from openclust.cluster.log.log import Log
+from openclust.cluster.protocol.status import Position
+from openclust.wire.errors import RESOURCE_ERROR, ChannelError
+
+if TYPE_CHECKING:
+    from openclust.cluster.membership.membership import Membership
+
+PATIENCE_BEATS = 3
+"""For so many heartbeats a change waits for a follower that is in touch but does not answer."""
+
+
+class Waiting(msgspec.Struct):
+    """`change` is None where another broker asked for it: it will ask the next root by itself."""
+
+    change: Change | None
+    position: Position
+    done: Done
+    result: Any
+    since_ms: int
+
+
+class _Follower(msgspec.Struct):
+    """Up to where it says that it holds the log, and has it on disk.
+
+    One that is late gets a snapshot, or has let a change wait in vain: nobody waits for it before it has caught up.
+    One that is pledged counts for nothing: a root that it has voted for would not look what it holds now.
+    """
+
+    held: Position
+    on_disk: Position
+    is_late: bool = False
+    is_pledged: bool = False
+
+
+def _not_on_disk(wait_ms: int) -> ChannelError:
+    """It is made, and may come to the disks yet; but whoever asked does not wait for ever."""
+    text = f"made, but the disks of half of the primaries have not had it for {wait_ms} ms (cluster.root_wait_ms)"
+    return ChannelError(RESOURCE_ERROR, text)
+
+
+class Followers:
+    """Call `settle` whenever something may have come true."""
+
+    def __init__(self, membership: Membership, log: Log) -> None:
+        self._cluster = membership
+        self._log = log
+        self._followers: dict[str, _Follower] = {}
+        self._waiting: deque[Waiting] = deque()
+
+    @property
+    def waiting(self) -> int:
+        """How many changes are not known to stay."""
+        return len(self._waiting)
+
+    def add(self, name: str, held: Position, on_disk: Position, *, is_late: bool, is_pledged: bool) -> None:
+        self._followers[name] = _Follower(held, on_disk, is_late, is_pledged)
+
+    def remove(self, name: str) -> None:
+        self._followers.pop(name, None)
+
+    def end_all(self) -> None:
+        self._followers.clear()
+
+    def held(self, name: str, position: Position, on_disk: Position, *, is_pledged: bool) -> None:
+        follower = self._followers.get(name)
+        if follower is not None:
+            follower.is_pledged = is_pledged
+            follower.held = max(follower.held, position)
+            follower.on_disk = max(follower.on_disk, on_disk)
+            if follower.held == self._log.last:
+                follower.is_late = False
+
+    def lag(self, name: str) -> int | None:
+        """How many entries a follower is behind; None where it is none."""
+        follower = self._followers.get(name)
+        return None if follower is None else self._log.last.sequence - follower.held.sequence
+
+    def lag_on_disk(self, name: str) -> int | None:
+        """How many entries a follower has yet to bring to its disk; None where it is none."""
+        follower = self._followers.get(name)
+        return None if follower is None else self._log.last.sequence - follower.on_disk.sequence
+
+    def committed(self, *, on_disk: bool = False) -> Position:
+        """Up to where at least half of the defined primaries hold the log, or have it on disk."""
+        cluster = self._cluster
+        needed = 1 if cluster.commits_alone else (len(cluster.primaries) + 1) // 2
+        held = [cluster.storing.on_disk if on_disk else self._log.last]
+        for name, each in self._followers.items():
+            if name in cluster.primaries and not each.is_pledged:
+                held.append(each.on_disk if on_disk else each.held)
+        return sorted(held, reverse=True)[needed - 1] if len(held) >= needed else Position()
+
+    def wait(self, waiting: Waiting) -> None:
+        """Who asked for the change is told by `settle`."""
+        self._waiting.append(waiting)
+
+    def give_up(self) -> deque[Waiting]:
+        """The changes that wait: this broker can tell nobody whether they stay."""
+        waiting, self._waiting = self._waiting, deque()
+        return waiting
+
+    def settle(self) -> None:
+        """Tell who waited for what is committed by now."""
+        if not self._waiting:
+            return
+        committed = self.committed(on_disk=True)
+        wait_ms = self._cluster.storing.disk.wait_ms
+        while self._waiting:
+            first = self._waiting[0]
+            is_given_up = first.position > committed and self._cluster.broker.now_ms - first.since_ms > wait_ms
+            if not is_given_up and (first.position > committed or self._is_awaited(first)):
+                return
+            self._waiting.popleft()
+            first.done(_not_on_disk(wait_ms) if is_given_up else first.result)
+
+    def _is_awaited(self, change: Waiting) -> bool:
+        """Whether a follower that usually answers in time may still do so."""
+        lacking = [each for each in self._followers.values() if each.held < change.position and not each.is_late]
+        if self._cluster.broker.now_ms - change.since_ms < PATIENCE_BEATS * self._cluster.heartbeat_ms:
+            return bool(lacking)
+        for follower in lacking:
+            follower.is_late = True
+        return False

@@ -1,0 +1,246 @@
+"""What others are sent of the log here: entries, a turn's worth at a time, or a snapshot and what follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from openclust.broker.model.changes import Change
+from openclust.cluster.log.log import Log
+from openclust.cluster.protocol.log_entry import LogEntry
+from openclust.cluster.protocol.messages import Append, Snapshot
+from openclust.cluster.protocol.status import Position
+from openclust.cluster.snapshot.contents import Passing
+from openclust.cluster.snapshot.snapshot import Making
+
+if TYPE_CHECKING:
+    from openclust.cluster.membership.membership import Membership
+
+AHEAD_BYTES_MAX = 1_048_576
+"""With so much to be sent to a peer, the rest of a snapshot or of a long log waits: heartbeats go the same way."""
+LIVE_BYTES_MAX = 8_388_608
+"""And with so much, even the newest entries wait: a follower that takes them too slowly gets a snapshot in the end."""
+PARTS_UNDER_WAY = 16
+"""So many parts of a snapshot may be on their way to a follower's disk, a quarter of a megabyte each."""
+
+
+class _Feed(msgspec.Struct):
+    """One that is brought up to date. While it is sent a snapshot, and until it holds that, `sent` is None."""
+
+    epoch: int
+    sent: Position | None
+    is_once: bool
+    making: Making | None = None
+    passing: Passing | None = None
+    part: int = 0
+    arrived: int = 0
+    offered: Position = Position()
+    common: Position = Position()
+    told_ms: int = -(2**62)
+    upto: Position = Position()
+
+
+class Feeding:
+    """Call `flush` once a turn, and `made` for every entry that the log gets. Another turn follows while it `is_busy`.
+
+    All who need a snapshot at the same time share one.
+    """
+
+    def __init__(
+        self, membership: Membership, log: Log, state: Callable[[], Iterator[Change]], *, slice_max: int
+    ) -> None:
+        self.is_busy = False
+        self._cluster = membership
+        self._log = log
+        self._state = state
+        self._slice_max = slice_max
+        self._feeds: dict[str, _Feed] = {}
+        self._making: Making | None = None
+
+    def begin(
+        self, name: str, epoch: int, after: Position, ends: Sequence[Position] = (), *, is_once: bool = False
+    ) -> Position | None:
+        """Send it what comes after that, or after what this log has of it; for ever, or as far as the log goes now.
+
+        From where that is; None where it needs a snapshot.
+        """
+        common = after
+        if after != Position() and self._log.tail(after, 0) is None:
+            common = self._log.common(ends)
+        feed = self._feeds[name] = _Feed(epoch, common, is_once, common=common)
+        # One whose log is empty may have any definitions.
+        if common != Position() and self._log.tail(common, 0) is not None:
+            return common
+        self._offer(feed)
+        return None
+
+    def _offer(self, feed: _Feed) -> None:
+        making = self._making
+        if making is None or (making.is_made and self._log.tail(making.position, 0) is None):
+            making = self._making = Making(self._state(), self._slice_max)
+        feed.making, feed.passing, feed.part, feed.sent = making, None, 0, None
+        feed.arrived = 0
+
+    def held(self, name: str, position: Position) -> None:
+        """It says that it holds the log up to there: what follows a snapshot is sent when that is in use."""
+        feed = self._feeds.get(name)
+        if feed is None or feed.sent is not None or feed.making is not None or feed.passing is not None:
+            return
+        if position >= feed.offered:
+            feed.sent = position
+
+    def arrived(self, name: str, epoch: int, parts: int) -> None:
+        """So many parts of its snapshot are where they are to be."""
+        feed = self._feeds.get(name)
+        if feed is not None and feed.epoch == epoch and parts <= feed.part:
+            feed.arrived = max(feed.arrived, parts)
+
+    def end(self, name: str) -> None:
+        """It is not in reach."""
+        self._feeds.pop(name, None)
+
+    def end_all(self) -> None:
+        """What is here is no log of this epoch any more, or about to become another."""
+        self._feeds.clear()
+        self._making = None
+
+    def made(self, entry: LogEntry) -> None:
+        if self._making is not None and entry.kind == "change":
+            self._making.changed(entry.body)
+
+    def flush(self) -> None:
+        if not self._feeds:
+            self._making = None
+        making = self._making
+        if making is not None and not making.is_made:
+            making.advance(self._log.last)
+        self.is_busy = making is not None and not making.is_made
+        for name, feed in list(self._feeds.items()):
+            if feed.making is not None:
+                self.is_busy |= self._send_parts(name, feed, feed.making)
+            elif feed.passing is not None:
+                self.is_busy |= self._send_contents(name, feed, feed.passing)
+            else:
+                self.is_busy |= self._send_log(name, feed)
+        if not any(feed.making is self._making for feed in self._feeds.values()):
+            # Whoever comes next has one made anew: it would be as large as the state.
+            self._making = None
+
+    def _send_log(self, name: str, feed: _Feed) -> bool:
+        """Whether there is more to be sent at once."""
+        if feed.sent is not None and feed.sent != self._log.last:
+            if not self._is_due(name, feed, feed.sent):
+                return False
+            entries = self._log.tail(feed.sent, self._slice_max)
+            if not entries:
+                self._offer(feed)
+                return True
+            if name not in self._cluster.primaries:
+                # Messages are not for it; the count goes on.
+                entries = [LogEntry(each.position, "work", b"") if each.kind == "work" else each for each in entries]
+            entries = _some(entries)
+            is_end = entries[-1].position == self._log.last
+            if not self._has_room(name, LIVE_BYTES_MAX if is_end else AHEAD_BYTES_MAX):
+                return False
+            committed = self._cluster.replica.committed()
+            is_urgent = self._cluster.storing.urgent > feed.sent
+            append = Append(
+                epoch=feed.epoch, after=feed.sent, entries=entries, committed=committed, is_urgent=is_urgent
+            )
+            self._cluster.send(name, append)
+            feed.sent, feed.told_ms = entries[-1].position, self._cluster.broker.now_ms
+        if feed.is_once and feed.sent == self._log.last:
+            del self._feeds[name]
+        return feed.sent is not None and feed.sent != self._log.last
+
+    def _is_due(self, name: str, feed: _Feed, sent: Position) -> bool:
+        """Who gets no messages is told of work once a heartbeat, and of all else at once."""
+        cluster = self._cluster
+        if name in cluster.primaries or feed.is_once or sent < max(cluster.replica.changed, feed.upto):
+            return True
+        if cluster.broker.now_ms - feed.told_ms < cluster.heartbeat_ms // 2:
+            return False
+        feed.upto = self._log.last
+        return True
+
+    def _send_parts(self, name: str, feed: _Feed, making: Making) -> bool:
+        """Definitions. Whether there is more to be sent at once."""
+        if feed.part == len(making.parts) or not self._may_send(name, feed):
+            return False
+        message = making.message(feed.part, feed.epoch, "")
+        is_primary = name in self._cluster.primaries
+        if not message.is_last or is_primary:
+            message = msgspec.structs.replace(message, is_last=False, common=feed.common)
+            self._cluster.send(name, message)
+            feed.part += 1
+        else:
+            self._send_last(name, feed, making.position, message.changes)
+        if not making.is_made or feed.part < len(making.parts):
+            return feed.part < len(making.parts)
+        feed.making = None
+        if is_primary:
+            feed.passing, feed.offered = Passing(self._cluster.broker), making.position
+        return is_primary
+
+    def _send_contents(self, name: str, feed: _Feed, passing: Passing) -> bool:
+        """What queues hold, each part behind what the log has told by then. Whether there is more to be sent now."""
+        if not self._may_send(name, feed):
+            return False
+        if feed.offered != self._log.last:
+            entries = self._log.tail(feed.offered, self._slice_max)
+            if not entries:
+                self._offer(feed)
+                return True
+            entries = _some(entries)
+            self._send_part(name, feed, Snapshot(epoch=feed.epoch, entries=entries, is_last=False))
+            feed.offered = entries[-1].position
+            return True
+        body = passing.next()
+        if body == b"":
+            return False
+        if body is not None:
+            self._send_part(name, feed, Snapshot(epoch=feed.epoch, work=body, is_last=False))
+            return True
+        if not passing.is_settled():
+            # The batches under way may be those that wait for this follower.
+            self._cluster.storing.is_awaited = True
+            return True
+        self._send_last(name, feed, self._log.last, [])
+        feed.passing = None
+        return False
+
+    def _send_part(self, name: str, feed: _Feed, message: Snapshot) -> None:
+        self._cluster.send(name, msgspec.structs.replace(message, part=feed.part))
+        feed.part += 1
+
+    def _send_last(self, name: str, feed: _Feed, position: Position, changes: list[bytes]) -> None:
+        cluster = self._cluster
+        commits = cluster.asking.commits.done_before.names(position)
+        uuid = cluster.founding.uuid
+        last = Snapshot(
+            epoch=feed.epoch, changes=changes, position=position, uuid=uuid, common=feed.common, commits=commits
+        )
+        self._send_part(name, feed, last)
+        feed.offered = position
+        if feed.is_once:
+            del self._feeds[name]
+
+    def _may_send(self, name: str, feed: _Feed) -> bool:
+        """Another part of a snapshot: a follower whose disk is slow would have all of them in memory, or none."""
+        return feed.part - feed.arrived < PARTS_UNDER_WAY and self._has_room(name)
+
+    def _has_room(self, name: str, bytes_max: int = AHEAD_BYTES_MAX) -> bool:
+        outbox = self._cluster.outboxes.get(name)
+        return outbox is not None and outbox.size + outbox.waiting_bytes < bytes_max
+
+
+def _some(entries: list[LogEntry]) -> list[LogEntry]:
+    """The first of them, as many as make a message; at least one."""
+    size = 0
+    for count, entry in enumerate(entries):
+        size += len(entry.body)
+        if count and size > AHEAD_BYTES_MAX:
+            return entries[:count]
+    return entries

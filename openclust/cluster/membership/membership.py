@@ -1,0 +1,469 @@
+"""A broker as a member of its cluster: the broker's `ClusterPort`, and where the parts of the cluster layer meet.
+
+A primary elects; a secondary watches. Either way there is at some time a root, and a way to it: what must be told or
+asked anew then begins in `_meet_root`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Literal, assert_never
+
+from openclust.cluster.election import events
+from openclust.cluster.election.election import step
+from openclust.cluster.election.events import Effect, Event
+from openclust.cluster.election.view import Election, is_online, serves
+from openclust.cluster.election.watch import Watch
+from openclust.cluster.log.replica import Replica
+from openclust.cluster.membership.cluster_uuid import Founding
+from openclust.cluster.membership.control import Control
+from openclust.cluster.membership.port import Port
+from openclust.cluster.membership.presences import Presences
+from openclust.cluster.membership.readiness import Readiness
+from openclust.cluster.membership.twins import Twins
+from openclust.cluster.placing.placing import Placing
+from openclust.cluster.protocol.admission import Admission, taken
+from openclust.cluster.protocol.bounds import Bounds
+from openclust.cluster.protocol.hello import Hello
+from openclust.cluster.protocol.messages import Goodbye, Message, Pressure, Welcome
+from openclust.cluster.protocol.outbox import Outbox
+from openclust.cluster.protocol.peer_user import login
+from openclust.cluster.protocol.redirect import Redirect
+from openclust.cluster.protocol.roster import Roster
+from openclust.cluster.protocol.status import Reign, Status
+from openclust.cluster.relay.meta_bindings import Interests
+from openclust.cluster.relay.relay import Relay
+from openclust.cluster.shared_queues.consumer_proxies import Proxies
+from openclust.cluster.shared_queues.forwarding import Forwarding
+from openclust.cluster.shared_queues.handover import Handover
+from openclust.cluster.shared_queues.remote_consumers import Distant
+from openclust.cluster.shared_queues.root_requests import Asking
+from openclust.cluster.storage.batch_commit import Storing
+from openclust.wire.errors import CONNECTION_FORCED, NOT_ALLOWED, ConnectionError
+
+if TYPE_CHECKING:
+    from openclust.broker.amqp.connection import Connection
+    from openclust.broker.model.access import User
+    from openclust.broker.server.broker import Broker
+
+
+class Membership(Port):
+    """`election` is None for a secondary. `save_vote` says whether a vote is on disk now; nothing is told before.
+
+    The shell calls `link_up` and `link_down` for its links to `peers`, `connection_lost` for any connection,
+    `begin_turn` before the broker settles, `end_turn` after, and `tick` every heartbeat. Then it sends what is `dirty`.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        hello: Hello,
+        secret: str,
+        election: Election | None,
+        *,
+        redirect: Redirect | None = None,
+        bounds: Bounds | None = None,
+        save_vote: Callable[[Reign], bool] = lambda vote: True,
+    ) -> None:
+        bounds = bounds or Bounds()
+        self.broker = broker
+        self.hello = hello
+        self.name = hello.name
+        self.is_primary = election is not None
+        self._election = election
+        self.watch = Watch(hello.heartbeat_ms)
+        self.primaries: tuple[str, ...] = election.terms.primaries if election is not None else ()
+        self.heartbeat_ms = hello.heartbeat_ms
+        self.reign: Reign | None = None
+        self.is_root = False
+        # Whether others may be there, or come: else what is told to others need not be kept.
+        self.is_alone = election is not None and len(self.primaries) == 1 and not hello.peer
+        self.peers: dict[str, str] = {}
+        self.peers_changed = False
+        # Where clients reach primaries that have not told us themselves.
+        self.client_addresses: dict[str, str] = {}
+        self.outboxes: dict[str, Outbox] = {}
+        self.dirty: list[Outbox] = []
+        # Peers that are short of memory: any of them may be root next.
+        self.pressed: set[str] = set()
+        self.misdirected = 0
+        self.roster = Roster()
+        self.is_draining = False
+        self.placing = Placing(hello.name, hello.cluster_key, redirect or Redirect())
+        self.admission = Admission(secret, lambda: self.hello, lambda: self.primaries)
+        self.twins = Twins()
+        self.control_room = Control(self)
+        broker.journal.mode = "alone" if self.is_alone else "shared"
+        broker.journal.is_in_charge = self.is_alone
+        self.storing = Storing(self, bounds)
+        self.founding = Founding(self)
+        self.replica = Replica(self, bounds)
+        self.asking = Asking(self, wait_ms=bounds.root_wait_ms)
+        self.interests = Interests(self)
+        self.relay = Relay(self)
+        self.forwarding = Forwarding(self, waiting_bytes_max=bounds.waiting_bytes_max, wait_ms=bounds.root_wait_ms)
+        self.handover = Handover(self)
+        self.distant = Distant(self)
+        self.proxies = Proxies(self)
+        self.readiness = Readiness(self)
+        self.presences = Presences(self, "primary" if self.is_primary else "secondary")
+        self._outbox_bytes_max = bounds.outbox_bytes_max
+        self._save_vote = save_vote
+        self._effects: list[Effect] = []
+        self._is_performing = False
+        self._was_pressed = False
+        # It has said goodbye to its peers: what it sees of them from now on is its own doing.
+        self.is_leaving = False
+        # Peers that have said goodbye, and whose link is there still.
+        self._stopped: set[str] = set()
+        # Brokers whose new link to us has not said anything yet.
+        self._fresh: set[str] = set()
+
+    @property
+    def election(self) -> Election:
+        assert self._election is not None, "a secondary has no election"
+        return self._election
+
+    @property
+    def commits_alone(self) -> bool:
+        """Whether an operator has made this broker root without the others."""
+        return self._election is not None and self._election.is_forced
+
+    def is_secondary(self, name: str) -> bool:
+        return name in self.peers and name not in self.primaries
+
+    def is_there(self, name: str) -> bool:
+        """Whether a peer speaks to us."""
+        if self._election is not None and name in self.primaries:
+            return is_online(self._election, name)
+        return name in self.admission.connections
+
+    def root_outbox(self) -> Outbox | None:
+        """The way to the root, where it is another broker, and has been met: what has waited for it goes first."""
+        outbox = self.outboxes.get(self.root)
+        return outbox if outbox is not None and outbox.is_up and self.root not in self._fresh else None
+
+    def relaying_primary(self) -> str:
+        """Who passes messages on to the other secondaries: the root, or where there is none the first that is there."""
+        likely = (self.root, *self.primaries)
+        return next((name for name in likely if name in self.outboxes and self.outboxes[name].is_up), "")
+
+    def send(self, peer: str, message: Message) -> bool:
+        outbox = self.outboxes.get(peer)
+        return outbox is not None and outbox.control(message)
+
+    # -- peers come and go
+
+    def admit(self, connection: Connection, response: bytes) -> User:
+        """The user that a peer is from now on; ConnectionError names what is wrong with it."""
+        hello = self.admission.check(connection, response)
+        if self.twins.is_refused(hello):
+            raise self._twin_of(hello.name)
+        former = self.admission.former(hello)
+        if former is not None:
+            # It died, and its end was not noticed: what it had here does not go over to its next life.
+            self.broker.note("info", "a broker was started again, and the link of its last life is silent", former)
+            self.connection_lost(former)
+        self.admission.admit(connection, hello)
+        if former is not None:
+            former.close(CONNECTION_FORCED, "CONNECTION_FORCED - the link was silent, and its broker was started again")
+        self.founding.met(hello.uuid)
+        self._fresh.add(hello.name)
+        self._stopped.discard(hello.name)
+        if hello.role == "secondary" and self.is_primary:
+            self._want_peer(hello.name, hello.peer)
+        return login(hello.name)
+
+    def _twin_of(self, name: str) -> ConnectionError:
+        known = self.roster.find(name)
+        place = known.client if known is not None else ""
+        return ConnectionError(NOT_ALLOWED, taken(name, f"{place}, says the root {self.root}"))
+
+    def refuse_twins(self) -> None:
+        """The root has told whom it knows."""
+        for name in self.twins.told(self.roster, self.admission.hellos, self.broker.now_ms):
+            connection = self.admission.connections[name]
+            self.connection_lost(connection)
+            connection.fail(self._twin_of(name), 0, 0)
+
+    def _want_peer(self, name: str, address: str) -> None:
+        if self.peers.get(name) != address:
+            self.peers[name] = address
+            self.peers_changed = True
+
+    def want_primaries(self, addresses: dict[str, str]) -> None:
+        """These are the other primaries, and where their peers reach them."""
+        for name, address in sorted(addresses.items()):
+            if name != self.name:
+                self._want_peer(name, address)
+
+    def outbox(self, peer: str) -> Outbox:
+        """What is to be sent to a peer; there from the first time that its link is made."""
+        outbox = self.outboxes.get(peer)
+        if outbox is None:
+            outbox = self.outboxes[peer] = Outbox(peer, self.dirty, self._outbox_bytes_max)
+        return outbox
+
+    def link_up(self, peer: str, frame_max: int) -> None:
+        """Our link to a peer is there: say what it must know."""
+        self.outbox(peer).open(frame_max)
+        if self.is_primary and self.is_secondary(peer):
+            addresses = {name: address for name, address in self.peers.items() if name in self.primaries}
+            self.send(
+                peer, Welcome(primaries={**addresses, self.name: self.hello.peer}, heartbeat_ms=self.heartbeat_ms)
+            )
+            self.send(peer, self.election.status())
+        if peer in self.primaries:
+            self.presences.tell(peer)
+        self.interests.tell_all(peer)
+        self.send(peer, Pressure(self.broker.books.alarm))
+        if self.is_root and self.is_secondary(peer):
+            self.interests.serve_secondary(peer)
+        if peer == self.root:
+            self._meet_root()
+        self.broker.topology_changed()
+
+    def link_down(self, peer: str) -> None:
+        """Our link to a peer is gone, with all that was on it."""
+        self.outbox(peer).close()
+        self.interests.link_down(peer)
+        self.replica.peer_gone(peer)
+        self.proxies.peer_gone(peer)
+        if peer == self.root:
+            self.forwarding.root_changed()
+        if peer not in self.peers:
+            del self.outboxes[peer]
+        self.broker.topology_changed()
+
+    def connection_lost(self, connection: Connection) -> None:
+        """A connection has ended; perhaps it was a peer's link to us."""
+        self.forwarding.forget(connection)
+        hello = self.admission.lost(connection)
+        if hello is None:
+            return
+        name = hello.name
+        if not self.is_leaving and name not in self._stopped:
+            self.broker.note("warning", f"lost {hello.role} {name}: its link to this broker has ended", connection)
+        self._fresh.discard(name)
+        self._stopped.discard(name)
+        self.interests.gone(name)
+        self.presences.gone(name)
+        self.pressed.discard(name)
+        self.proxies.peer_gone(name)
+        if self.is_secondary(name):
+            del self.peers[name]
+            self.peers_changed = True
+        if name == self.root:
+            self.distant.root_lost()
+        self._silent(name)
+
+    def leave(self, reason: str) -> None:
+        """This broker ends, for this reason: as root it makes room at once, and nobody takes it for a crash."""
+        if self._election is not None and not self.is_alone:
+            self.tell(events.StepDown(self.broker.now_ms, f"this broker stops ({reason})"))
+        self.is_leaving = True
+        for name in sorted(self.outboxes):
+            self.send(name, Goodbye(reason=reason))
+
+    def left(self, name: str, reason: str) -> None:
+        """A peer ends: nothing more will come of it, and its links are about to."""
+        self.broker.note("info", f"{name} has stopped: {reason}")
+        self._stopped.add(name)
+        outbox = self.outboxes.get(name)
+        if outbox is not None:
+            outbox.peer_has_stopped = True
+        self._silent(name)
+
+    def _silent(self, name: str) -> None:
+        """A peer is not heard any more, until it comes back."""
+        if self._election is not None:
+            self.tell(events.PeerLost(self.broker.now_ms, name))
+        else:
+            self.watch.lost(name)
+            self._follow_watch()
+
+    def peer_speaks(self, name: str) -> None:
+        """The first word on a new link: the peer's own outbox is open, so it can answer."""
+        if name in self._fresh:
+            self._fresh.discard(name)
+            self.replica.speaks_anew(name)
+            if name == self.root:
+                self._meet_root()
+
+    def welcomed(self, message: Welcome) -> None:
+        """A secondary learns whom to dial."""
+        if self.is_primary:
+            return
+        self.primaries = tuple(sorted(message.primaries))
+        self.heartbeat_ms = self.watch.heartbeat_ms = message.heartbeat_ms
+        self.want_primaries(message.primaries)
+
+    # -- turns and time
+
+    def begin_turn(self) -> None:
+        """Before anything is confirmed: a root whose lease ran out while nobody looked is none."""
+        if self.is_root and not serves(self.election, self.broker.now_ms):
+            self.tell(events.Tick(self.broker.now_ms))
+            for connection in self.broker.connections:
+                for channel in connection.channels.values():
+                    if channel.confirms is not None:
+                        channel.confirms.refuse_untold()
+
+    def end_turn(self) -> None:
+        self.storing.flush()
+        self.replica.flush()
+        self.interests.flush()
+        self.distant.flush()
+        self.proxies.flush()
+        self.forwarding.flush()
+        if self.broker.books.alarm is not self._was_pressed:
+            self._was_pressed = self.broker.books.alarm
+            for peer in self.outboxes:
+                self.send(peer, Pressure(self._was_pressed))
+
+    def tick(self) -> None:
+        """A heartbeat has passed."""
+        self.admission.beat()
+        if self._election is not None:
+            self.tell(events.Tick(self.broker.now_ms))
+        else:
+            self._follow_watch()
+        self.replica.tick()
+        self.asking.tick()
+        self.forwarding.tick()
+        self.presences.tick()
+        self.readiness.look()
+
+    def tell_digests(self) -> None:
+        """Once in a while: what others hold of our meta-bindings must be what we told."""
+        self.interests.tell_digests()
+
+    # -- the election
+
+    def tell(self, event: Event) -> None:
+        """Something that the election must know; what it wants done is done before this returns."""
+        self._election, effects = step(self.election, event)
+        self._effects += effects
+        if self._is_performing:
+            return
+        self._is_performing = True
+        try:
+            while self._effects:
+                self._perform(self._effects.pop(0))
+        finally:
+            self._is_performing = False
+
+    def log_grew(self, event: Event) -> None:
+        if self._election is not None:
+            self.tell(event)
+
+    def status_heard(self, status: Status) -> None:
+        """A primary tells how it is; the root's log may be ahead of ours."""
+        if self._election is not None:
+            self.tell(events.StatusHeard(self.broker.now_ms, status))
+        else:
+            self.watch.heard(status, self.broker.now_ms)
+            self._follow_watch()
+        if status.name == self.root and status.reign == self.reign and not self.is_root:
+            self.replica.root_is_at(status.position)
+
+    def _perform(self, effect: Effect) -> None:
+        note = self.broker.note
+        match effect:
+            case events.ClocksDiffer():
+                text = (
+                    f"clocks of the primaries differ by {effect.by_ms / 1_000:.1f} s: by its own this broker would be"
+                )
+                note("warning", f"{text} senior to {effect.name}, which was there before; it goes behind that")
+            case events.PersistVote():
+                self._is_on_disk(effect.vote)
+            case events.Tell():
+                self._say(effect.status, self.outboxes)
+            case events.Answer():
+                self._say(effect.status, (effect.name,))
+            case events.TakeOver():
+                if self._is_on_disk(self.election.vote):
+                    self.replica.take_over(effect.epoch, effect.voters)
+            case events.Serve():
+                note("info", f"root of epoch {effect.epoch}")
+                self._begin_reign(effect.epoch)
+            case events.Resign():
+                if not self.is_leaving:
+                    note("warning", f"no root any more, of epoch {effect.epoch}: {effect.reason}")
+                self._end_reign()
+            case events.Follow():
+                self._follow(effect.reign)
+            case events.NoRoot():
+                self._miss_root(effect)
+            case _:
+                assert_never(effect)
+
+    def _is_on_disk(self, vote: Reign | None) -> bool:
+        return vote is None or self._save_vote(vote)
+
+    def _say(self, status: Status, peers: Iterable[str]) -> None:
+        if not self.is_leaving and self._is_on_disk(status.vote):
+            for peer in peers:
+                self.send(peer, status)
+
+    def _begin_reign(self, epoch: int) -> None:
+        self.reign = Reign(epoch, self.name)
+        self.is_root = True
+        self.replica.begin_reign(epoch)
+        self.broker.take_charge()
+        self.handover.take_in()
+        up = (name for name, outbox in self.outboxes.items() if outbox.is_up)
+        self.interests.serve_secondaries([name for name in up if self.is_secondary(name)])
+        self.distant.root_changed()
+        self.asking.root_changed()
+        self.forwarding.root_changed()
+
+    def _end_reign(self) -> None:
+        self.reign, self.is_root = None, False
+        self.control_room.end_reign()
+        lost = self.storing.abandon()
+        self.broker.topology_changed()
+        self.proxies.end()
+        self.distant.resigned()
+        self.interests.serve_secondaries(())
+        self.replica.end_reign(*lost)
+
+    def _follow(self, reign: Reign) -> None:
+        self.broker.note("info", f"{reign.root} is root of epoch {reign.epoch}")
+        self.reign = reign
+        self.broker.topology_changed()
+        self.interests.serve_secondaries(())
+        if self.root_outbox() is not None:
+            self._meet_root()
+
+    def _miss_root(self, lost: events.NoRoot) -> None:
+        if not self.is_leaving:
+            level: Literal["info", "warning"] = "info" if lost.is_told else "warning"
+            self.broker.note(level, f"the root {lost.last.root} of epoch {lost.last.epoch} {lost.how}")
+        self.reign = None
+        self.handover.stop()
+        self.distant.root_lost()
+        self.forwarding.root_changed()
+        self.broker.topology_changed()
+
+    def _follow_watch(self) -> None:
+        """A secondary looks whether the root is still the same."""
+        now_ms = self.broker.now_ms
+        passed_ms = self.watch.look(now_ms)
+        reign = self.watch.reign(now_ms)
+        if reign == self.reign:
+            return
+        if self.reign is not None:
+            self._miss_root(self.watch.lost_root(self.reign, now_ms, passed_ms))
+        if reign is not None:
+            self._follow(reign)
+
+    def _meet_root(self) -> None:
+        """There is a root, and a link to it: be fed by it, and tell and ask it all that is open."""
+        if self.root_outbox() is None:
+            return
+        self.replica.enlist()
+        self.asking.root_changed()
+        self.distant.root_changed()
+        self.forwarding.root_changed()
+        self.handover.begin()

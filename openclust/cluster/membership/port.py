@@ -1,0 +1,181 @@
+"""What the broker asks of its cluster, and which part of the cluster layer answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from openclust.broker.model.change_codec import encode_change
+from openclust.cluster.protocol.messages import Define, Inspect, Purge
+from openclust.cluster.shared_queues.root_requests import defined
+from openclust.wire.text import encode_text
+
+if TYPE_CHECKING:
+    from openclust.broker.amqp.channel import Channel, Unacked
+    from openclust.broker.amqp.committing import Bundle
+    from openclust.broker.amqp.connection import Connection
+    from openclust.broker.amqp.placement import Placement
+    from openclust.broker.backlog.backlog import Entry
+    from openclust.broker.cluster_port import Done, Verdict
+    from openclust.broker.delivery.consumer import Consumer
+    from openclust.broker.model.changes import Change
+    from openclust.broker.model.message import Message
+    from openclust.broker.queues.queue import Queue
+    from openclust.broker.routing.exchange import Exchange
+    from openclust.broker.routing.remote_broker import Outlet, RemoteBroker
+    from openclust.broker.server.broker import Broker
+    from openclust.broker.server.vhost import VirtualHost
+    from openclust.cluster.log.replica import Replica
+    from openclust.cluster.membership.control import Control
+    from openclust.cluster.membership.presences import Presences
+    from openclust.cluster.membership.readiness import Readiness
+    from openclust.cluster.placing.placing import Placing
+    from openclust.cluster.protocol.admission import Admission
+    from openclust.cluster.protocol.hello import Hello
+    from openclust.cluster.protocol.roster import Roster
+    from openclust.cluster.protocol.status import Reign
+    from openclust.cluster.relay.meta_bindings import Interests
+    from openclust.cluster.relay.relay import Relay
+    from openclust.cluster.shared_queues.forwarding import Forwarding
+    from openclust.cluster.shared_queues.remote_consumers import Distant
+    from openclust.cluster.shared_queues.remote_queue import Nowhere
+    from openclust.cluster.shared_queues.root_requests import Asking
+    from openclust.wire.table import Table
+
+
+class Port:
+    """The broker's `ClusterPort`, but for `admit`: `Membership` makes the parts, and lets peers in."""
+
+    broker: Broker
+    is_root: bool
+    is_alone: bool
+    is_draining: bool
+    reign: Reign | None
+    roster: Roster
+    hello: Hello
+    presences: Presences
+    admission: Admission
+    asking: Asking
+    control_room: Control
+    distant: Distant
+    forwarding: Forwarding
+    interests: Interests
+    placing: Placing
+    readiness: Readiness
+    relay: Relay
+    replica: Replica
+
+    @property
+    def peer_address(self) -> str:
+        return self.hello.peer
+
+    @property
+    def client_address(self) -> str:
+        return self.presences.own.client
+
+    @property
+    def closed_to_clients(self) -> str:
+        return self.readiness.closed_to_clients
+
+    @property
+    def root(self) -> str:
+        """The name of the root; empty where there is none."""
+        return self.reign.root if self.reign is not None else ""
+
+    @property
+    def epoch(self) -> int:
+        return self.reign.epoch if self.reign is not None else 0
+
+    @property
+    def is_in_touch(self) -> bool:
+        """Whether this broker is root, or has what the root has told it."""
+        return self.is_root or (bool(self.root) and self.replica.position.epoch == self.epoch)
+
+    def define(self, change: Change, done: Done) -> None:
+        if self.is_root:
+            self.replica.define(change, done)
+            return
+        self.asking.ask(Define(encode_change(change)), lambda answer: done(defined(answer)))
+
+    def tidy(self, change: Change) -> None:
+        if self.is_root:
+            self.broker.define(change)
+
+    def came_of(self, queue: Queue, entry: Entry, mark: int) -> None:
+        self.asking.commits.done_before.came_of(queue, entry.seq, self.broker.journal.taken(mark))
+
+    def virtual_host(self, connection: Connection, name: str) -> str:
+        return self.placing.virtual_host(connection, name)
+
+    def place(self, connection: Connection) -> Placement | None:
+        if len(self.roster.brokers) < 2:
+            # There is nowhere else.
+            return None
+        self.placing.heard(self.roster, self.broker.now_ms)
+        return self.placing.place(connection, self.client_count(), is_draining=self.is_draining)
+
+    def known_hosts(self, connection: Connection) -> str:
+        self.placing.heard(self.roster, self.broker.now_ms)
+        return self.placing.known_hosts(connection.peer.is_tls)
+
+    def client_count(self) -> int:
+        """How many connections are open here that are not a peer's link."""
+        return max(0, self.broker.open_count() - len(self.admission.connections))
+
+    def control(self, connection: Connection, body: bytes) -> None:
+        self.control_room.heard(connection, body)
+
+    def reach(self, vhost: VirtualHost, targets: list[Queue | RemoteBroker]) -> tuple[list[Queue | Outlet], bool]:
+        return self.relay.reach(vhost, targets)
+
+    def forward(self, channel: Channel | None, vhost: VirtualHost, message: Message, verdict: Verdict | None) -> None:
+        self.forwarding.publish(channel, vhost, message, verdict)
+
+    def forward_run(
+        self, channel: Channel, vhost: VirtualHost, suffix: bytes, properties: bytes, bodies: list[bytes]
+    ) -> int:
+        return self.forwarding.publish_run(channel, vhost, suffix, properties, bodies)
+
+    def reply_outlet(self, address: str) -> Outlet | None:
+        return self.relay.reply_outlet(address)
+
+    def is_elsewhere(self, queue: Queue) -> bool:
+        return queue.owner is None and not self.is_root
+
+    def home(self, queue: Queue) -> str:
+        return self.root if self.is_elsewhere(queue) else self.broker.name
+
+    def consume(self, consumer: Consumer, done: Done) -> None:
+        self.distant.consume(consumer, done)
+
+    def credit_changed(self, channel: Channel) -> None:
+        self.distant.credit_changed(channel)
+
+    def policies_changed(self, vhost: VirtualHost) -> None:
+        self.distant.policies_changed(vhost)
+
+    def get(self, channel: Channel, queue: Queue, no_ack: bool, done: Done) -> None:
+        self.distant.get(channel, queue, no_ack, done)
+
+    def purge(self, queue: Queue, done: Done) -> None:
+        question = Purge(encode_text(queue.vhost.name), encode_text(queue.name))
+        self.asking.ask(question, lambda answer: done(defined(answer)))
+
+    def inspect(self, queue: Queue, done: Done) -> None:
+        question = Inspect(encode_text(queue.vhost.name), encode_text(queue.name))
+        self.asking.ask(question, lambda answer: done(defined(answer)))
+
+    def commit(self, bundle: Bundle, done: Done) -> None:
+        self.asking.commits.commit(bundle, done)
+
+    def committed(self, item: Unacked) -> None:
+        cast("Nowhere", item.queue).committed(item.entry)
+
+    def wanted(self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int) -> None:
+        if not self.is_alone:
+            self.interests.wanted(vhost, exchange, routing_key, arguments, count)
+            if not exchange and count < 0:
+                # The default exchange's: a private queue is gone.
+                self.replica.hidden.gone(vhost, routing_key)
+
+    def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
+        self.interests.exchange_made(vhost, exchange)

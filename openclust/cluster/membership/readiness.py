@@ -1,0 +1,196 @@
+"""Whether clients are served here as they expect: what stands against it, by name for programs and in words for people.
+
+A broker that is not ready is alive, and does what it can: private queues go on without a root. But new clients had
+better go to another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from openclust.broker.queues.repeats import Repeats
+from openclust.cluster.election.view import votes_needed, why_no_root
+from openclust.cluster.protocol.status import Position
+
+if TYPE_CHECKING:
+    from openclust.cluster.membership.membership import Membership
+
+BLOCKED_MS = 2_000
+"""Publishers that wait for less are no reason: under load they are stopped and let go all the time."""
+
+TOLD_AFTER_MS = 3_000
+"""Who is not ready for less logs nothing of it: an election is over by then."""
+
+Check = Literal["stopping", "draining", "primaries", "root", "link", "definitions", "disk", "publishers"]
+
+
+class Obstacle(msgspec.Struct, frozen=True):
+    """One thing that stands against being ready."""
+
+    check: Check
+    reason: str
+
+
+class Readiness:
+    """Call `look` every heartbeat, and `started` when all that serves clients is there.
+
+    `dialled` tells where a secondary looks for its primaries, and why it reaches none: the shell's links know.
+    """
+
+    def __init__(self, membership: Membership) -> None:
+        self._cluster = membership
+        self.dialled: Callable[[], list[str]] = list
+        self._has_started = False
+        self._blocked_ms: int | None = None
+        self._root_pressed_ms: int | None = None
+        self._unheard_ms: int | None = None if membership.is_primary else membership.broker.now_ms
+        # Since when it is not ready, and whether the log said last that it is.
+        self._since_ms: int | None = membership.broker.now_ms
+        self._says_ready = False
+        self._repeats = Repeats()
+
+    def started(self) -> None:
+        """Clients can come: from now on the log says whether they are served."""
+        self._has_started = True
+        self.look()
+        if self._since_ms is not None:
+            self._cluster.broker.note("info", f"started, and not ready yet: {self.reasons()}")
+
+    # -- what is told
+
+    def obstacles(self) -> list[Obstacle]:
+        """What stands against being ready, the gravest first."""
+        cluster = self._cluster
+        found: list[Obstacle] = []
+        if cluster.is_leaving:
+            found.append(Obstacle("stopping", "this broker stops"))
+        if cluster.is_draining:
+            found.append(Obstacle("draining", "this broker is drained of its clients"))
+        found += self._of_root()
+        if illness := cluster.storing.disk.illness:
+            found.append(Obstacle("disk", f"the disk is ill: {illness}"))
+        now_ms = cluster.broker.now_ms
+        if _lasts(self._blocked_ms, now_ms):
+            found.append(Obstacle("publishers", f"publishers wait: {cluster.broker.books.reason}"))
+        if _lasts(self._root_pressed_ms, now_ms):
+            found.append(Obstacle("publishers", f"publishers wait: the root {cluster.root} is short of memory or disk"))
+        return found
+
+    def reasons(self) -> str:
+        return "; ".join(each.reason for each in self.obstacles())
+
+    def _of_root(self) -> list[Obstacle]:
+        cluster = self._cluster
+        if self.hears_no_primary:
+            return [Obstacle("primaries", self.no_primary())]
+        if not cluster.root:
+            return [Obstacle("root", f"no root: {'; '.join(f'{peer} {why}' for peer, why in self.why_no_root())}")]
+        if not cluster.is_root and cluster.root_outbox() is None:
+            return [Obstacle("link", f"no link to the root {cluster.root}")]
+        if not cluster.is_in_touch:
+            return [Obstacle("definitions", f"the definitions have not come from the root {cluster.root} yet")]
+        return []
+
+    def why_no_root(self) -> list[tuple[str, str]]:
+        """Who stands in the way of a root, and why; empty where there is one."""
+        cluster = self._cluster
+        if cluster.is_primary:
+            return why_no_root(cluster.election)
+        if cluster.root:
+            return []
+        if not cluster.primaries:
+            return [(cluster.name, f"has reached no primary yet{self._tried()}")]
+        now_ms = cluster.broker.now_ms
+        silent = [name for name in cluster.primaries if not cluster.watch.is_online(name, now_ms)]
+        reasons = [(name, "is not heard here") for name in silent]
+        return reasons or [(cluster.name, "hears no primary that says it is root; ask one of them")]
+
+    @property
+    def votes_needed(self) -> int | None:
+        """How many primaries must vote for a root; None where the primaries are not known yet."""
+        primaries = self._cluster.primaries
+        return votes_needed(len(primaries)) if primaries else None
+
+    # -- a secondary without primaries
+
+    @property
+    def hears_no_primary(self) -> bool:
+        cluster = self._cluster
+        now_ms = cluster.broker.now_ms
+        return not cluster.is_primary and not any(cluster.watch.is_online(each, now_ms) for each in cluster.primaries)
+
+    def no_primary(self) -> str:
+        """What is missing where a secondary hears no primary."""
+        primaries = self._cluster.primaries
+        if not primaries:
+            return f"this secondary has reached no primary of its cluster yet{self._tried()}"
+        return f"this secondary hears none of the primaries {', '.join(primaries)}"
+
+    def _tried(self) -> str:
+        dialled = self.dialled()
+        return f" ({'; '.join(dialled)})" if dialled else ""
+
+    @property
+    def closed_to_clients(self) -> str:
+        """Why a client cannot even log in: who may, and what there is, the root tells. Empty where one can."""
+        if self._cluster.is_primary or self._cluster.replica.position > Position():
+            return ""
+        missing = self._of_root()
+        return f"{missing[0].reason}: connect to another broker, or later" if missing else ""
+
+    @property
+    def unanswerable(self) -> str:
+        """Why a question to the root need not wait for its answer; empty where one may come.
+
+        A secondary that has heard no primary for as long as questions may wait will not hear one just now. One that has
+        never reached any has no clients with work under way.
+        """
+        since_ms, now_ms = self._unheard_ms, self._cluster.broker.now_ms
+        if not self._cluster.primaries:
+            return self.no_primary()
+        if since_ms is None or now_ms - since_ms < self._cluster.asking.wait_ms or not self.hears_no_primary:
+            return ""
+        return f"{self.no_primary()}, for {(now_ms - since_ms) // 1_000} s by now"
+
+    # -- time
+
+    def look(self) -> None:
+        """A heartbeat has passed."""
+        cluster = self._cluster
+        now_ms = cluster.broker.now_ms
+        self._unheard_ms = _since(self._unheard_ms, self.hears_no_primary, now_ms)
+        self._blocked_ms = _since(self._blocked_ms, cluster.broker.books.alarm, now_ms)
+        self._root_pressed_ms = _since(self._root_pressed_ms, cluster.root in cluster.pressed, now_ms)
+        if self._has_started and not cluster.is_leaving:
+            self._tell(now_ms)
+
+    def _tell(self, now_ms: int) -> None:
+        """Log that it is ready, at first and whenever the log has said that it is not; that, when it lasts."""
+        cluster = self._cluster
+        obstacles = self.obstacles()
+        self._since_ms = _since(self._since_ms, bool(obstacles), now_ms)
+        if self._since_ms is None:
+            if not self._says_ready:
+                self._says_ready = True
+                self._repeats.forget()
+                cluster.broker.note(
+                    "info", "openclust is ready", cluster_key=cluster.hello.cluster_key, name=cluster.name
+                )
+        elif now_ms - self._since_ms >= TOLD_AFTER_MS:
+            again = self._repeats.again(" ".join(each.check for each in obstacles), now_ms)
+            if again is not None:
+                self._says_ready = False
+                cluster.broker.note("warning", f"not ready: {self.reasons()}{again}")
+
+
+def _since(since_ms: int | None, is_so: bool, now_ms: int) -> int | None:
+    if not is_so:
+        return None
+    return now_ms if since_ms is None else since_ms
+
+
+def _lasts(since_ms: int | None, now_ms: int) -> bool:
+    return since_ms is not None and now_ms - since_ms >= BLOCKED_MS

@@ -1,0 +1,126 @@
+"""Which brokers may speak to this one, and on which connection each does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from openclust.cluster.membership.presences import SILENT_MAX_MS
+from openclust.cluster.protocol.hello import Hello, Introduction, VersionTold, difference, is_proven
+from openclust.cluster.protocol.peer_user import peer_name
+from openclust.wire.errors import ACCESS_REFUSED, CONNECTION_FORCED, NOT_ALLOWED, SYNTAX_ERROR, ConnectionError
+from openclust.wire.frames import HEARTBEAT
+
+if TYPE_CHECKING:
+    from openclust.broker.amqp.connection import Connection
+
+SILENT_BEATS_MAX = 3
+"""A primary says something every heartbeat. After so many it is offline, and its name is free for its next life."""
+
+
+class Admission:
+    """Without a secret only peers on the loopback are admitted, or those with a certificate of the cluster's own.
+
+    `primaries` gives the names of the defined ones, on a primary.
+    """
+
+    def __init__(self, secret: str, own: Callable[[], Hello], primaries: Callable[[], Container[str]]) -> None:
+        self._secret = secret
+        self._own = own
+        self._primaries = primaries
+        self.connections: dict[str, Connection] = {}
+        self.hellos: dict[str, Hello] = {}
+        # For how many of our heartbeats each has said nothing. Time that this broker stood still is not among them.
+        self._silent_beats: dict[str, int] = {}
+
+    def check(self, connection: Connection, response: bytes) -> Hello:
+        """What the peer says of itself, now that it is believed; ConnectionError names what is wrong with it."""
+        try:
+            version = msgspec.json.decode(response, type=VersionTold).hello
+            own = self._own()
+            if version.protocol != own.protocol:
+                # Before the proof, which is over all that the peer said: of that, another protocol knows other parts.
+                text = f"protocol differs: {own.name} has {own.protocol}, {version.name} has {version.protocol}"
+                raise ConnectionError(NOT_ALLOWED, f"{text}; run one version of openclust")
+            introduction = msgspec.json.decode(response, type=Introduction)
+        except msgspec.DecodeError as error:
+            raise ConnectionError(SYNTAX_ERROR, "a peer introduced itself in another way") from error
+        self._demand_proof(connection, introduction)
+        hello = introduction.hello
+        problem = difference(self._own(), hello) or self._misplaced(hello) or self._taken(hello)
+        if problem is not None:
+            raise ConnectionError(NOT_ALLOWED, problem)
+        return hello
+
+    def admit(self, connection: Connection, hello: Hello) -> None:
+        """From now on this is the peer's connection."""
+        older = self.connections.get(hello.name)
+        self.connections[hello.name] = connection
+        self.hellos[hello.name] = hello
+        self._silent_beats[hello.name] = 0
+        if older is not None:
+            # What is still to be read of it is older than what the new link brings.
+            older.close(CONNECTION_FORCED, "CONNECTION_FORCED - a newer link of the same broker takes its place")
+
+    def former(self, hello: Hello) -> Connection | None:
+        """The connection of a broker that had this name before, and whose end was not noticed."""
+        known = self.hellos.get(hello.name)
+        return self.connections[hello.name] if known is not None and known.life != hello.life else None
+
+    def heard(self, name: str) -> None:
+        """A peer has said something."""
+        self._silent_beats[name] = 0
+
+    def beat(self) -> None:
+        """A heartbeat of this broker has passed."""
+        for name in self._silent_beats:
+            self._silent_beats[name] += 1
+
+    def _taken(self, hello: Hello) -> str | None:
+        """A name is its broker's as long as that is heard: who comes back after a crash finds its last life silent."""
+        known = self.hellos.get(hello.name)
+        if known is None or known.life == hello.life:
+            return None
+        beats_max = SILENT_BEATS_MAX
+        if known.role == "secondary":
+            beats_max = max(beats_max, SILENT_MAX_MS // self._own().heartbeat_ms)
+        if self._silent_beats[hello.name] > beats_max:
+            return None
+        older = self.connections[hello.name]
+        # Where its process is gone and the machine is not, the answer to this ends the connection.
+        older.send(HEARTBEAT)
+        host = older.peer.host
+        return taken(hello.name, f"{host}, its peers at {known.peer}" if known.peer else host)
+
+    def _misplaced(self, hello: Hello) -> str | None:
+        """A name stands for one broker: a secondary must not take a primary's place, nor be counted among them."""
+        if self._own().role == "secondary" or (hello.name in self._primaries()) is (hello.role == "primary"):
+            return None
+        if hello.role == "primary":
+            return f"{hello.name!r} is no primary of this cluster"
+        return f"{hello.name!r} is a primary's name: a secondary needs another"
+
+    def _demand_proof(self, connection: Connection, introduction: Introduction) -> None:
+        if connection.peer.certificate_name:
+            # TLS has checked that the cluster's authority signed it.
+            return
+        if self._secret:
+            if not is_proven(introduction, connection.nonce, self._secret):
+                raise ConnectionError(ACCESS_REFUSED, "the peer does not hold this cluster's secret")
+        elif not connection.peer.is_loopback:
+            raise ConnectionError(ACCESS_REFUSED, "without a cluster secret, peers are admitted from the loopback only")
+
+    def lost(self, connection: Connection) -> Hello | None:
+        """A connection has ended: whose it was, if it was a peer's last."""
+        name = peer_name(connection)
+        if self.connections.get(name) is not connection:
+            return None
+        del self.connections[name], self._silent_beats[name]
+        return self.hellos.pop(name)
+
+
+def taken(name: str, place: str) -> str:
+    """What to tell the second of two brokers of one name."""
+    return f"the name {name!r} is taken by a broker at {place}: give one of the two another name, or stop it"

@@ -1,0 +1,224 @@
+"""What comes from another broker, where it comes in: a channel of its link that tells what the messages may reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from openclust.broker.amqp.channel import Channel
+from openclust.broker.amqp.publishing import Whole, copy_keys, decode_publish, without_blind_copies
+from openclust.broker.amqp.runs import pass_run
+from openclust.broker.delivery.direct_reply import REPLY_PREFIX, ReplyQueue
+from openclust.broker.delivery.fanout import fan_out
+from openclust.broker.journal.confirm_gates import Gates
+from openclust.broker.queues.queue import Queue
+from openclust.broker.routing.remote_broker import RemoteBroker
+from openclust.broker.routing.route import Route, find_queues
+from openclust.cluster.protocol.lane_names import lane_name
+from openclust.cluster.protocol.messages import Lane, Settled
+from openclust.cluster.relay.relay import Reach, Spread
+from openclust.wire.errors import AmqpError
+from openclust.wire.properties import HEADERS, decode_properties
+from openclust.wire.text import decode_text
+
+if TYPE_CHECKING:
+    from openclust.broker.amqp.connection import Connection
+    from openclust.broker.routing.remote_broker import Outlet
+    from openclust.broker.server.vhost import VirtualHost
+    from openclust.cluster.membership.membership import Membership
+    from openclust.cluster.protocol.outbox import Outbox
+
+ROUTES_MAX = 20_000
+
+
+class RelayLane(Channel):
+    """The receiving end of a lane: one kind of message, from one broker, in one virtual host.
+
+    Of what the sender wants to be told of, it gives all that is not settled to the next root, in its order; that may be
+    the same broker again. So what such a lane was opened for ends with the reign: call `end_reign`.
+    """
+
+    __slots__ = (
+        "_cluster",
+        "_confirms",
+        "_gates",
+        "_is_over",
+        "_is_shared",
+        "_sender",
+        "_unroutable",
+        "_verdicts",
+        "_vhost",
+        "count",
+        "lane",
+        "reach",
+    )
+
+    def __init__(self, connection: Connection, membership: Membership, sender: str, lane: Lane) -> None:
+        super().__init__(connection, lane.number)
+        self._cluster = membership
+        self._sender = sender
+        self._vhost: VirtualHost | None = None
+        self.lane = lane
+        self.reach = Reach(lane.flags)
+        # Asking flags takes as long as all the rest of a publish.
+        self._is_shared = Reach.SHARED in self.reach
+        self._confirms = Reach.CONFIRM in self.reach
+        self._is_over = False
+        self.routes = {}
+        self.count = 0
+        self._verdicts: list[tuple[int, int, bool]] = []
+        self._unroutable: list[int] = []
+        self._gates = Gates()
+        if not membership.is_root or lane.epoch != membership.epoch:
+            self.end_reign()
+
+    def end_reign(self) -> None:
+        """Nothing more of this lane is for shared queues, if it comes again."""
+        if self._confirms and self._is_shared:
+            self._confirms, self._is_over = False, True
+            self.reach &= ~Reach.SHARED
+            self._vhost = None
+            self.routes = {}
+            self._verdicts.clear()
+            self._unroutable.clear()
+
+    def publish(self, arguments: bytes, header: bytes, body: bytes) -> None:
+        """A message from another broker, which has looked at it already."""
+        self.count += 1
+        if self._is_shared and (self._is_over or not self._cluster.is_root):
+            # Who sent it will know by now, or soon.
+            self._cluster.misdirected += 1
+        route = self.routes.get(arguments)
+        if route is None or (header[12] << 8 | header[13]) & route.watch:
+            route, header = self._resolve(arguments, header, body)
+        broker = self.broker
+        if route.is_recorded:
+            broker.journal.places = 0
+        if broker.tracer is None:
+            accepted = fan_out(route, header, body, broker.dirty)
+        else:
+            accepted = broker.tracer.arrive(route, header, body, broker.dirty, self._sender, lane_name(self.reach))
+        broker.turn_bytes += (len(body) + 200) * len(route.queues)
+        if self._confirms:
+            if not route.is_plain:
+                self._unroutable.append(self.count)
+            self._settle(accepted)
+            if route.is_recorded and broker.journal.places:
+                self._gates.add(self.count, broker.journal.number, broker.journal.places)
+
+    def publish_run(self, arguments: bytes, properties: bytes, bodies: list[bytes]) -> int:
+        """Messages of another broker alike in all but their bodies: how many of them went straight on."""
+        route = self.routes.get(arguments)
+        broker = self.broker
+        if (
+            route is None
+            or (properties[0] << 8 | properties[1]) & route.watch
+            or self._confirms
+            or broker.tracer is not None
+            or (self._is_shared and not self._cluster.is_root)
+        ):
+            return 0
+        taken = pass_run(broker, route, properties, bodies)
+        self.count += taken
+        return taken
+
+    def _settle(self, accepted: bool) -> None:
+        verdicts = self._verdicts
+        if not verdicts:
+            self.broker.confirming.append(self)
+        elif verdicts[-1][2] is accepted:
+            verdicts[-1] = (verdicts[-1][0], self.count, accepted)
+            return
+        verdicts.append((self.count, self.count, accepted))
+
+    def _resolve(self, arguments: bytes, header: bytes, body: bytes) -> tuple[Route, bytes]:
+        method = decode_publish(arguments)
+        key = method.routing_key
+        if not method.exchange and key.startswith(REPLY_PREFIX):
+            return self._reply_route(key), header
+        vhost = self._look_up_vhost()
+        exchange = None if vhost is None else vhost.exchanges.get(method.exchange)
+        if vhost is None or exchange is None:
+            return Route(method.exchange, key, []), header
+        targets, by_headers = find_queues(vhost, exchange, (key,))
+        route = Route(method.exchange, key, self._reached(targets), watch=0xFFFF if by_headers else HEADERS)
+        if len(self.routes) >= ROUTES_MAX:
+            self.routes.clear()
+        self.routes[arguments] = route
+        if not (header[12] << 8 | header[13]) & route.watch:
+            return route, header
+        try:
+            properties = decode_properties(header)
+            keys = copy_keys(properties.headers)
+        except AmqpError as error:
+            self.broker.note("error", "a relayed message is damaged", text=error.reply_text, peer=self._sender)
+            return Route(method.exchange, key, []), header
+        if keys or by_headers:
+            targets, _ = find_queues(vhost, exchange, (key, *keys), properties.headers or {})
+            route = Route(method.exchange, key, self._reached(targets))
+        if properties.headers and "BCC" in properties.headers:
+            if keys:
+                here = Queue | ReplyQueue
+                route.whole_header = header
+                route.queues = [each if isinstance(each, here) else Whole(each, header) for each in route.queues]
+            header = without_blind_copies(properties, header, len(body))[1]
+        return route, header
+
+    def _look_up_vhost(self) -> VirtualHost | None:
+        """The virtual host of that name, which may be another one than before."""
+        vhost = self.broker.vhosts.get(decode_text(self.lane.vhost))
+        if vhost is not self._vhost:
+            self._vhost = vhost
+            # Changes of the topology clear these too.
+            key = f"link of {self._sender} for {int(self.reach)}"
+            self.routes = {} if vhost is None else vhost.routes_for(key)
+        return vhost
+
+    def _reply_route(self, address: str) -> Route:
+        reply = self.broker.replies.get(address)
+        if reply is not None:
+            return Route("", address, [reply])
+        outlet = self._cluster.relay.reply_outlet(address) if self.reach & Reach.PASS_ON else None
+        return Route("", address, [] if outlet is None else [outlet])
+
+    def _reached(self, targets: Iterable[Queue | RemoteBroker]) -> list[Queue | Outlet]:
+        """Of all that the exchanges name, what this lane's messages may reach."""
+        cluster = self._cluster
+        found: list[Queue | Outlet] = []
+        sends: list[tuple[Outbox, Reach]] = []
+        for target in targets:
+            if isinstance(target, RemoteBroker):
+                if self.reach & Reach.PASS_ON and target.name != self._sender and cluster.is_secondary(target.name):
+                    # Its link to us may be there before ours to it.
+                    sends.append((cluster.outbox(target.name), Reach.PRIVATE))
+            elif target.owner is not None:
+                if self.reach & Reach.PRIVATE:
+                    found.append(target)
+            elif self.reach & Reach.SHARED and cluster.is_root:
+                found.append(target)
+        if sends:
+            found.append(
+                Spread(cluster.relay, decode_text(self.lane.vhost), sorted(sends, key=lambda send: send[0].peer))
+            )
+        return found
+
+    def send_confirms(self) -> None:
+        """Tell what became of what came, if this broker may still say so."""
+        verdicts, self._verdicts = self._verdicts, []
+        unroutable, self._unroutable = self._unroutable, []
+        if self._gates:
+            upto, _ = self._gates.look(self.broker.journal)
+            if upto is not None:
+                self.broker.journal.waiters[self] = None
+                self._verdicts = [(max(first, upto + 1), last, taken) for first, last, taken in verdicts if last > upto]
+                verdicts = [(first, min(last, upto), taken) for first, last, taken in verdicts if first <= upto]
+                self._unroutable = [number for number in unroutable if number > upto]
+                unroutable = [number for number in unroutable if number <= upto]
+        if verdicts and self._cluster.is_root:
+            lane = self.lane
+            settled = Settled(lane=lane.number, run=lane.run, verdicts=verdicts, unroutable=unroutable)
+            self._cluster.send(self._sender, settled)
+
+    def release(self) -> None:
+        """Nothing is kept here but routes, which its broker forgets with the link."""
+        self.consumers = None

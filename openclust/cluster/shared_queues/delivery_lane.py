@@ -1,0 +1,55 @@
+"""The receiving end of a lane that carries the deliveries to one consumer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from openclust.broker.amqp.channel import Channel
+from openclust.broker.model.message import Message
+from openclust.broker.routing.route import Route
+
+if TYPE_CHECKING:
+    from openclust.broker.amqp.connection import Connection
+    from openclust.broker.queues.queue import Queue
+    from openclust.cluster.shared_queues.remote_queue import Source
+
+
+class DeliveryLane(Channel):
+    """A delivery comes as a publish; `mandatory` says that it is redelivered. `source` is None where nobody waits."""
+
+    __slots__ = ("_arguments", "_redelivered", "_route", "count", "source")
+
+    def __init__(self, connection: Connection, number: int, source: Source | None) -> None:
+        super().__init__(connection, number)
+        self.source = source
+        self.count = 0
+        self._arguments = b""
+        # Nobody here asks a delivery where it was published to, but for the bytes of it.
+        self._route = Route("", "", () if source is None else (cast("Queue", source),))
+        self._redelivered = 0
+
+    def publish(self, arguments: bytes, header: bytes, body: bytes) -> None:
+        self.count += 1
+        if arguments != self._arguments:
+            self._arguments = arguments
+            # A ticket goes before exchange and routing key, and the bits behind; a delivery has them between others.
+            self._route.suffix = b"\0%b\xce" % arguments[2:-1]
+            self._redelivered = arguments[-1] & 1
+        source = self.source
+        if source is None:
+            return
+        if self._redelivered or not source.pass_straight(self._route, header, body, self.count):
+            source.arrived(Message("", "", header, body, self._route.suffix), self.count, self._redelivered)
+
+    def publish_run(self, arguments: bytes, properties: bytes, bodies: list[bytes]) -> int:
+        """Deliveries alike in all but their bodies: how many of them went straight on."""
+        source = self.source
+        if source is None or arguments != self._arguments or self._redelivered:
+            return 0
+        taken = source.pass_run(self._route.suffix, properties, bodies, self.count)
+        self.count += taken
+        return taken
+
+    def release(self) -> None:
+        """What was delivered has its own way back."""
+        self.consumers = None

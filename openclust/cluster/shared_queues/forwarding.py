@@ -1,0 +1,294 @@
+"""Messages for shared queues, on their way to the root.
+
+Where there is no root they wait here, and those who published them wait with them; so do those who publish faster than
+the link takes, or than the root confirms. What was not confirmed goes to the next root again: a message may come twice,
+but none is lost that was confirmed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from openclust.broker.amqp.channel import OPEN
+from openclust.broker.amqp.publishing import copy_keys, without_blind_copies
+from openclust.broker.delivery.fanout import fan_out
+from openclust.broker.journal.confirm_gates import Ticket
+from openclust.broker.routing.route import Route, find_queues
+from openclust.cluster.protocol.lane_names import ROOT_LANE
+from openclust.cluster.protocol.messages import Lane
+from openclust.cluster.relay.relay import Reach, frames, run_frames
+from openclust.cluster.shared_queues.root_requests import no_root
+from openclust.wire.errors import RESOURCE_ERROR, ChannelError
+from openclust.wire.frames import FRAME_OVERHEAD
+from openclust.wire.handshake import State
+from openclust.wire.text import encode_text
+
+if TYPE_CHECKING:
+    from openclust.broker.amqp.channel import Channel
+    from openclust.broker.amqp.connection import Connection
+    from openclust.broker.cluster_port import Verdict
+    from openclust.broker.model.message import Message
+    from openclust.broker.server.vhost import VirtualHost
+    from openclust.cluster.membership.membership import Membership
+    from openclust.cluster.protocol.messages import Settled
+    from openclust.cluster.protocol.outbox import Outbox
+
+OVERHEAD_BYTES = 500
+TRIES_MAX = 10
+"""A message that was under way when so many links to a root broke is perhaps what breaks them."""
+
+
+class _Letter(msgspec.Struct, gc=False):
+    """A message on its way; `verdict` is for who wants to know what became of it."""
+
+    channel: Channel | None
+    vhost: str
+    message: Message
+    verdict: Verdict | None
+    since_ms: int
+    tries: int = 0
+
+    @property
+    def cost(self) -> int:
+        return len(self.message.body) + len(self.message.header) + OVERHEAD_BYTES
+
+
+class Forwarding:
+    """Call `root_changed` when there is another root, or another link to it, and `flush` at the end of a turn."""
+
+    def __init__(self, membership: Membership, *, waiting_bytes_max: int, wait_ms: int) -> None:
+        self._cluster = membership
+        self._broker = membership.broker
+        self._bytes_max = waiting_bytes_max
+        self._wait_ms = wait_ms
+        reach = Reach.PRIVATE | Reach.SHARED
+        self._reach = reach if membership.is_primary else reach | Reach.PASS_ON
+        # By virtual host, for messages whose publisher does not wait to be told.
+        self._lanes: dict[str, int] = {}
+        self._waiting: deque[_Letter] = deque()
+        self._waiting_bytes = 0
+        # By lane, what the root has not settled yet, by number.
+        self._sent: dict[int, dict[int, _Letter]] = {}
+        self._sent_bytes = 0
+        self._last: dict[int, int] = {}
+        self._run = 0
+        self._held: dict[Connection, None] = {}
+        self.refused = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait for a root."""
+        return len(self._waiting)
+
+    def publish(self, channel: Channel | None, vhost: VirtualHost, message: Message, verdict: Verdict | None) -> None:
+        outbox = self._cluster.root_outbox()
+        if outbox is not None and verdict is None and not self._cluster.is_root:
+            # The way of most messages: nobody asks for this one again.
+            self._relay(outbox, vhost.name, message)
+        else:
+            letter = _Letter(channel, vhost.name, message, verdict, self._broker.now_ms)
+            if self._cluster.is_root:
+                self._publish_here(letter)
+            elif outbox is not None:
+                self._send(outbox, letter, self._reach)
+            elif not self._wait(letter):
+                return
+        if channel is not None and self._is_choked(outbox):
+            self._hold(channel.connection)
+
+    def publish_run(
+        self, channel: Channel, vhost: VirtualHost, suffix: bytes, properties: bytes, bodies: list[bytes]
+    ) -> int:
+        """Messages alike in all but their bodies, of which nobody wants to be told: how many are on their way."""
+        outbox, lane = self._cluster.root_outbox(), self._lanes.get(vhost.name, 0)
+        if (
+            outbox is None
+            or self._cluster.is_root
+            or lane not in outbox.opened
+            or max(map(len, bodies)) > outbox.frame_max - FRAME_OVERHEAD
+        ):
+            return 0
+        outbox.relay(run_frames(lane, suffix, properties, bodies), len(bodies))
+        if self._is_choked(outbox):
+            self._hold(channel.connection)
+        return len(bodies)
+
+    # -- to the root
+
+    def _relay(self, outbox: Outbox, vhost: str, message: Message) -> None:
+        lane = self._lanes.get(vhost, 0)
+        if lane not in outbox.opened:
+            lane = self._lanes[vhost] = self._cluster.relay.lanes.open(outbox, self._reach, vhost)
+        if self._broker.tracer is not None:
+            self._broker.tracer.relayed(message, outbox.peer, ROOT_LANE)
+        outbox.relay(frames(lane, outbox.frame_max, message))
+
+    def _send(self, outbox: Outbox, letter: _Letter, reach: Reach) -> None:
+        if letter.verdict is None:
+            lane = self._cluster.relay.lanes.open(outbox, reach, letter.vhost)
+        else:
+            lane = self._confirmed_lane(outbox, reach | Reach.CONFIRM, letter.vhost)
+            number = self._last[lane] = self._last[lane] + 1
+            letter.tries += 1
+            self._sent[lane][number] = letter
+            self._sent_bytes += letter.cost
+        if self._broker.tracer is not None:
+            self._broker.tracer.relayed(letter.message, outbox.peer, ROOT_LANE)
+        outbox.relay(frames(lane, outbox.frame_max, letter.message))
+
+    def _confirmed_lane(self, outbox: Outbox, reach: Reach, vhost: str) -> int:
+        """A lane whose messages are counted, from 1 in each run: another root begins to count anew."""
+        lane = self._cluster.relay.lanes.number(reach, vhost)
+        if lane not in self._sent:
+            epoch = self._cluster.epoch
+            outbox.open_lane(Lane(number=lane, vhost=encode_text(vhost), flags=int(reach), run=self._run, epoch=epoch))
+            self._sent[lane] = {}
+            self._last[lane] = 0
+        return lane
+
+    def settled(self, peer: str, message: Settled) -> None:
+        """The root says what became of messages."""
+        sent = self._sent.get(message.lane)
+        if sent is None or message.run != self._run or peer != self._cluster.root:
+            return
+        unroutable = set(message.unroutable)
+        for first, last, accepted in message.verdicts:
+            for number in range(first, last + 1):
+                letter = sent.pop(number, None)
+                if letter is not None and letter.verdict is not None:
+                    self._sent_bytes -= letter.cost
+                    letter.verdict(number not in unroutable, accepted)
+
+    def _publish_here(self, letter: _Letter) -> None:
+        """This broker is root itself by now; its private queues, and other brokers, have had the message."""
+        vhost = self._broker.vhosts.get(letter.vhost)
+        message = letter.message
+        header = message.header
+        queues = []
+        if vhost is not None and message.exchange in vhost.exchanges:
+            headers = message.properties.headers or {}
+            keys = (message.routing_key, *copy_keys(headers))
+            if "BCC" in headers:
+                header = without_blind_copies(message.properties, message.header, len(message.body))[1]
+            targets, _ = find_queues(vhost, vhost.exchanges[message.exchange], keys, headers)
+            queues = [
+                each for each in self._cluster.relay.reach(vhost, targets)[0] if getattr(each, "owner", 0) is None
+            ]
+        route = Route(message.exchange, message.routing_key, queues)
+        journal = self._broker.journal
+        journal.places = 0
+        give = fan_out if self._broker.tracer is None else self._broker.tracer.enqueue
+        accepted = give(route, header, message.body, self._broker.dirty)
+        verdict = letter.verdict
+        if verdict is not None:
+            Ticket(journal, journal.places, lambda kept: verdict(bool(queues), accepted and kept)).send_confirms()
+
+    # -- without a root
+
+    def _wait(self, letter: _Letter) -> bool:
+        """Whether there was room to wait; who is refused must be read, to hear that."""
+        if self._waiting_bytes + letter.cost > self._bytes_max:
+            limit = self._bytes_max // 1_048_576
+            text = f"the cluster has no root, and {limit} MB of messages wait for one already (cluster.waiting_mb_max)"
+            self._refuse(letter, text)
+            return False
+        if problem := self._cluster.readiness.unanswerable:
+            self._refuse(letter, problem)
+            return False
+        self._waiting.append(letter)
+        self._waiting_bytes += letter.cost
+        self._broker.books.held_bytes += letter.cost
+        return True
+
+    def _refuse(self, letter: _Letter, text: str) -> None:
+        self.refused += 1
+        channel = letter.channel
+        if channel is not None and channel.state == OPEN:
+            channel.fail(ChannelError(RESOURCE_ERROR, text), 60, 40)
+
+    def root_changed(self) -> None:
+        """What was not settled goes again, as far as its publisher waits to be told; then what has waited."""
+        self._run += 1
+        again = [letter for sent in self._sent.values() for letter in sent.values()]
+        self._sent.clear()
+        self._last.clear()
+        self._sent_bytes = 0
+        again += self._take_waiting()
+        outbox = self._cluster.root_outbox()
+        for letter in again:
+            if self._cluster.is_root:
+                self._publish_here(letter)
+            elif letter.tries >= TRIES_MAX and letter.verdict is not None:
+                self.refused += 1
+                self._broker.note(
+                    "error", f"a message was refused: {TRIES_MAX} links to a root ended with it under way"
+                )
+                letter.verdict(True, False)
+            elif outbox is not None:
+                self._send(outbox, letter, Reach.SHARED)
+            else:
+                self._wait(letter)
+        # Who waits to be told would publish on, and wait for more and more.
+        for letter in self._waiting:
+            if letter.channel is not None:
+                self._hold(letter.channel.connection)
+
+    def _take_waiting(self) -> list[_Letter]:
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        self._broker.books.held_bytes -= self._waiting_bytes
+        self._waiting_bytes = 0
+        return waiting
+
+    # -- publishers wait
+
+    def _is_choked(self, outbox: Outbox | None) -> bool:
+        """Whether the root takes nothing more now; `outbox` is the way to it."""
+        cluster = self._cluster
+        if cluster.is_root:
+            return False
+        if outbox is None or outbox.size + outbox.waiting_bytes > outbox.bytes_max:
+            return True
+        return self._sent_bytes > self._bytes_max or (bool(cluster.pressed) and cluster.root in cluster.pressed)
+
+    def _hold(self, connection: Connection) -> None:
+        if connection.state is not State.OPEN or connection.hold:
+            return
+        connection.wait("cluster")
+        self._held[connection] = None
+        if not self._cluster.root:
+            connection.tell_blocked(True, "the cluster has no root")
+        elif self._cluster.root in self._cluster.pressed:
+            connection.tell_blocked(True, f"the root {self._cluster.root} is short of memory or disk")
+
+    def flush(self) -> None:
+        """Let publishers go on, if they may."""
+        if self._held and not self._is_choked(self._cluster.root_outbox()):
+            held, self._held = self._held, {}
+            for connection in held:
+                self._let_go(connection)
+
+    def _let_go(self, connection: Connection) -> None:
+        self._held.pop(connection, None)
+        connection.tell_blocked(False)
+        connection.release_from("cluster")
+
+    def tick(self) -> None:
+        """Give up what has waited for a root too long."""
+        self.flush()
+        oldest_ms = self._broker.now_ms - self._wait_ms
+        text = ""
+        while self._waiting and self._waiting[0].since_ms <= oldest_ms:
+            letter = self._waiting.popleft()
+            self._waiting_bytes -= letter.cost
+            self._broker.books.held_bytes -= letter.cost
+            text = text or no_root(self._cluster, self._wait_ms)
+            self._refuse(letter, text)
+            if letter.channel is not None:
+                self._let_go(letter.channel.connection)
+
+    def forget(self, connection: Connection) -> None:
+        self._held.pop(connection, None)

@@ -1,0 +1,302 @@
+"""What shared queues hold here and no log has goes to the next root, message by message, each until it has it.
+
+That is all of a queue whose contents are not replicated; and of one whose contents are, what a former root had taken in
+and could not tell any more (`keep`). Without this, a root that steps down, or comes back from behind a cut, would keep
+messages that nobody can get.
+
+In a queue of last values they replace nothing that a later root has taken in: they come after it, but are older.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from openclust.broker.amqp.publishing import decode_publish
+from openclust.broker.model.durability_level import SHARED
+from openclust.broker.model.message import Message, delivery_suffix
+from openclust.broker.queues.queue_recovery import has_value, newest_of, put_in_place, take_back
+from openclust.cluster.protocol.messages import Lane
+from openclust.cluster.protocol.outbox import HANDOVER_LANE
+from openclust.cluster.relay.relay import Reach, frames
+from openclust.cluster.relay.relay_lane import RelayLane
+from openclust.wire.text import decode_text, encode_text
+
+if TYPE_CHECKING:
+    from openclust.broker.backlog.backlog import Entry
+    from openclust.broker.queues.queue import Queue
+    from openclust.cluster.membership.membership import Membership
+    from openclust.cluster.protocol.messages import Settled
+
+UNDERWAY_BYTES_MAX = 1_048_576
+_FLAGS = int(Reach.SHARED | Reach.CONFIRM)
+
+
+class _Letter(msgspec.Struct):
+    """One that is underway; a stray has no place in its queue any more."""
+
+    entry: Entry
+    is_stray: bool
+
+
+class Handover:
+    """Call `begin` when there is a link to a root, `log_is_joined` when the log here is a part of that root's, `stop`
+    when there is none, `take_in` when this broker is root.
+    """
+
+    def __init__(self, membership: Membership) -> None:
+        self._cluster = membership
+        self._queues: deque[Queue] = deque()
+        self._strays: dict[Queue, deque[Entry]] = {}
+        # The first place that strays of a queue had. All are of this broker's last reign: what has this place in the
+        # log, or one behind it, was taken in by a later root. 0 where some had places that were not the log's.
+        self._since: dict[Queue, int] = {}
+        # What the open lane says of that.
+        self._said = 0
+        self._underway: dict[int, _Letter] = {}
+        self._underway_bytes = 0
+        self._count = 0
+        self._run = 0
+        self._waits_for_log = False
+
+    @property
+    def waiting(self) -> int:
+        """How many messages of replicated queues are here, and in no log."""
+        underway = sum(letter.is_stray for letter in self._underway.values())
+        return underway + sum(len(strays) for strays in self._strays.values())
+
+    # -- what is in no log
+
+    def resign(self, entered: list[tuple[Queue, Entry]], left: list[tuple[Queue, Entry]]) -> None:
+        """As root no more, when all deliveries are back in their queues: what came to them by the open batch of the
+        journal is in no log, and what left them by it is still in there. Nothing dies here any more.
+        """
+        letters = self._cluster.broker.dead_letters
+        for queue, _, _, entry in letters:
+            if entry is not None and queue.owner is None and queue.is_alive:
+                put_in_place(queue, entry)
+        letters[:] = [each for each in letters if each[3] is None or each[0].owner is not None]
+        taken = [(queue, found) for queue, entry in entered if (found := take_back(queue, entry.seq)) is not None]
+        self._cluster.replica.undo.put_back(left)
+        self.keep(taken)
+
+    def keep(self, strays: list[tuple[Queue, Entry]]) -> None:
+        """These were taken out of their queues: no log has them, and their places are others'. To the root!"""
+        self._add(strays)
+        if self._cluster.root_outbox() is not None and not self._queues:
+            self.begin()
+
+    def _add(self, strays: list[tuple[Queue, Entry]], *, of_log: bool = True) -> None:
+        books = self._cluster.broker.books
+        changed: dict[Queue, int] = {}
+        done_before = self._cluster.asking.commits.done_before
+        for queue, entry in strays:
+            if queue.is_alive and not done_before.forget_place(queue, entry.seq):
+                books.hold(entry.message)
+                self._strays.setdefault(queue, deque()).append(entry)
+                changed[queue] = min(entry.seq if of_log else 0, changed.get(queue, entry.seq))
+        for queue, first in changed.items():
+            self._since[queue] = min(first, self._since.get(queue, first))
+            self._strays[queue] = deque(sorted(self._strays[queue], key=lambda entry: entry.seq))
+            if self._since[queue]:
+                self._strays[queue], replaced = newest_of(queue, self._strays[queue])
+                for entry in replaced:
+                    self._drop(queue, entry)
+
+    def take_in(self) -> None:
+        """This broker is root, and in charge: its queues have them as if they came now."""
+        self.stop()
+        strays, self._strays = self._strays, {}
+        since, self._since = self._since, {}
+        for queue, entries in strays.items():
+            for entry in entries:
+                if queue.is_alive:
+                    _adopt(queue, entry.message, since.get(queue, 0), redelivered=_is_again(queue, entry))
+                self._drop(queue, entry)
+
+    def _drop(self, queue: Queue, entry: Entry) -> None:
+        """A stray is where it belongs, or its queue is gone."""
+        self._cluster.broker.books.release(entry.message)
+        if entry.recorded < 0:
+            self._cluster.broker.journal.left(queue, entry)
+
+    # -- on its way
+
+    def begin(self) -> None:
+        """Begin with what is here; what was underway to another root is here again.
+
+        With strays not before the log is joined to the root's: what it loses by that came before what is in no log.
+        """
+        self.stop()
+        self._waits_for_log = not self._cluster.is_in_touch
+        for _, vhost in sorted(self._cluster.broker.vhosts.items()):
+            self._queues += [queue for queue in vhost.queues.values() if self._has_some(queue)]
+        for queue in [each for each in self._strays if not each.is_alive]:
+            self._since.pop(queue, None)
+            for entry in self._strays.pop(queue):
+                self._drop(queue, entry)
+        if self._queues:
+            strays = 0 if self._waits_for_log else self.waiting
+            waiting = strays + sum(len(queue) for queue in self._queues if queue.records != SHARED)
+            self._cluster.broker.note("info", f"{waiting} messages go to the root {self._cluster.root}")
+            self._open_lane()
+
+    def log_is_joined(self) -> None:
+        """The log here goes on as the root's does."""
+        if self._waits_for_log and self._cluster.is_in_touch:
+            self._waits_for_log = False
+            if not self._queues:
+                self.begin()
+
+    def _has_some(self, queue: Queue) -> bool:
+        if queue in self._strays:
+            return not self._waits_for_log
+        return queue.owner is None and queue.records != SHARED and bool(queue.backlog)
+
+    def stop(self) -> None:
+        """What is not known to be there stays here, in its old place."""
+        self._waits_for_log = False
+        if self._underway:
+            queue = self._queues[0]
+            for letter in reversed(self._underway.values()):
+                if letter.is_stray:
+                    self._strays.setdefault(queue, deque()).appendleft(letter.entry)
+                else:
+                    queue.put_back(letter.entry)
+            self._underway.clear()
+        self._underway_bytes = 0
+        self._queues.clear()
+        journal = self._cluster.broker.journal
+        if journal.strays:
+            strays, journal.strays = journal.strays, []
+            self._add(strays, of_log=False)
+
+    def _open_lane(self) -> None:
+        """One queue after another, each with a lane that says which it is."""
+        self._run += 1
+        self._count = 0
+        queue = self._queues[0]
+        outbox = self._cluster.root_outbox()
+        if outbox is not None:
+            vhost, name = encode_text(queue.vhost.name), encode_text(queue.name)
+            self._said = self._since.get(queue, 0)
+            outbox.open_lane(
+                Lane(
+                    number=HANDOVER_LANE,
+                    vhost=vhost,
+                    flags=_FLAGS,
+                    queue=name,
+                    run=self._run,
+                    epoch=self._cluster.epoch,
+                    since=self._said,
+                )
+            )
+            self._go_on()
+
+    def _go_on(self) -> None:
+        outbox = self._cluster.root_outbox()
+        while outbox is not None and self._queues:
+            queue = self._queues[0]
+            while self._underway_bytes < UNDERWAY_BYTES_MAX and not outbox.is_full:
+                letter = self._next(queue)
+                if letter is None:
+                    break
+                entry = letter.entry
+                self._count += 1
+                self._underway[self._count] = letter
+                self._underway_bytes += entry.message.cost
+                again = _is_again(queue, entry)
+                outbox.relay(frames(HANDOVER_LANE, outbox.frame_max, entry.message, redelivered=again))
+            if self._underway:
+                return
+            self._queues.popleft()
+            if queue not in self._strays:
+                self._since.pop(queue, None)
+            if not self._queues and not self._waits_for_log:
+                # They have come meanwhile.
+                self._queues += [each for each in self._strays if each.is_alive]
+            if self._queues:
+                self._open_lane()
+                return
+
+    def _next(self, queue: Queue) -> _Letter | None:
+        if not queue.is_alive:
+            return None
+        strays = self._strays.get(queue)
+        if strays is not None:
+            if self._since.get(queue, 0) != self._said:
+                # Some have come meanwhile of which the lane does not say enough: they have one of their own.
+                return None
+            entry = strays.popleft()
+            if not strays:
+                del self._strays[queue]
+            return _Letter(entry, is_stray=True)
+        if queue.records == SHARED:
+            return None
+        popped = queue.backlog.pop()
+        if popped is None:
+            return None
+        # As if it was delivered; but nothing expires here.
+        queue.ready_bytes -= len(popped.message.body)
+        queue.unacked += 1
+        return _Letter(popped, is_stray=False)
+
+    def settled(self, message: Settled) -> None:
+        """The root has them; or has no such queue any more, and then they are gone with it."""
+        if message.run != self._run or not self._queues:
+            return
+        queue = self._queues[0]
+        for first, last, _ in message.verdicts:
+            for number in range(first, last + 1):
+                letter = self._underway.pop(number, None)
+                if letter is not None:
+                    self._underway_bytes -= letter.entry.message.cost
+                    if letter.is_stray:
+                        self._drop(queue, letter.entry)
+                    else:
+                        queue.forget(letter.entry)
+        self._go_on()
+
+
+def _is_again(queue: Queue, entry: Entry) -> bool:
+    """Whether it may have been delivered before: here, or in another life of this broker."""
+    return entry.deliveries > 0 or (bool(entry.recorded) and entry.seq <= queue.reached)
+
+
+def _adopt(queue: Queue, message: Message, since: int, *, redelivered: bool) -> None:
+    """As root: take it in, unless its key has a newer value; then who waits for it waits for that one."""
+    if since and has_value(queue, message, since):
+        queue.vhost.broker.journal.repeated(message, queue.records)
+    else:
+        queue.adopt(message, redelivered=redelivered)
+
+
+class HandoverLane(RelayLane):
+    """The receiving end: messages for one queue, whatever the exchanges say of them."""
+
+    __slots__ = ()
+
+    def publish(self, arguments: bytes, header: bytes, body: bytes) -> None:
+        if not self._confirms:
+            # It is not the root that this was for, and comes again.
+            return
+        self.count += 1
+        vhost = self.broker.vhosts.get(decode_text(self.lane.vhost))
+        queue = vhost.queues.get(decode_text(self.lane.queue)) if vhost is not None else None
+        journal = self.broker.journal
+        journal.places = 0
+        if queue is not None and queue.owner is None:
+            method = decode_publish(arguments)
+            exchange, key = method.exchange, method.routing_key
+            message = Message(exchange, key, header, body, delivery_suffix(exchange, key))
+            _adopt(queue, message, self.lane.since, redelivered=method.mandatory)
+        self._settle(True)
+        if journal.places:
+            # Who has held it drops it then.
+            self._gates.add(self.count, journal.number, journal.places)
+
+    def publish_run(self, arguments: bytes, properties: bytes, bodies: list[bytes]) -> int:
+        """None: each is told of."""
+        return 0

@@ -1,0 +1,333 @@
+"""Consumers here of shared queues that are active on the root."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from openclust.broker.amqp.channel import OPEN, Channel
+from openclust.broker.amqp.consuming import demand_exclusive
+from openclust.broker.backlog.backlog import Entry
+from openclust.broker.cluster_port import Fetched
+from openclust.broker.model.message import Message, delivery_suffix
+from openclust.broker.queues.queue import Queue
+from openclust.cluster.protocol.messages import Answer, Cancel, Consume, Get, Prefetch, Settle
+from openclust.cluster.protocol.peer_user import peer_name
+from openclust.cluster.shared_queues.consumer_proxies import ALL
+from openclust.cluster.shared_queues.delivery_lane import DeliveryLane
+from openclust.cluster.shared_queues.remote_queue import Nowhere, Run, Source
+from openclust.cluster.shared_queues.traced_lanes import TracedDeliveryLane
+from openclust.wire.errors import AmqpError
+from openclust.wire.handshake import State
+from openclust.wire.table import encode_table
+from openclust.wire.text import decode_text, encode_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from openclust.broker.amqp.channel import Unacked
+    from openclust.broker.amqp.connection import Connection
+    from openclust.broker.cluster_port import Done
+    from openclust.broker.delivery.consumer import Consumer
+    from openclust.broker.server.vhost import VirtualHost
+    from openclust.cluster.membership.membership import Membership
+    from openclust.cluster.protocol.messages import Cancelled, Lane
+    from openclust.cluster.protocol.messages import Fetched as Told
+
+
+class Distant:
+    """Consumers follow the root: at each new one, or a new link to it, all register anew, and what they held is void.
+
+    `dirty` are sources with something to tell; call `flush` at the end of a turn.
+    """
+
+    def __init__(self, membership: Membership) -> None:
+        self._cluster = membership
+        self._broker = membership.broker
+        self._run = Run()
+        self._number = 0
+        self._consumers: dict[Consumer, None] = {}
+        # Of this run, by number; those whose answer is still to come among them.
+        self._sources: dict[int, Source] = {}
+        # The questions of this run by which consumers register anew: in the next run there will be others.
+        self._again: list[int] = []
+        self.dirty: list[Source] = []
+
+    def __len__(self) -> int:
+        return len(self._consumers)
+
+    # -- consume
+
+    def consume(self, consumer: Consumer, done: Done) -> None:
+        """Let a consumer receive from a queue of the root."""
+        self._register(consumer, done)
+
+    def _register(self, consumer: Consumer, done: Done | None) -> Source:
+        self._number += 1
+        queue = consumer.queue
+        source = Source(self, self._run, queue.vhost, queue.name, self._number, consumer)
+        source.credit = credit(consumer)
+        self._sources[source.number] = source
+        question = Consume(
+            vhost=encode_text(queue.vhost.name),
+            queue=encode_text(queue.name),
+            source=source.number,
+            consumer_tag=encode_text(consumer.tag),
+            no_ack=consumer.no_ack,
+            exclusive=consumer.exclusive,
+            priority=consumer.priority,
+            prefetch=source.credit,
+            arguments=encode_table(consumer.arguments),
+        )
+        if done is None:
+            self._move(consumer, source)
+        # Its client has been told that it consumes: it waits for a root that cannot be reached as for one that is none.
+        number = self._cluster.asking.ask(
+            question, lambda answer: self._registered(source, consumer, done, answer), lasting=done is None
+        )
+        if done is None:
+            self._again.append(number)
+        return source
+
+    def _move(self, consumer: Consumer, source: Source) -> None:
+        consumer.queue = cast("Queue", source)
+        _follow(consumer)
+        # Nothing is kept for it: it need not be asked whether it takes more.
+        consumer.waiting = True
+
+    def _registered(self, source: Source, consumer: Consumer, done: Done | None, answer: Answer | AmqpError) -> None:
+        is_refused = isinstance(answer, AmqpError)
+        if done is None:
+            if is_refused and source.consumer is not None:
+                self._lose(consumer)
+        elif source.run.is_over and not is_refused and not _is_gone(consumer):
+            # What answered is not the root any more, or has forgotten by now.
+            self._register(consumer, done)
+        elif is_refused or _is_gone(consumer):
+            self._sources.pop(source.number, None)
+            source.consumer = None
+            done(answer)
+        elif self._cluster.is_root:
+            done(answer)
+            self._attach_here(consumer)
+        else:
+            self._consumers[consumer] = None
+            self._move(consumer, source)
+            done(answer)
+
+    def _attach_here(self, consumer: Consumer) -> None:
+        """This broker is root: the queue itself delivers from now on."""
+        self._consumers.pop(consumer, None)
+        if isinstance(consumer.queue, Source):
+            consumer.queue.empty(consumer)
+        try:
+            queue = consumer.queue.vhost.queue(consumer.queue.name)
+            demand_exclusive(queue, consumer.exclusive)
+        except AmqpError:
+            self._lose(consumer)
+            return
+        consumer.queue = queue
+        consumer.waiting = False
+        queue.add_consumer(consumer)
+
+    def _lose(self, consumer: Consumer) -> None:
+        """Its queue is gone, or wants it no more: the client is told."""
+        self._consumers.pop(consumer, None)
+        consumer.cancelled = True
+        consumer.waiting = False
+        if isinstance(consumer.queue, Source):
+            source = consumer.queue
+            source.is_alive = False
+            source.consumer = None
+            source.empty(consumer)
+            self._sources.pop(source.number, None)
+        consumer.queue_gone()
+
+    def ended(self, source: Source, consumer: Consumer) -> None:
+        """The client has cancelled it, or is gone."""
+        self._consumers.pop(consumer, None)
+        self._sources.pop(source.number, None)
+
+    def cancelled(self, peer: str, message: Cancelled) -> None:
+        source = self._sources.get(message.source)
+        if peer == self._cluster.root and source is not None and source.consumer is not None:
+            self._lose(source.consumer)
+
+    def credit_changed(self, channel: Channel) -> None:
+        """What all consumers of a channel may hold together is another."""
+        for consumer in channel.consumers.values() if channel.consumers else ():
+            source = consumer.queue
+            if isinstance(source, Source) and not source.run.is_over and source.credit != credit(consumer):
+                source.credit = credit(consumer)
+                self._tell(Prefetch(source.number, source.credit))
+
+    def policies_changed(self, vhost: VirtualHost) -> None:
+        """The queues of a virtual host, here only known, have other settings: consumers of theirs follow."""
+        for consumer in list(self._consumers):
+            if consumer.queue.vhost is vhost:
+                _follow(consumer)
+                if not consumer.waiting:
+                    consumer.wake()
+
+    # -- deliveries
+
+    def lane(self, connection: Connection, lane: Lane) -> Channel:
+        """A channel of a peer's link that is to carry deliveries from now on."""
+        source = self._sources.get(lane.source)
+        peer = peer_name(connection)
+        if source is None or peer != self._cluster.root:
+            # Its client is gone, or the time is over in which it asked.
+            self._cluster.send(peer, Cancel(lane.source))
+            source = None
+        tracer = self._broker.tracer
+        if tracer is not None:
+            return TracedDeliveryLane(connection, lane.number, source, tracer, peer)
+        return DeliveryLane(connection, lane.number, source)
+
+    # -- get
+
+    def get(self, channel: Channel, queue: Queue, no_ack: bool, done: Done) -> None:
+        run = self._run
+        question = Get(encode_text(queue.vhost.name), encode_text(queue.name), ALL, no_ack)
+
+        def answered(answer: Answer | AmqpError) -> None:
+            told = None if isinstance(answer, AmqpError) else answer.fetched
+            if told is None:
+                done(answer if isinstance(answer, AmqpError) else None)
+            elif self._cluster.is_root:
+                self._fetched_here(channel, told, done)
+            elif no_ack or not (run.is_over or _is_closed(channel)):
+                done(self._fetched(queue, told, no_ack))
+            else:
+                self.unexpected(self._cluster.root, told)
+                if _is_closed(channel):
+                    done(None)
+                else:
+                    self.get(channel, queue, no_ack, done)
+
+        self._cluster.asking.ask(question, answered)
+
+    def _fetched(self, queue: Queue, told: Told, no_ack: bool) -> Fetched:
+        exchange, key = decode_text(told.exchange), decode_text(told.routing_key)
+        message = Message(exchange, key, told.header, told.body, delivery_suffix(exchange, key))
+        if no_ack:
+            stand_in = Nowhere(queue.vhost, queue.name)
+        else:
+            stand_in = Source(self, self._run, queue.vhost, queue.name, ALL, None)
+            self._broker.books.hold(message)
+        return Fetched(cast("Queue", stand_in), Entry(message, told.number, 0, told.deliveries), told.left)
+
+    def _fetched_here(self, channel: Channel, told: Told, done: Done) -> None:
+        """This broker has become root while the question was open: it has answered itself."""
+        held = self._cluster.proxies.fetched_here(told.number)
+        assert held is not None, "it was just fetched"
+        queue, entry = held
+        if _is_closed(channel):
+            queue.put_back(entry)
+            queue.dispatch()
+            done(None)
+        else:
+            done(Fetched(queue, entry, told.left))
+
+    def unexpected(self, peer: str, fetched: Told) -> None:
+        """An answer to a basic.get that was asked twice: the message goes back."""
+        self._cluster.send(peer, Settle(source=ALL, returned=[fetched.number]))
+
+    # -- the root comes and goes
+
+    def root_changed(self) -> None:
+        """There is a root, or another link to it; perhaps it is this broker. Everybody registers anew."""
+        self.root_lost()
+        if self._cluster.is_root:
+            for consumer in list(self._consumers):
+                self._attach_here(consumer)
+            return
+        self._tell(Cancel(ALL))
+        for consumer in list(self._consumers):
+            before = consumer.queue
+            after = self._register(consumer, None)
+            if isinstance(before, Source):
+                after.inherit(before)
+
+    def root_lost(self) -> None:
+        """What consumers hold is void, and they wait."""
+        self._run.is_over = True
+        self._run = Run()
+        for number in self._again:
+            self._cluster.asking.forget(number)
+        self._again.clear()
+        sources, self._sources = self._sources, {}
+        for source in sources.values():
+            if not source.no_ack:
+                source.drop_buffer()
+
+    def resigned(self) -> None:
+        """This broker was root: its consumers wait for the next one, and what they hold is back in the queues here."""
+        self.root_lost()
+        for connection in self._broker.connections:
+            for channel in connection.channels.values():
+                for item in _held_by(channel):
+                    queue = item.queue
+                    if isinstance(queue, Queue) and queue.owner is None:
+                        item.queue = cast("Queue", Nowhere(queue.vhost, queue.name))
+                        queue.put_back(item.entry)
+                for consumer in channel.consumers.values() if channel.consumers else ():
+                    if isinstance(consumer.queue, Queue) and consumer.queue.owner is None:
+                        self._detach(consumer, consumer.queue)
+
+    def _detach(self, consumer: Consumer, queue: Queue) -> None:
+        queue.stop(consumer)
+        consumer.cancelled = False
+        run = Run()
+        run.is_over = True
+        self._move(consumer, Source(self, run, queue.vhost, queue.name, 0, consumer))
+        self._consumers[consumer] = None
+
+    # -- turns
+
+    def flush(self) -> None:
+        """Tell the root what became of this turn's deliveries."""
+        if not self.dirty:
+            return
+        dirty = list(self.dirty)
+        self.dirty.clear()
+        for source in dirty:
+            for word in source.words():
+                self._tell(word)
+
+    def _tell(self, word: Cancel | Prefetch | Settle | object) -> None:
+        self._cluster.send(self._cluster.root, word)  # type: ignore[arg-type]
+
+
+def _follow(consumer: Consumer) -> None:
+    """Take the settings of the queue elsewhere, by its definition here."""
+    queue = consumer.queue.vhost.queues.get(consumer.queue.name)
+    if queue is not None:
+        consumer.follow_timeout(queue.settings.consumer_timeout_ms)
+        consumer.follow_prefetch(queue.settings.consumer_prefetch_max)
+
+
+def credit(consumer: Consumer) -> int:
+    """How many deliveries a consumer may hold, as far as the root can know: 0 is without end.
+
+    Not what a policy leaves of it: the root knows the policies, and when they change.
+    """
+    if consumer.no_ack:
+        return 0
+    bounds = [each for each in (consumer.prefetch_asked, consumer.channel.prefetch_all) if each]
+    return min(bounds, default=0)
+
+
+def _is_closed(channel: Channel) -> bool:
+    return channel.state != OPEN or channel.connection.state is not State.OPEN
+
+
+def _is_gone(consumer: Consumer) -> bool:
+    return _is_closed(consumer.channel)
+
+
+def _held_by(channel: Channel) -> Iterator[Unacked]:
+    """All deliveries that a client has not settled, or not committed."""
+    yield from channel.unacked.values()
+    if channel.transaction is not None:
+        yield from channel.transaction.acks
+        yield from (item for item, _ in channel.transaction.rejects)

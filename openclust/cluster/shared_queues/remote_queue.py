@@ -1,0 +1,277 @@
+"""Where the deliveries of a shared queue come from that is active on another broker: to a consumer here, its queue."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from openclust.broker.amqp.runs import deliver_run
+from openclust.broker.backlog.backlog import Entry
+from openclust.broker.delivery.fanout import fan_out
+from openclust.broker.model.message import Message
+from openclust.broker.queues.queue_arguments import NO_ARGS, QueueArgs
+from openclust.cluster.protocol.messages import Cancel, Settle, Taken
+from openclust.wire.frames import FRAME_OVERHEAD
+
+if TYPE_CHECKING:
+    from openclust.broker.delivery.consumer import Consumer
+    from openclust.broker.routing.route import Route
+    from openclust.broker.server.vhost import VirtualHost
+    from openclust.cluster.protocol.messages import Message as Word
+    from openclust.cluster.shared_queues.remote_consumers import Distant
+
+TELL_BYTES = 524_288
+"""After so much the root is told what was taken: well before what it may send ahead is used up."""
+MESSAGE_CHARGE = TELL_BYTES // 256
+"""Or after so many messages; and this is more than what frames add to their bytes."""
+
+
+class Run:
+    """A time with one root, and one link to it. What began in one that is over is void."""
+
+    __slots__ = ("is_over",)
+
+    def __init__(self) -> None:
+        self.is_over = False
+
+
+class Nowhere:
+    """A queue that is none: what is given back to it is not here any more."""
+
+    __slots__ = ("is_alive", "name", "settings", "vhost")
+
+    auto_delete = False
+    direct: Consumer | None = None
+
+    def __init__(self, vhost: VirtualHost, name: str) -> None:
+        self.vhost = vhost
+        self.name = name
+        self.is_alive = True
+        # Of the kind of the queue nothing is left to do here: the root has done it.
+        self.settings: QueueArgs = NO_ARGS
+
+    def forget(self, entry: Entry) -> None: ...
+    def put_back(self, entry: Entry) -> None: ...
+    def reject(self, entry: Entry) -> None: ...
+    def committed(self, entry: Entry) -> None: ...
+    def dispatch(self) -> None: ...
+    def refresh_direct(self) -> None: ...
+
+
+class Source(Nowhere):
+    """Deliveries have numbers, by which the root is told what became of them: once a turn, for all of the turn.
+
+    `consumer` is None once it has ended, and for what basic.get has fetched. `credit` is what the root knows of it.
+    """
+
+    __slots__ = (
+        "_acked",
+        "_cancels",
+        "_charge",
+        "_is_dirty",
+        "_rejected",
+        "_returned",
+        "_taken",
+        "_told",
+        "buffer",
+        "consumer",
+        "credit",
+        "direct",
+        "distant",
+        "no_ack",
+        "number",
+        "run",
+    )
+
+    def __init__(
+        self, distant: Distant, run: Run, vhost: VirtualHost, name: str, number: int, consumer: Consumer | None
+    ) -> None:
+        super().__init__(vhost, name)
+        self.distant = distant
+        self.run = run
+        self.number = number
+        self.consumer = consumer
+        self.no_ack = consumer is not None and consumer.no_ack
+        self.credit = 0
+        self.direct: Consumer | None = None
+        self.buffer: deque[Entry] = deque()
+        self._acked: list[int] = []
+        self._returned: list[int] = []
+        self._rejected: list[int] = []
+        self._taken = self._told = 0
+        self._charge = 0
+        self._cancels = False
+        self._is_dirty = False
+
+    # -- from the root
+
+    def pass_straight(self, route: Route, header: bytes, body: bytes, number: int) -> bool:
+        """A delivery: if nobody is to acknowledge it, and nothing waits before it, its bytes go to the client now.
+
+        The route has this queue and no other. False where `arrived` is to take it.
+        """
+        consumer = self.consumer
+        if consumer is None or not self.no_ack or self.buffer or self.run.is_over or not consumer.can_take():
+            return False
+        self.direct = consumer
+        channel = consumer.channel
+        fan_out(route, header, body, channel.broker.dirty)
+        channel.connection.count_out(len(header) + len(body) + 2 * FRAME_OVERHEAD)
+        self._taken = number
+        self._charge = charge = self._charge + len(body) + MESSAGE_CHARGE
+        if charge >= TELL_BYTES:
+            self._touch()
+        return True
+
+    def pass_run(self, suffix: bytes, properties: bytes, bodies: list[bytes], before: int) -> int:
+        """Deliveries alike in all but their bodies, with so many `before`: all of them to the client, or none."""
+        consumer = self.consumer
+        if consumer is None or not self.no_ack or self.buffer or self.run.is_over or not consumer.can_take():
+            return 0
+        channel = consumer.channel
+        taken = deliver_run(consumer, suffix, properties, bodies)
+        if taken:
+            size = sum(map(len, bodies))
+            channel.connection.count_out(size + taken * (len(properties) + 12 + 2 * FRAME_OVERHEAD))
+            self._taken = before + taken
+            self._charge += size + taken * MESSAGE_CHARGE
+            if self._charge >= TELL_BYTES:
+                self._touch()
+        return taken
+
+    def arrived(self, message: Message, number: int, deliveries: int) -> None:
+        """A delivery: to the client, or aside until it takes more."""
+        if self.run.is_over:
+            return
+        consumer = self.consumer
+        if consumer is None:
+            # Cancelled while it was on its way; without acks it counts as delivered.
+            if not self.no_ack:
+                self._returned.append(number)
+                self._touch()
+            return
+        entry = Entry(message, number, 0, deliveries)
+        if not self.no_ack:
+            self.vhost.broker.books.hold(message)
+        if self.buffer or not consumer.can_take():
+            self.buffer.append(entry)
+            consumer.waiting = False
+            return
+        consumer.deliver(entry)
+        self._taken = number
+        self._charge = charge = self._charge + len(message.body) + MESSAGE_CHARGE
+        if charge >= TELL_BYTES:
+            self._touch()
+
+    def consumer_ready(self, consumer: Consumer) -> None:
+        """The client takes more."""
+        buffer = self.buffer
+        while buffer and consumer.can_take():
+            self._pass_on(consumer, buffer.popleft())
+        consumer.waiting = not buffer
+
+    def _pass_on(self, consumer: Consumer, entry: Entry) -> None:
+        consumer.deliver(entry)
+        self._taken = max(self._taken, entry.seq)
+        self._charge += len(entry.message.body) + MESSAGE_CHARGE
+        if self._charge >= TELL_BYTES:
+            self._touch()
+
+    # -- from the client
+
+    def forget(self, entry: Entry) -> None:
+        """It is acknowledged; without acks the root knows that already."""
+        if self.no_ack:
+            return
+        self.vhost.broker.books.release(entry.message)
+        if self.run.is_over:
+            return
+        acked, number = self._acked, entry.seq
+        if acked and acked[-1] == number - 1:
+            acked[-1] = number
+        else:
+            acked += (number, number)
+        if not self._is_dirty:
+            self._touch()
+
+    def committed(self, entry: Entry) -> None:
+        """It was settled with its transaction: the root knows."""
+        if not self.no_ack:
+            self.vhost.broker.books.release(entry.message)
+
+    def put_back(self, entry: Entry) -> None:
+        self._refuse(entry, self._returned)
+
+    def reject(self, entry: Entry) -> None:
+        self._refuse(entry, self._rejected)
+
+    def _refuse(self, entry: Entry, numbers: list[int]) -> None:
+        if self.no_ack:
+            return
+        self.vhost.broker.books.release(entry.message)
+        if not self.run.is_over:
+            numbers.append(entry.seq)
+            self._touch()
+
+    def stop(self, consumer: Consumer) -> None:
+        """The client takes nothing more: what is kept for it goes back."""
+        consumer.cancelled = True
+        consumer.waiting = False
+        if self.consumer is not None:
+            self.consumer = None
+            self._cancels = True
+            self.drop_buffer()
+            self._touch()
+            self.distant.ended(self, consumer)
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """It ends, and its client may still take what is here."""
+        if self.consumer is not None:
+            self.empty(consumer)
+        self.stop(consumer)
+
+    def drop_buffer(self) -> None:
+        """Nobody here takes what is kept: it goes back to the root, if that still wants it."""
+        buffer, self.buffer = self.buffer, deque()
+        for entry in buffer:
+            self.put_back(entry)
+
+    def inherit(self, other: Source) -> None:
+        """Keep what another has kept and its root has forgotten; by this one's numbers it is none."""
+        for entry in other.buffer:
+            entry.seq = 0
+        self.buffer, other.buffer = other.buffer, deque()
+
+    def empty(self, consumer: Consumer) -> None:
+        """Keep nothing. What needs no ack is forgotten by the root, so the client gets it, whether it reads or not."""
+        if self.no_ack:
+            while self.buffer:
+                consumer.deliver(self.buffer.popleft())
+        else:
+            self.drop_buffer()
+
+    # -- to the root
+
+    def _touch(self) -> None:
+        if not self._is_dirty:
+            self._is_dirty = True
+            self.distant.dirty.append(self)
+
+    def words(self) -> list[Word]:
+        """What the root is to be told of this turn."""
+        self._is_dirty = False
+        if self.run.is_over:
+            return []
+        words: list[Word] = []
+        if self._acked or self._returned or self._rejected:
+            words.append(
+                Settle(source=self.number, acked=self._acked, returned=self._returned, rejected=self._rejected)
+            )
+            self._acked, self._returned, self._rejected = [], [], []
+        if self._charge >= TELL_BYTES:
+            self._charge = 0
+            words.append(Taken(self.number, self._taken))
+        if self._cancels:
+            self._cancels = False
+            words.append(Cancel(self.number, keeps=True))
+        return words

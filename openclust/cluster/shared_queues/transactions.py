@@ -1,0 +1,269 @@
+"""Transactions of shared queues: one question to the root, done there whole or not at all, and once.
+
+A root does those of its own clients itself, and asks like the others where it has lost its office before they were sure
+to stay. Private queues get theirs when the root has said yes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from openclust.broker.amqp.committing import Bundle, demand_room, not_known, places_of
+from openclust.broker.amqp.publishing import Publication, copy_keys, without_blind_copies
+from openclust.broker.delivery.fanout import fan_out
+from openclust.broker.journal.confirm_gates import Ticket
+from openclust.broker.journal.journal import IN_MEMORIES, ON_DISKS
+from openclust.broker.queues.dead_letter import redirect_letters
+from openclust.broker.queues.queue import Queue
+from openclust.broker.routing.route import Route, find_queues
+from openclust.cluster.protocol.messages import Answer, Commit, Failure, Question, Settle
+from openclust.cluster.shared_queues.commit_registry import Committed, Deed
+from openclust.cluster.shared_queues.remote_queue import Source
+from openclust.wire.errors import PRECONDITION_FAILED, RESOURCE_ERROR, AmqpError, ChannelError
+from openclust.wire.properties import HEADERS, decode_properties
+from openclust.wire.text import decode_text, encode_text
+
+if TYPE_CHECKING:
+    from openclust.broker.amqp.channel import Unacked
+    from openclust.broker.backlog.backlog import Entry
+    from openclust.broker.cluster_port import Done
+    from openclust.broker.server.vhost import VirtualHost
+    from openclust.cluster.membership.membership import Membership
+
+PUBLISH_BYTES = 40
+SETTLE_BYTES = 10
+SHARED = IN_MEMORIES | ON_DISKS
+WORD_BYTES = 65_536
+"""What a question costs beside all that."""
+
+
+class Commits:
+    """`ask` has a question answered by the root, or by the next one."""
+
+    def __init__(self, membership: Membership, ask: Callable[[Question, Done], int]) -> None:
+        self._cluster = membership
+        self._broker = membership.broker
+        self._ask = ask
+        self.done_before = Committed(membership)
+        # Nobody else has that name, this broker in another life neither.
+        self._run = b""
+        self._number = 0
+        self._open: dict[int, None] = {}
+
+    # -- for clients here
+
+    def commit(self, bundle: Bundle, done: Done) -> None:
+        """Have a transaction happen: see `ClusterPort`."""
+        if any(_is_void(item) for item in bundle.transaction.items()):
+            done(_void())
+        elif self._cluster.is_root:
+            self._commit_as_root(bundle, done)
+        else:
+            question = self._question(bundle)
+            if not question.publications and not question.settled:
+                self._open.pop(question.number)
+                bundle.perform_here(done)
+            elif _size(question) > self._broker.limits.message_size_max:
+                self._open.pop(question.number)
+                done(_too_large(self._broker.limits.message_size_max))
+            else:
+                self._ask(question, lambda answer: self._answered(bundle, question, answer, done))
+
+    def _answered(self, bundle: Bundle, question: Commit, answer: Answer | AmqpError, done: Done) -> None:
+        self._open.pop(question.number, None)
+        if isinstance(answer, AmqpError):
+            done(answer)
+            return
+        forwarded = [at for at, each in enumerate(bundle.publications) if each.route.forward]
+        places = bundle.perform({forwarded[at] for at in answer.unroutable})
+        # Private queues are not kept; but the rule is one.
+        Ticket(self._broker.journal, places, lambda kept: done(None if kept else not_known())).send_confirms()
+
+    def _commit_as_root(self, bundle: Bundle, done: Done) -> None:
+        journal, epoch = self._broker.journal, self._cluster.epoch
+        question, mark = self._question(bundle), journal.mark
+        places = bundle.perform()
+        if places & SHARED:
+            self._did(question, Deed(epoch, None, journal.number, places), mark)
+
+        def kept(is_kept: bool) -> None:
+            if is_kept or self._is_root_of(epoch):
+                self._open.pop(question.number, None)
+                done(None if is_kept else not_known())
+            else:
+                self._ask(question, told)
+
+        def told(answer: Answer | AmqpError) -> None:
+            self._open.pop(question.number, None)
+            done(answer if isinstance(answer, AmqpError) else None)
+
+        Ticket(journal, places, kept).send_confirms()
+
+    def _question(self, bundle: Bundle) -> Commit:
+        """What of a transaction is for shared queues."""
+        self._run = self._run or encode_text(f"{self._cluster.name} {self._broker.unguessable()}")
+        self._number += 1
+        self._open[self._number] = None
+        is_root = self._cluster.is_root
+        transaction = bundle.transaction
+        publications = []
+        for publication in bundle.publications:
+            route = publication.route
+            if route.forward or (is_root and any(getattr(queue, "owner", 0) is None for queue in route.queues)):
+                header = route.whole_header or publication.header
+                publications.append(
+                    (encode_text(route.exchange), encode_text(route.routing_key), header, publication.body)
+                )
+        return Commit(
+            run=self._run,
+            number=self._number,
+            oldest=next(iter(self._open)),
+            epoch=self._cluster.epoch,
+            vhost=encode_text(bundle.channel.connection.vhost.name),
+            publications=publications,
+            settled=_settled(transaction.acks, transaction.rejects),
+            is_bound=any(isinstance(item.queue, Queue) and item.queue.owner is None for item in transaction.items()),
+        )
+
+    # -- as root
+
+    def decide(self, peer: str, question: Commit, reply: Done, number: int) -> None:
+        """Do a transaction of another broker, if it was not done before; AmqpError where something is against it."""
+        deed = self.done_before.find(question.run, question.number)
+        if deed is None:
+            deed = self._do(peer, question)
+        elif deed.epoch != self._cluster.epoch:
+            # By another root. What follows it in the log is not sure to stay before it is itself.
+            deed = Deed(self._cluster.epoch, None, self._broker.journal.number, ON_DISKS)
+            self._did(question, deed, self._broker.journal.mark)
+        answer, epoch = Answer(number=number, unroutable=deed.unroutable), self._cluster.epoch
+
+        def kept(is_kept: bool) -> None:
+            if is_kept:
+                reply(answer)
+            elif self._is_root_of(epoch):
+                error = not_known()
+                reply(Answer(number=number, failure=Failure(error.code, error.text)))
+            # Else the next root is asked.
+
+        Ticket(self._broker.journal, deed.places, kept, batch=deed.batch).send_confirms()
+
+    def _do(self, peer: str, question: Commit) -> Deed:
+        broker, proxies = self._broker, self._cluster.proxies
+        journal = broker.journal
+        vhost = broker.vhost(decode_text(question.vhost))
+        publications = [_for_shared_queues(vhost, *each) for each in question.publications]
+        demand_room(publications)
+        places, mark = places_of(journal, self._named(peer, question)), journal.mark
+        # From here on nothing stands against it.
+        unroutable = []
+        for at, publication in enumerate(publications):
+            route = publication.route
+            if not route.queues:
+                unroutable.append(at)
+            journal.places = 0
+            give = fan_out if broker.tracer is None else broker.tracer.enqueue
+            give(route, publication.header, publication.body, broker.dirty)
+            places |= journal.places
+            broker.turn_bytes += (len(publication.body) + 200) * len(route.queues)
+        for settle in question.settled:
+            proxies.settle(peer, settle)
+        journal.places = 0
+        redirect_letters(broker, len(broker.dead_letters))
+        places |= journal.places
+        deed = Deed(self._cluster.epoch, None, journal.number, places, unroutable)
+        self._did(question, deed, mark)
+        return deed
+
+    def _named(self, peer: str, question: Commit) -> list[Entry]:
+        """The deliveries that it settles; ChannelError where one of them is with that broker no more."""
+        entries: list[Entry] = []
+        if (question.settled or question.is_bound) and question.epoch != self._cluster.epoch:
+            raise _void()
+        for settle in question.settled:
+            named = self._cluster.proxies.named(peer, settle)
+            if named is None:
+                raise _void()
+            entries += named
+        return entries
+
+    def _did(self, question: Commit, deed: Deed, mark: int) -> None:
+        name = (question.run, question.number, question.oldest)
+        is_open = bool(deed.places & SHARED)
+        if is_open:
+            journal = self._broker.journal
+            journal.committed(name)
+            deed.taken = [(queue, entry.seq) for queue, entry in journal.taken(mark)]
+        self.done_before.did(name, deed, is_open=is_open)
+
+    def _is_root_of(self, epoch: int) -> bool:
+        return self._cluster.is_root and self._cluster.epoch == epoch
+
+
+def _is_void(item: Unacked) -> bool:
+    """Whether a delivery is in its queue again: it came by another root."""
+    queue = item.queue
+    return not isinstance(queue, Queue) and (not isinstance(queue, Source) or queue.run.is_over)
+
+
+def _void() -> ChannelError:
+    text = "the transaction was not done: messages that it settles went back to their queues as the cluster's root"
+    return ChannelError(PRECONDITION_FAILED, f"{text} changed, or their queue is gone; take them again")
+
+
+def _too_large(limit: int) -> ChannelError:
+    text = f"a transaction of shared queues is larger than the {limit} bytes that may cross to the root together"
+    return ChannelError(RESOURCE_ERROR, f"{text} (limits.message_size_max): commit more often")
+
+
+def _size(question: Commit) -> int:
+    """Its bytes on the link, or a little more."""
+    size = WORD_BYTES + sum(len(part) for each in question.publications for part in each)
+    for settle in question.settled:
+        numbers = len(settle.acked) + len(settle.returned) + len(settle.rejected)
+        size += PUBLISH_BYTES + SETTLE_BYTES * numbers
+    return size + PUBLISH_BYTES * len(question.publications)
+
+
+def _settled(acks: list[Unacked], rejects: list[tuple[Unacked, bool]]) -> list[Settle]:
+    """What the root is told of its deliveries, by their sources. Those of queues that are gone went with them."""
+    words: dict[int, Settle] = {}
+
+    def word(item: Unacked) -> Settle | None:
+        # Whoever has one of its own settles it itself.
+        queue = cast("object", item.queue)
+        if not isinstance(queue, Source) or not queue.is_alive:
+            return None
+        if queue.number not in words:
+            words[queue.number] = Settle(source=queue.number, acked=[], returned=[], rejected=[])
+        return words[queue.number]
+
+    for item in acks:
+        said_of = word(item)
+        if said_of is not None:
+            acked, number = said_of.acked, item.entry.seq
+            if acked and acked[-1] == number - 1:
+                acked[-1] = number
+            else:
+                acked += (number, number)
+    for item, back in rejects:
+        said_of = word(item)
+        if said_of is not None:
+            (said_of.returned if back else said_of.rejected).append(item.entry.seq)
+    return list(words.values())
+
+
+def _for_shared_queues(vhost: VirtualHost, name: bytes, key: bytes, header: bytes, body: bytes) -> Publication:
+    """A publish of another broker's client, with the shared queues that it goes to; 404 where its exchange is gone."""
+    exchange, routing_key = vhost.exchange(decode_text(name)), decode_text(key)
+    keys, headers = [routing_key], {}
+    if (header[12] << 8 | header[13]) & HEADERS:
+        properties = decode_properties(header)
+        headers = properties.headers or {}
+        keys += copy_keys(headers)
+        if "BCC" in headers:
+            header = without_blind_copies(properties, header, len(body))[1]
+    targets, _ = find_queues(vhost, exchange, keys, headers)
+    queues = [each for each in targets if isinstance(each, Queue) and each.owner is None]
+    return Publication(Route(exchange.name, routing_key, queues), header, body)

@@ -1,0 +1,178 @@
+"""How a snapshot that has come is put to use: definitions, what queues hold, and what the log has told meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from openclust.broker.journal.batch import Work, apply_work, decode_work
+from openclust.broker.journal.journal import KEPT
+from openclust.broker.model.durability_level import SHARED
+from openclust.cluster.protocol.messages import Snapshot
+from openclust.cluster.snapshot.snapshot import Arriving
+from openclust.wire.errors import AmqpError
+from openclust.wire.text import decode_text
+
+if TYPE_CHECKING:
+    from openclust.broker.journal.batch import OfQueue
+    from openclust.broker.queues.queue import Queue
+    from openclust.cluster.membership.membership import Membership
+    from openclust.cluster.protocol.log_entry import LogEntry
+
+AHEAD_MAX = 16
+"""So many writes of pages may be under way, a quarter of a megabyte each: they are in memory until they are done."""
+
+
+class Installing:
+    """`add` the parts as they come. With the last it is under way: `advance` once a turn until it is not.
+
+    `follow` makes a definition that has changed meanwhile. What is private stays, and so does what no log has.
+    """
+
+    def __init__(self, membership: Membership, follow: Callable[[LogEntry], None]) -> None:
+        self._cluster = membership
+        self._broker = membership.broker
+        self._follow = follow
+        self._arriving = Arriving(membership)
+        self._of: tuple[str, Snapshot] | None = None
+        self._steps: Iterator[bool] | None = None
+        # In which part each queue's contents began: what the log told before is in them.
+        self._begun: dict[Queue, int] = {}
+        # The numbers of the writes of its pages.
+        self._ahead: list[int] = []
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether all has come, and not all is in use."""
+        return self._of is not None
+
+    @property
+    def is_arriving(self) -> bool:
+        """Whether parts that came are on their way to the disk: more will be sent when they are there."""
+        return self._arriving.is_under_way
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it goes on without having to wait for the disk."""
+        return self.is_under_way and not self._is_waiting()
+
+    def _is_waiting(self) -> bool:
+        ahead = self._ahead
+        return len(ahead) >= AHEAD_MAX and ahead[-AHEAD_MAX] > self._cluster.storing.done
+
+    def forget(self) -> None:
+        """What has come is not to be used."""
+        self._arriving.forget()
+
+    def add(self, peer: str, message: Snapshot) -> bool:
+        """Whether it is the next part."""
+        if not self._arriving.add(peer, message):
+            return False
+        if message.is_last:
+            self._of = peer, message
+            self._cluster.replica.definitions.install(self._arriving.definitions)
+        return True
+
+    def tell_arrived(self, heard: Callable[[], None]) -> None:
+        """Have more parts sent when those that came are on disk; `heard` is called when there are such."""
+        if self._arriving.tell():
+            heard()
+
+    def advance(self, *, to_the_end: bool = False) -> tuple[str, Snapshot] | None:
+        """Do a turn's work, or all. Who sent it and its last part when it is in use; OSError or ValueError, for good,
+        where a part of it is not to be had any more.
+        """
+        if self._of is None:
+            return None
+        definitions = self._cluster.replica.definitions
+        definitions.install_on(to_the_end=to_the_end)
+        if definitions.is_installing:
+            return None
+        if self._steps is None:
+            self._steps = self._install()
+        if self._is_waiting() and not to_the_end:
+            return None
+        try:
+            for is_much in self._steps:
+                if is_much and not to_the_end:
+                    return None
+        except (OSError, ValueError):
+            # What is there of it is in pages that do not count.
+            for queue in self._replicated():
+                _clear(queue)
+            self._end()
+            raise
+        of = self._of
+        self._end()
+        return of
+
+    def _end(self) -> None:
+        self._of = self._steps = None
+        self._begun = {}
+        self._ahead.clear()
+        self._arriving.forget()
+
+    def _install(self) -> Iterator[bool]:
+        """Each step says whether that is enough for a turn."""
+        arriving = self._arriving
+        if not arriving.contents:
+            return
+        self._cluster.handover.keep(self._cluster.replica.undo.drop_own(arriving.common))
+        for queue in self._replicated():
+            yield _clear(queue)
+        # All contents first: what is in a queue's comes in ascending order then, and what was told since behind it.
+        for part, is_contents in enumerate(arriving.contents):
+            if is_contents:
+                work = decode_work(arriving.read(part).work)
+                work.queues = [each for each in work.queues if self._begins(each, part)]
+                apply_work(self._broker, work, KEPT)
+                self._lay_ahead()
+                yield True
+        for part, is_contents in enumerate(arriving.contents):
+            if not is_contents:
+                for entry in arriving.read(part).entries:
+                    self._tell(entry, part)
+                self._lay_ahead()
+                yield True
+
+    def _lay_ahead(self) -> None:
+        """What is in pages may leave memory."""
+        number = self._cluster.storing.checkpoints.lay_ahead()
+        if number:
+            self._ahead.append(number)
+
+    def _replicated(self) -> list[Queue]:
+        vhosts = self._broker.vhosts.values()
+        return [each for vhost in vhosts for each in vhost.queues.values() if each.records == SHARED]
+
+    def _find(self, of_queue: OfQueue) -> Queue | None:
+        vhost = self._broker.vhosts.get(decode_text(of_queue.vhost))
+        return None if vhost is None else vhost.queues.get(decode_text(of_queue.name))
+
+    def _begins(self, of_queue: OfQueue, part: int) -> bool:
+        """Whether contents are for a queue that is here: of one that has come to be meanwhile, the log tells all."""
+        queue = self._find(of_queue)
+        if queue is None or queue.records != SHARED:
+            return False
+        self._begun.setdefault(queue, part)
+        return True
+
+    def _tell(self, entry: LogEntry, part: int) -> None:
+        if entry.kind == "work":
+            work = decode_work(entry.body)
+            later = [each for each in work.queues if self._begun.get(self._find(each), -1) < part]  # type: ignore[arg-type]
+            apply_work(self._broker, Work(work.messages, later), KEPT)
+        elif entry.kind == "change":
+            try:
+                self._follow(entry)
+            except (AmqpError, ValueError) as error:
+                self._broker.note("error", "a change of the root could not be made here", text=str(error))
+
+
+def _clear(queue: Queue) -> bool:
+    """Nothing is in it any more, as if it was new. Whether that was much."""
+    count = queue.purge()
+    queue.vhost.broker.journal.library.emptied(queue)
+    queue.next_seq = queue.reached = 0
+    queue.dedup = queue.settings.dedup_window(queue.vhost.broker.limits.dedup_window_max)
+    return count > 1_000

@@ -1,0 +1,145 @@
+"""A snapshot: how its definitions are taken, bit by bit while they change, and how all its parts arrive."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from openclust.broker.journal.store_rows import Shelves, Spool
+from openclust.broker.model.change_codec import encode_change
+from openclust.broker.model.changes import Change
+from openclust.cluster.protocol.messages import Arrived, Snapshot, decode, encode
+from openclust.cluster.protocol.status import Position
+
+if TYPE_CHECKING:
+    from openclust.cluster.membership.membership import Membership
+
+
+class Making:
+    """Call `advance` once a turn until it `is_made`, and tell it what is `changed` meanwhile.
+
+    A definition that changes is taken as before or as after that. The changes follow at the end: what they are about is
+    then as they left it, and the whole is the state at `position`.
+    """
+
+    def __init__(self, state: Iterator[Change], part_max: int) -> None:
+        self.parts: list[list[bytes]] = []
+        self.position = Position()
+        self.is_made = False
+        self._state = state
+        self._part_max = part_max
+        self._changed: list[bytes] = []
+
+    def changed(self, body: bytes) -> None:
+        """A change was made; encoded."""
+        if not self.is_made:
+            self._changed.append(body)
+
+    def advance(self, position: Position) -> None:
+        """Take the next part. The log ends at `position`."""
+        part = [encode_change(each) for each in islice(self._state, self._part_max)]
+        if len(part) == self._part_max:
+            self.parts.append(part)
+            return
+        part += self._changed
+        self.parts += [part[at : at + self._part_max] for at in range(0, len(part) or 1, self._part_max)]
+        self.position = position
+        self.is_made = True
+        self._changed = []
+
+    def message(self, part: int, epoch: int, uuid: str) -> Snapshot:
+        """A part of it to be sent, one that is there."""
+        changes = self.parts[part]
+        if not self.is_made or part < len(self.parts) - 1:
+            return Snapshot(epoch=epoch, part=part, changes=changes, is_last=False)
+        return Snapshot(epoch=epoch, part=part, changes=changes, position=self.position, uuid=uuid)
+
+
+class Arriving:
+    """The parts of a snapshot that have come: of definitions in memory, for there is a whole state of them; the rest
+    on the disk, as soon as it is there. As many bytes as who sends it has: that is the root, or was.
+    """
+
+    def __init__(self, membership: Membership) -> None:
+        self._cluster = membership
+        self.definitions: list[list[bytes]] = []
+        # Which of the others are contents; and those that are not known to be on disk, with the number of their write.
+        self.contents: list[bool] = []
+        self._in_memory: dict[int, tuple[int, bytes]] = {}
+        self._count = 0
+        # Writes of parts that are not known to be on disk: their numbers, and how many parts came before.
+        self._under_way: deque[tuple[int, int]] = deque()
+        self._told = 0
+        self._of: tuple[str, int] = ("", 0)
+        self.common = Position()
+
+    def forget(self) -> None:
+        """It is asked for anew, or the log goes on without it."""
+        self.definitions, self.contents, self._in_memory, self._count = [], [], {}, 0
+        self._under_way.clear()
+        self._told = 0
+
+    def add(self, peer: str, message: Snapshot) -> bool:
+        """Whether it is the next part. The first one begins anew, whatever was there, but not behind a full disk."""
+        of = peer, message.epoch
+        if message.part == 0:
+            self.forget()
+            self._of, self.common = of, message.common
+        is_late = message.part == 0 and self._cluster.storing.disk.is_full
+        if is_late or message.part != self._count or of != self._of:
+            self.forget()
+            return False
+        self._count += 1
+        if message.changes:
+            self.definitions.append(message.changes)
+        if message.work or message.entries:
+            self._spool(bool(message.work), message)
+        return True
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether parts that came are on their way to the disk."""
+        return bool(self._under_way)
+
+    def tell(self) -> bool:
+        """Tell who sends them how many parts are here for good; whether that is more than before."""
+        under_way, done = self._under_way, self._cluster.storing.done
+        while under_way and under_way[0][0] <= done:
+            under_way.popleft()
+        arrived = under_way[0][1] if under_way else self._count
+        if arrived == self._told:
+            return False
+        self._told = arrived
+        peer, epoch = self._of
+        self._cluster.send(peer, Arrived(epoch=epoch, parts=arrived))
+        return True
+
+    def _spool(self, is_contents: bool, message: Snapshot) -> None:
+        part, body = len(self.contents), encode(message)
+        self.contents.append(is_contents)
+        storing = self._cluster.storing
+        storing.give(Spool(part, body))
+        self._in_memory[part] = storing.given, body
+        self._under_way.append((storing.given, self._count - 1))
+        if storing.has_disk and self._shelves is not None:
+            for each in [each for each, (number, _) in self._in_memory.items() if number <= storing.done]:
+                del self._in_memory[each]
+
+    @property
+    def _shelves(self) -> Shelves | None:
+        return self._cluster.broker.journal.library.source
+
+    def read(self, part: int) -> Snapshot:
+        """One of contents, or of what the log has told meanwhile; OSError or ValueError where it is not to be had."""
+        if part in self._in_memory:
+            body = self._in_memory[part][1]
+        elif self._shelves is not None:
+            body = self._shelves.spooled(part)
+        else:
+            raise OSError("nothing reads it")
+        message = decode(body)
+        if not isinstance(message, Snapshot):
+            raise ValueError("it is no part of a snapshot")
+        return message

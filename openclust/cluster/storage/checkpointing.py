@@ -1,0 +1,152 @@
+"""When the rows of this broker's store become a checkpoint, and what it says.
+
+It says all that the rows before it have done, and is made when the journal's batch is in them. Definitions that have
+changed are taken over several turns, while rows go on; the checkpoint follows when they are all there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from openclust.broker.journal.store_rows import Ahead, Checkpoint, Restart
+from openclust.cluster.protocol.status import Position
+from openclust.cluster.snapshot.snapshot import Making
+
+if TYPE_CHECKING:
+    from openclust.cluster.membership.membership import Membership
+    from openclust.cluster.protocol.bounds import Bounds
+    from openclust.cluster.protocol.log_entry import LogEntry
+
+ROW_BYTES = 100
+"""What a row costs beside its body."""
+PAGES_MAX = 800
+"""A checkpoint with more pages, new or with losses, takes too long for a turn: the next ones come sooner."""
+SHARE_MIN = 16
+"""But not with less than so small a part of what makes one else."""
+
+
+class Checkpointing:
+    """Tell it what is `kept`; call `flush` at the end of a turn. Another must follow soon while it `is_busy`.
+
+    Set `is_wanted` where a checkpoint must come in this turn, `restart` where nothing in the store counts any more.
+    """
+
+    def __init__(self, membership: Membership, bounds: Bounds) -> None:
+        self._cluster = membership
+        self._library = membership.broker.journal.library
+        self._bytes_max = bounds.checkpoint_bytes
+        self._messages_max = bounds.checkpoint_messages
+        self._slice_max = bounds.slice_max
+        self.is_wanted = False
+        # The log's end at the last checkpoint.
+        self.position = Position()
+        self._bytes = 0
+        # The next one comes after one part in so many of the bounds.
+        self._share = 1
+        self._is_changed = True
+        self._defined_bytes = 0
+        self._making: Making | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        return self._making is not None
+
+    def kept(self, size: int, entry: LogEntry | None = None) -> None:
+        """A row was given, perhaps an entry of the log."""
+        self._bytes += size + ROW_BYTES
+        if entry is not None and entry.kind == "change":
+            self._is_changed = True
+            if self._making is not None:
+                self._making.changed(entry.body)
+
+    def found(self, position: Position, rows: int, rows_bytes: int, *, is_changed: bool) -> None:
+        """A broker begins with a checkpoint at that place, and these rows since; perhaps some changed definitions."""
+        self.position = position
+        self._bytes = rows_bytes + rows * ROW_BYTES
+        self._is_changed = is_changed
+
+    def is_cut(self, position: Position) -> None:
+        """The log is cut there: what a checkpoint has said of later entries is to be put right at once."""
+        if position < self.position:
+            self.is_wanted = True
+
+    # -- making one
+
+    def flush(self, seal: Callable[[], None]) -> None:
+        """Make a checkpoint if it is time to. `seal` ends the journal's batch and gives its rows."""
+        replica = self._cluster.replica
+        if self._library.source is None or replica.is_installing:
+            return
+        if self._making is None:
+            if not self._is_due():
+                return
+            if self._is_changed:
+                self._making = Making(replica.definitions.in_passing(), self._slice_max)
+                self._is_changed = False
+        if self._making is not None:
+            self._making.advance(replica.log.last)
+            while self.is_wanted and not self._making.is_made:
+                self._making.advance(replica.log.last)
+            if not self._making.is_made:
+                return
+        if not self._cluster.broker.journal.is_empty:
+            seal()
+        self._make()
+
+    def _is_due(self) -> bool:
+        if self.is_wanted:
+            return True
+        least = 2 * self._defined_bytes if self._is_changed else 0
+        is_much = (
+            self._bytes * self._share >= self._bytes_max or self._library.count * self._share >= self._messages_max
+        )
+        return is_much and self._bytes >= least
+
+    def _make(self) -> None:
+        replica, storing = self._cluster.replica, self._cluster.storing
+        making, self._making = self._making, None
+        definitions = [body for part in making.parts for body in part] if making is not None else None
+        if definitions is not None:
+            self._defined_bytes = sum(map(len, definitions))
+        last = replica.log.last
+        sure = last.sequence if self._cluster.is_alone else replica.undo.base.sequence
+        commits = self._cluster.asking.commits.done_before.names(last)
+        found = self._library.collect(last.sequence, sure, self._cluster.founding.uuid, commits)
+        keep_after = last.sequence if self._cluster.is_alone else replica.log.base.sequence
+        checkpoint = Checkpoint(last.epoch, last.sequence, keep_after, definitions, found.pages, found.dead, found.gone)
+        storing.give(checkpoint)
+        is_long = len(found.pages) + len(found.dead) + len(found.gone) > PAGES_MAX
+        self._share = min(2 * self._share, SHARE_MIN) if is_long else max(self._share // 2, 1)
+        self._library.written(storing.given)
+        self.position = last
+        self._bytes = 0
+        self.is_wanted = False
+
+    # -- a snapshot
+
+    def lay_ahead(self) -> int:
+        """Have pages of a snapshot written while it is put to use; the number of that write, 0 where there is none."""
+        pages = self._library.lay_ahead() if self._library.source is not None else []
+        if not pages:
+            return 0
+        storing = self._cluster.storing
+        storing.give(Ahead(pages))
+        self._library.written(storing.given)
+        return storing.given
+
+    def restart(self) -> None:
+        """A snapshot is in force, at the log's end: the store begins with that, and with the pages that are there.
+
+        Restart and checkpoint are given in one turn, and come to the disk together or not at all.
+        """
+        if self._library.source is None:
+            return
+        last = self._cluster.replica.log.last
+        vhosts = self._cluster.broker.vhosts.values()
+        kept = self._library.begin_anew(queue for vhost in vhosts for queue in vhost.queues.values() if queue.records)
+        self._cluster.storing.give(Restart(last.epoch, last.sequence, kept))
+        self._making = None
+        self._is_changed = True
+        self.is_wanted = True
+        self.flush(lambda: None)

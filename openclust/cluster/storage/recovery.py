@@ -1,0 +1,98 @@
+"""A broker begins with what its store has kept: definitions, what queues held, and the end of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from openclust.broker.backlog.paged_backlog import PagedBacklog
+from openclust.broker.journal.batch import apply_work, decode_work
+from openclust.broker.journal.journal import KEPT
+from openclust.broker.journal.store_rows import Contents, Shelves
+from openclust.broker.model.changes import Change, DeleteExchange, DeleteQueue, perform
+from openclust.broker.model.durability_level import SHARED
+from openclust.broker.queues.queue_recovery import set_adrift
+from openclust.cluster.protocol.log_entry import LogEntry
+from openclust.cluster.protocol.status import Position
+from openclust.cluster.storage.batch_commit import OWN
+from openclust.cluster.storage.page_recovery import find_pages
+
+if TYPE_CHECKING:
+    from openclust.broker.backlog.backlog import Entry as QueueEntry
+    from openclust.broker.queues.queue import Queue
+    from openclust.broker.server.broker import Broker
+    from openclust.cluster.membership.membership import Membership
+
+
+def recover(membership: Membership, contents: Contents, shelves: Shelves | None = None) -> None:
+    """Call it before anything else happens to a new member. ValueError where a row is not what it should be.
+
+    Checkpoints are made from now on, if there are `shelves` to read from.
+    """
+    broker, replica = membership.broker, membership.replica
+    journal = broker.journal
+    journal.library.source = shelves if journal.has_disk else None
+    is_in_charge, journal.is_in_charge = journal.is_in_charge, False
+    if contents.definitions:
+        replica.definitions.install([contents.definitions])
+        replica.definitions.install_on(to_the_end=True)
+    find_pages(membership, contents.pages)
+    told = Position(contents.epoch, contents.sequence)
+    membership.asking.commits.done_before.begin_anew(told, journal.library.notebook.commits)
+    first = next((kept.row for kept in contents.rows if kept.row.kind != OWN), None)
+    base = Position(contents.epoch, contents.sequence)
+    if first is not None and first.sequence <= contents.sequence:
+        # Nobody is there whose log ends right before it, as far as can be known.
+        base = Position(first.epoch, first.sequence - 1)
+    replica.log.restart(base)
+    replica.undo.cannot(base)
+    for kept in contents.rows:
+        row = kept.row
+        if row.kind == OWN:
+            if not kept.is_told:
+                apply_work(broker, decode_work(row.body), -KEPT)
+            continue
+        entry = LogEntry(Position(row.epoch, row.sequence), row.kind, row.body)
+        replica.log.append(entry)
+        if not kept.is_told:
+            replica.apply(entry)
+        if kept.is_told or entry.kind != "work":
+            # What it has done is here, but not how.
+            replica.undo.cannot(entry.position)
+    if any(kept.row.kind == OWN and not kept.is_told for kept in contents.rows):
+        journal.strays += _strays(broker)
+    since = [kept.row for kept in contents.rows if not kept.is_told]
+    membership.storing.checkpoints.found(
+        Position(contents.epoch, contents.sequence),
+        len(since),
+        sum(len(row.body) for row in since),
+        is_changed=not contents.definitions or any(row.kind == "change" for row in since),
+    )
+    membership.storing.on_disk = replica.log.last
+    journal.is_in_charge = is_in_charge
+    replica.tell_position()
+    if membership.is_alone:
+        # In the log when there is a reign again; whoever declares it until then declares something new.
+        membership.storing.passing = list(passing(broker))
+        for change in membership.storing.passing:
+            perform(broker, change)
+
+
+def _strays(broker: Broker) -> Iterator[tuple[Queue, QueueEntry]]:
+    """What this broker alone had, of queues whose contents are the log's by now: it is not in there."""
+    for vhost in broker.vhosts.values():
+        for queue in vhost.queues.values():
+            if queue.records == SHARED:
+                backlog = queue.backlog.memory if isinstance(queue.backlog, PagedBacklog) else queue.backlog
+                yield from [(queue, set_adrift(queue, each)) for each in list(backlog) if each.recorded < 0]
+
+
+def passing(broker: Broker) -> Iterator[Change]:
+    """What undoes all that is not durable: with the only broker that had it, it is gone."""
+    for vhost in broker.vhosts.values():
+        for queue in vhost.queues.values():
+            if not queue.durable:
+                yield DeleteQueue(vhost=vhost.name, name=queue.name)
+        for exchange in vhost.exchanges.values():
+            if not exchange.durable:
+                yield DeleteExchange(vhost=vhost.name, name=exchange.name)
