@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from openclust.shell.config import ConfigError
-from openclust.shell.log import escape
+from openclust.shell.config.config import ConfigError
+from openclust.shell.host.log import escape
 
 URL_DEFAULT = "http://guest:guest@127.0.0.1:15672"
 LINES_SHOWN_MAX = 50

@@ -7,10 +7,10 @@ from importlib.util import find_spec
 
 import click
 
-from topology.draw import FORMATS, draw, format_of
-from topology.finding import Report
-from topology.lint import check
-from topology.text import show_reports
+from topology.draw.formats import FORMATS, draw, format_of
+from topology.lint.check import check
+from topology.output.text import show_reports
+from topology.rules.finding import Report
 
 STDOUT = "-"
 

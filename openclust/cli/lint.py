@@ -21,10 +21,10 @@ from openclust.cli.lint_output import (
 )
 
 if TYPE_CHECKING:
-    from topology.finding import Report
-    from topology.fix_files import Change
-    from topology.live import Live
-    from topology.model import Model
+    from topology.lint.fix_files import Change
+    from topology.model.graph import Model
+    from topology.model.live import Live
+    from topology.rules.finding import Report
 
 Checked = list[tuple["Report", "Model | None"]]
 
@@ -97,8 +97,8 @@ def lint(
         raise click.UsageError("--fix and --diff take files, not standard input and not --live")
     if statistics and format_ not in ("text", "json"):
         raise click.UsageError(f"--statistics is told as text or json, not as {format_}")
-    from topology.cluster_files import expanded
-    from topology.fix_files import with_fixable
+    from topology.lint.cluster_files import expanded
+    from topology.lint.fix_files import with_fixable
 
     outputs = outputs_of(format_, output)
     began = now_utc()
@@ -130,8 +130,8 @@ def lint(
 
 
 def _check(files: tuple[str, ...], select: list[str], ignore: list[str], url: str | None, resolve: bool) -> Checked:
-    from topology.imported import check_live
-    from topology.lint import check_all
+    from topology.lint.check import check_all
+    from topology.lint.imported import check_live
 
     live, source = (None, "") if url is None else _ask(url)
     if live is not None and not files:
@@ -142,8 +142,8 @@ def _check(files: tuple[str, ...], select: list[str], ignore: list[str], url: st
 def _fix(
     names: list[str], select: list[str], ignore: list[str], resolve: bool, *, unsafe: bool
 ) -> tuple[Checked, list[Change]]:
-    from topology.fix_files import fix_all
-    from topology.lint import check_all
+    from topology.lint.check import check_all
+    from topology.lint.fix_files import fix_all
 
     def check(contents: Mapping[str, bytes]) -> Checked:
         return check_all(names, select=select, ignore=ignore, contents=contents, with_resolver=resolve)
@@ -152,7 +152,7 @@ def _fix(
 
 
 def _write_baseline(reports: list[Report], path: str) -> int:
-    from topology.baseline import text_of
+    from topology.lint.baseline import text_of
 
     with open(path, "w", encoding="utf-8") as stream:
         stream.write(text_of(reports, path))
@@ -167,7 +167,7 @@ def _write_baseline(reports: list[Report], path: str) -> int:
 def _without_old(checked: Checked, path: str) -> Checked:
     import msgspec
 
-    from topology.baseline import read, without_old
+    from topology.lint.baseline import read, without_old
 
     if not os.path.exists(path):
         raise click.ClickException(f"--baseline {path}: there is no such file; --write-baseline writes it")
@@ -184,8 +184,8 @@ def _without_old(checked: Checked, path: str) -> Checked:
 
 def _explain(code: str) -> int:
     """A rule, or all those whose ids begin so."""
-    from topology.rule import all_rules
-    from topology.text import show_rule, show_rules
+    from topology.output.text import show_rule, show_rules
+    from topology.rules.rule import all_rules
 
     beginning = code.strip().upper()
     found = [each for each in all_rules() if beginning and each.code.startswith(beginning)]
@@ -200,8 +200,8 @@ def _explain(code: str) -> int:
 
 def _must_leave_rules(select: list[str], ignore: list[str], there: dict[str, bool]) -> None:
     """Clean would say nothing where no rule was asked. `there` is what rules may need beside a file."""
-    from topology.lint import is_wanted
-    from topology.rule import all_rules
+    from topology.lint.check import is_wanted
+    from topology.rules.rule import all_rules
 
     wanted = [each for each in all_rules() if is_wanted(each.code, select, ignore)]
     chosen = " ".join(
@@ -217,7 +217,7 @@ def _must_leave_rules(select: list[str], ignore: list[str], there: dict[str, boo
 
 def _codes(option: str, given: tuple[str, ...]) -> list[str]:
     """Ids and beginnings of ids, of which there must be rules."""
-    from topology.rule import all_rules
+    from topology.rules.rule import all_rules
 
     codes = [each.strip().upper() for text in given for each in text.split(",") if each.strip()]
     known = [each.code for each in all_rules()]
@@ -230,7 +230,7 @@ def _codes(option: str, given: tuple[str, ...]) -> list[str]:
 def _ask(url: str) -> tuple[Live, str]:
     from openclust.cli.cluster_view import WAIT_S, ask
     from openclust.cli.http_client import HttpClient
-    from topology.live import live_of
+    from topology.model.live import live_of
 
     client = HttpClient(url, WAIT_S)
     _, document = ask(client)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from topology.finding import Report
-    from topology.loss import LossKind
-    from topology.model import Model
-    from topology.output import Run
-    from topology.survive import Survival
+    from topology.model.graph import Model
+    from topology.model.loss import LossKind
+    from topology.output.formats import Run
+    from topology.rules.finding import Report
+    from topology.survive.combinations import Survival
 
 FORMATS = ("text", "json", "sarif", "github", "junit", "markdown")
 STDOUT = "-"
@@ -73,7 +73,7 @@ def survive_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def outputs_of(format_: str, given: Sequence[str]) -> list[tuple[str, str]]:
     """Format and file of all that is to be written, standard output being "-"."""
-    from topology.output import named
+    from topology.output.formats import named
 
     outputs = named(given)
     for word, file in outputs:
@@ -91,7 +91,7 @@ def outputs_of(format_: str, given: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def kinds_of(given: Sequence[str]) -> tuple[LossKind, ...]:
-    from topology.loss import LOSS_KINDS
+    from topology.model.loss import LOSS_KINDS
 
     words = [each.strip().lower() for text in given for each in text.split(",") if each.strip()]
     for word in words:
@@ -113,7 +113,7 @@ def survivals_of(
     seed: int,
 ) -> list[Survival | None]:
     """What each file survives; None where nobody asked, and of files that cannot be used."""
-    from topology.survive import survive
+    from topology.survive.combinations import survive
 
     return [
         None
@@ -134,8 +134,8 @@ def run_of(
     *,
     only_counts: bool = False,
 ) -> Run:
-    from topology.finding import Severity
-    from topology.output import Run, result_of
+    from topology.output.formats import Run, result_of
+    from topology.rules.finding import Severity
 
     results = [result_of(report, survival=survival) for (report, _), survival in zip(checked, survivals, strict=True)]
     return Run(
@@ -149,8 +149,8 @@ def run_of(
 
 def write(run: Run, outputs: Sequence[tuple[str, str]]) -> None:
     """Write all of them; a file that cannot be written is an OSError, after what could be."""
-    from topology.output import FORMATS as WRITERS
-    from topology.output import show_text
+    from topology.output.formats import FORMATS as WRITERS
+    from topology.output.formats import show_text
 
     failed: OSError | None = None
     for word, file in outputs:

@@ -85,7 +85,7 @@ class CommandLine(click.Group):
     def _exit_code(
         self, args: Sequence[str] | None, prog_name: str | None, complete_var: str | None, **extra: Any
     ) -> int:
-        from openclust.shell.config import ConfigError  # small, but `--help` does without it
+        from openclust.shell.config.config import ConfigError  # small, but `--help` does without it
 
         try:
             result = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
@@ -109,7 +109,7 @@ class CommandLine(click.Group):
             place = f"{error.filename}: " if error.filename else ""
             return _fail(f"{place}{error.strerror or error}")
         except Exception as error:
-            from openclust.shell.log import one_line
+            from openclust.shell.host.log import one_line
 
             return _fail(f"this is a mistake in openclust {__version__}, please report it: {one_line(error)}")
 

@@ -17,7 +17,7 @@ from openclust.cli.simulate_progress import Watched
 from openclust.cli.simulate_summary import show_summary
 from openclust.cli.simulate_validate import OrValidate
 from openclust.cli.spark_options import SparkOptions, spark_options
-from openclust.shell.config import ConfigError
+from openclust.shell.config.config import ConfigError
 from topology.simulate.asked import Asked, read_asked
 from topology.simulate.input.grid import parse_count, shown
 from topology.simulate.input.layout import DESIGNS

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from openclust.shell.config import Config, ConfigError
-from openclust.shell.config_cluster import address_keys, peer_listen
-from openclust.shell.config_file import Given, Loaded, load, parse_setting
-from openclust.shell.log import escape
+from openclust.shell.config.cluster_section import address_keys, peer_listen
+from openclust.shell.config.config import Config, ConfigError
+from openclust.shell.config.file import Given, Loaded, load, parse_setting
+from openclust.shell.host.log import escape
 
 if TYPE_CHECKING:
     from openclust.broker.model.access import User
-    from openclust.shell.certificates import OurCertificate
     from openclust.shell.server import Service
+    from openclust.shell.tls.certificates import OurCertificate
 
 log = logging.getLogger("openclust.config")
 
@@ -84,7 +84,7 @@ def start(
     Every key of docs/configuration.md can be set in the file, as OPENCLUST_SECTION_KEY in the environment, or with a
     flag; flags win over the environment, the environment over the file.
     """
-    from openclust.shell.log import configure
+    from openclust.shell.host.log import configure
 
     loaded = load(path or None, environ=os.environ, flags=_given(flags, no_http, settings))
     config = loaded.config
@@ -107,15 +107,15 @@ def start(
 
 def _loaded(config: Config, welcome: bool) -> tuple[Callable[[Config, Sequence[Service]], int], list[Service]]:
     """What runs the broker, and beside it: most of the work of a start, and no reason for other brokers to wait."""
-    from openclust.shell.collector import no_collector
-    from openclust.shell.giving_way import giving_way
+    from openclust.shell.host.gc_pause import no_collector
+    from openclust.shell.host.start_throttle import giving_way
 
     with no_collector(), giving_way():
         from openclust.shell.server import serve
 
         if config.cluster.primaries or config.cluster.join:
             # The first link needs it at once, and would keep the event loop from all else meanwhile.
-            importlib.import_module("openclust.shell.links")
+            importlib.import_module("openclust.shell.cluster.links")
         return serve, _services(config, welcome)
 
 
@@ -142,14 +142,14 @@ def check_contents(loaded: Loaded, *, is_check: bool = True) -> None:
     config = loaded.config
     problems: list[str] = []
     if config.tls.port is not None:
-        from openclust.shell.tls_context import server_context
+        from openclust.shell.tls.server_context import server_context
 
         try:
             server_context(config.tls)
         except ConfigError as error:
             problems += error.problems
     if config.cluster.peer_cert is not None:
-        from openclust.shell.peer_tls import peer_contexts
+        from openclust.shell.tls.peer_context import peer_contexts
 
         try:
             peer_contexts(config.cluster)
@@ -160,7 +160,7 @@ def check_contents(loaded: Loaded, *, is_check: bool = True) -> None:
         problems += [told for each in _certificates(config) if (told := each.problem(now_s)) is not None]
     users: dict[str, User] = {}
     if config.auth.users_file is not None:
-        from openclust.shell.users_file import load_users
+        from openclust.shell.users.users_file import load_users
 
         try:
             users = load_users(config.auth.users_file)
@@ -176,7 +176,7 @@ def _certificates(config: Config) -> list[OurCertificate]:
     """Those that must be good for clients and other brokers to come by TLS."""
     if config.tls.port is None and config.cluster.peer_cert is None:
         return []
-    from openclust.shell.tls_files import client_certificates, peer_certificates
+    from openclust.shell.tls.certificate_files import client_certificates, peer_certificates
 
     return client_certificates(config.tls) + peer_certificates(config.cluster)
 
@@ -201,7 +201,7 @@ def summary(config: Config, path: str | None) -> list[str]:
 
 
 def _ends_of_certificates(config: Config) -> list[str]:
-    from openclust.shell.certificates import stamp, time_left
+    from openclust.shell.tls.certificates import stamp, time_left
 
     now_s = int(time.time())
     return [

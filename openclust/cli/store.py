@@ -8,8 +8,8 @@ import click
 
 from openclust.cli.exit_codes import DONE
 from openclust.cli.term import show_json, show_table
-from openclust.shell.config import ConfigError
-from openclust.shell.log import escape
+from openclust.shell.config.config import ConfigError
+from openclust.shell.host.log import escape
 
 if TYPE_CHECKING:
     from openclust.broker.journal.store_rows import Contents
@@ -91,7 +91,7 @@ def compact(data_dir: str) -> int:
 
 def _vote(data_dir: str) -> str | None:
     """In words: a damaged vote must not keep anybody from seeing the rest."""
-    from openclust.shell.votes import Votes
+    from openclust.shell.cluster.votes import Votes
 
     try:
         vote = Votes(data_dir).last

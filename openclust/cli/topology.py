@@ -40,8 +40,8 @@ def new(
     primaries: int, secondaries: int, zones: str, cluster_key: str, domain: str, output: Path | None, force: bool
 ) -> int:
     """Write a cluster file with comments, that passes openclust lint."""
-    from openclust.shell.config_file import FILE_BYTES_MAX
-    from topology.new import Plan, text_of
+    from openclust.shell.config.file import FILE_BYTES_MAX
+    from topology.model.template import Plan, text_of
 
     names = [each.strip() for each in zones.split(",") if each.strip()]
     if len(set(names)) < len(names) or len(names) > ZONES_MAX:

@@ -30,7 +30,7 @@ from openclust.cli.local_cluster import (
 from openclust.cli.local_processes import LocalProcesses
 from openclust.cli.status import reasons
 from openclust.cli.term import show_table
-from openclust.shell.config_check import RANGES
+from openclust.shell.config.check import RANGES
 
 ALL_ENDED = 1
 ROOT_WAIT_S = 30.0

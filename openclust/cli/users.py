@@ -11,10 +11,10 @@ import click
 
 from openclust.broker.model.access import Permission, User, UserType
 from openclust.cli.term import show_json, show_table
-from openclust.shell.config_file import load
-from openclust.shell.config_keys import did_you_mean
-from openclust.shell.passwords import hash_password
-from openclust.shell.users_file import editing, load_users, name_problem, pattern_problems
+from openclust.shell.config.file import load
+from openclust.shell.config.keys import did_you_mean
+from openclust.shell.users.passwords import hash_password
+from openclust.shell.users.users_file import editing, load_users, name_problem, pattern_problems
 
 PASSWORD_BYTES_MAX = 1_024  # a login must fit a frame of 4,096 bytes
 

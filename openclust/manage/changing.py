@@ -25,10 +25,10 @@ from openclust.broker.model.changes import (
 from openclust.broker.model.password_hash import RABBIT_DEFAULT, from_rabbit
 from openclust.broker.model.policy import ApplyTo, Policy
 from openclust.manage.call import ANSWER_WAIT_S, Call, Refused, answer, bad_request, not_found
-from openclust.shell.config import ConfigError
+from openclust.shell.config.config import ConfigError
 from openclust.shell.definitions_file import FILE_BYTES_MAX, parse_definitions
-from openclust.shell.passwords import hash_password
-from openclust.shell.users_file import name_problem
+from openclust.shell.users.passwords import hash_password
+from openclust.shell.users.users_file import name_problem
 
 ENTRIES_A_TURN = 500
 BACKED_UP_S = 0.005

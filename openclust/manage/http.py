@@ -16,9 +16,9 @@ from openclust import __version__
 from openclust.broker.model.access import User
 from openclust.manage import changing, cluster, reading
 from openclust.manage.call import ADMINISTRATOR, ANYBODY, POLICYMAKER, WHOEVER_LOGS_IN, Call, Refused, answer, not_found
-from openclust.shell.cluster_snapshot import readiness_snapshot
-from openclust.shell.config import Http
-from openclust.shell.log import one_line
+from openclust.shell.cluster.cluster_snapshot import readiness_snapshot
+from openclust.shell.config.config import Http
+from openclust.shell.host.log import one_line
 from openclust.wire.sasl import Credentials
 
 if TYPE_CHECKING:

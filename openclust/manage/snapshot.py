@@ -18,7 +18,7 @@ from openclust.broker.queues.queue import Queue
 from openclust.broker.routing.exchange import Exchange
 from openclust.broker.server.broker import Broker
 from openclust.broker.server.vhost import VirtualHost
-from openclust.shell.cluster_snapshot import publishers_snapshot
+from openclust.shell.cluster.cluster_snapshot import publishers_snapshot
 from openclust.wire.handshake import State
 from openclust.wire.text import encode_text
 

@@ -21,28 +21,28 @@ from openclust.broker.journal.journal import Journal
 from openclust.broker.model.effects import CheckLogin, CloseTransport, Effect, Note, Proxy, Resume, StartHeartbeats
 from openclust.broker.server.broker import Broker
 from openclust.node import Node, perform
-from openclust.shell.clock import monotonic_ms, wall_ms
-from openclust.shell.config import Config
+from openclust.shell.cluster.cluster_driver import Member
+from openclust.shell.config.config import Config
 from openclust.shell.definitions_file import import_at_start, import_in_cluster
-from openclust.shell.event_loop import new_event_loop
-from openclust.shell.heartbeats import beat, first_wait_ms
-from openclust.shell.listener import Listener, listening_sockets
-from openclust.shell.logins import Logins
-from openclust.shell.member import Member
-from openclust.shell.memory import high_watermark_bytes
-from openclust.shell.notes import log_note
-from openclust.shell.open_files import raise_open_files_limit
-from openclust.shell.peer_address import peer_at
-from openclust.shell.peer_listener import PeerListener
-from openclust.shell.proxy import Proxies
-from openclust.shell.storage import Storage, new_store
-from openclust.shell.stream import GONE, Stream, Transport
-from openclust.shell.timer_wheel import TimerWheel
-from openclust.shell.tls_context import login_name
-from openclust.shell.tls_failure import HandshakeFailures
-from openclust.shell.tls_files import client_files, peer_files
-from openclust.shell.tls_stream import TlsStream
-from openclust.shell.writing import Writing
+from openclust.shell.host.clock import monotonic_ms, wall_ms
+from openclust.shell.host.event_loop import new_event_loop
+from openclust.shell.host.memory import high_watermark_bytes
+from openclust.shell.host.notes import log_note
+from openclust.shell.host.open_files import raise_open_files_limit
+from openclust.shell.net.client_proxy import Proxies
+from openclust.shell.net.heartbeats import beat, first_wait_ms
+from openclust.shell.net.listener import Listener, listening_sockets
+from openclust.shell.net.outbox_flush import Writing
+from openclust.shell.net.peer_address import peer_at
+from openclust.shell.net.peer_listener import PeerListener
+from openclust.shell.net.stream import GONE, Stream, Transport
+from openclust.shell.net.timer_wheel import TimerWheel
+from openclust.shell.store_driver import Storage, new_store
+from openclust.shell.tls.certificate_files import client_files, peer_files
+from openclust.shell.tls.handshake_failure import HandshakeFailures
+from openclust.shell.tls.server_context import login_name
+from openclust.shell.tls.tls_stream import TlsStream
+from openclust.shell.users.logins import Logins
 from openclust.wire.errors import CONNECTION_FORCED
 from openclust.wire.handshake import State
 

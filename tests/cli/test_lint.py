@@ -14,7 +14,7 @@ from tests.support.manage.fake_member import put_member
 from tests.support.manage.running_api import running_api
 from tests.support.paths import ROOT
 from tests.support.topology.files import FOURTH, SOUND
-from topology.rule import UNMATCHED, all_rules
+from topology.rules.rule import UNMATCHED, all_rules
 
 EXAMPLE = ROOT / "conf" / "cluster.toml"
 RULES_ASKED = sum(

@@ -13,7 +13,7 @@ from openclust.cli.lint_output import FORMATS
 from openclust.cli.main import openclust
 from tests.support.paths import ROOT
 from tests.support.topology.files import FIFTH, FOURTH, SOUND
-from topology.output import FORMATS as WRITERS
+from topology.output.formats import FORMATS as WRITERS
 
 TEXTS = {0: SOUND, 1: (SOUND + FOURTH).replace("secret_file", "#"), 2: "nonsense"}
 

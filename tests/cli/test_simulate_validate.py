@@ -18,7 +18,7 @@ from openclust.cli.simulate_costs import CostsHere, middle
 from openclust.cli.simulate_played import SAMPLED_OF, plans
 from openclust.cli.simulate_validate import Validation, local_layout, near, stage_of, validate
 from openclust.cli.simulate_validated import Line, data, lines, show
-from openclust.shell.config import ConfigError
+from openclust.shell.config.config import ConfigError
 from tests.support.live import live_found
 from tests.support.spark import spark
 from topology.simulate.input.calibration import shipped

@@ -19,8 +19,8 @@ from click.testing import CliRunner, Result
 from openclust.cli import start as start_module
 from openclust.cli.main import openclust
 from openclust.cli.start import FLAGS, listen_problem
-from openclust.shell.config import Config, Listen
-from openclust.shell.config_keys import KEYS
+from openclust.shell.config.config import Config, Listen
+from openclust.shell.config.keys import KEYS
 from tests.support.clients.broker_process import free_port
 from tests.support.clients.certificates import Authority
 from tests.support.clients.deadline import eventually
@@ -50,7 +50,7 @@ def run_broker_as(monkeypatch: pytest.MonkeyPatch, serve: Callable[[Config], int
     module = ModuleType("openclust.shell.server")
     module.serve = lambda config, services: serve(config)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "openclust.shell.server", module)
-    monkeypatch.setattr("openclust.shell.log.configure", lambda *_: None)
+    monkeypatch.setattr("openclust.shell.host.log.configure", lambda *_: None)
 
 
 def start(*arguments: str) -> Result:
@@ -366,7 +366,7 @@ def test_the_log_is_configured_before_the_broker_runs(monkeypatch: pytest.Monkey
         return 0
 
     run_broker_as(monkeypatch, serve)
-    monkeypatch.setattr("openclust.shell.log.configure", lambda *arguments: calls.append(arguments))
+    monkeypatch.setattr("openclust.shell.host.log.configure", lambda *arguments: calls.append(arguments))
     start("--cluster-key", "k", "--log-level", "warning", "--log-format", "json")
     assert calls == [("warning", "json"), "serve"]
 

@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 from openclust.broker.journal.store_rows import Checkpoint, Cut, Keep, Page
 from openclust.cli.main import openclust
 from openclust.cluster.protocol.status import Reign
+from openclust.shell.cluster.votes import Votes
 from openclust.shell.store import SqliteStore, open_store
 from openclust.shell.store.tables import Tables, Written
-from openclust.shell.votes import Votes
 
 PAGES = [Page(number, "/", "orders" if number < 3 else "b\udcff", 1, 9, 9, 600, bytes(600)) for number in (1, 2, 3)]
 WRITES: list[Written] = [

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 from openclust.broker.model.access import Permission, User
 from openclust.cli import term
 from openclust.cli.main import openclust
-from openclust.shell.passwords import matches
-from openclust.shell.users_file import load_users, save_users
+from openclust.shell.users.passwords import matches
+from openclust.shell.users.users_file import load_users, save_users
 
 EVERYTHING = Permission(".*", ".*", ".*")
 

@@ -13,8 +13,8 @@ from openclust.broker.cluster_port import Standalone
 from openclust.broker.model.access import Permission
 from openclust.manage import call, changing
 from openclust.manage.http import ROUTES
-from openclust.shell.passwords import matches
-from openclust.shell.users_file import guest, load_users, save_users
+from openclust.shell.users.passwords import matches
+from openclust.shell.users.users_file import guest, load_users, save_users
 from tests.support.manage.running_api import Answer, RunningApi, running_api
 from tests.support.paths import RABBITMQ_DEFINITIONS
 

@@ -6,8 +6,8 @@ import pytest
 
 from openclust.broker.model.access import User
 from openclust.manage.cluster import REASON_CHARACTERS_MAX
-from openclust.shell.passwords import hash_password
 from openclust.shell.server import Server
+from openclust.shell.users.passwords import hash_password
 from tests.support.clients.deadline import eventually
 from tests.support.manage.fake_member import put_member, seen_by_root
 from tests.support.manage.running_api import Answer, RunningApi

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from openclust.broker.model.access import User
-from openclust.shell.passwords import hash_password
+from openclust.shell.users.passwords import hash_password
 from tests.support.manage.fake_member import FakeMember, put_member
 from tests.support.manage.fake_membership import FakeMembership, put_membership
 from tests.support.manage.running_api import RunningApi

@@ -15,8 +15,8 @@ from openclust.broker.model.access import Permission, User
 from openclust.broker.model.changes import Bind, DeclareQueue, PutVhost, perform
 from openclust.broker.queues.queue import Queue
 from openclust.manage import http as http_module
-from openclust.shell.passwords import hash_password
 from openclust.shell.server import Server
+from openclust.shell.users.passwords import hash_password
 from tests.support.clients.broker_process import free_port
 from tests.support.manage.running_api import RunningApi, running_api
 

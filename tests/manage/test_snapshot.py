@@ -9,7 +9,7 @@ import pytest
 from openclust.broker.journal.journal import Journal
 from openclust.broker.model.changes import DeclareQueue, perform
 from openclust.manage import snapshot
-from openclust.shell.cluster_snapshot import votes_snapshot
+from openclust.shell.cluster.cluster_snapshot import votes_snapshot
 from openclust.wire.methods import QueueDeclare, QueueDeclareOk
 from tests.cluster.test_checkpoints import Life, publish
 from tests.simulator.store import ModelStore

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from openclust.shell.config_file import load
+from openclust.shell.config.file import load
 from tests.support.paths import ROOT
 from tests.support.topology.files import report_of
-from topology.finding import Severity
-from topology.lint import check, check_all
-from topology.new import Plan, text_of
-from topology.rule import RULES, all_rules
-from topology.rule_table import TABLE_PAGE, WHOLE_PAGE, replaced, whole
+from topology.lint.check import check, check_all
+from topology.model.template import Plan, text_of
+from topology.rules.finding import Severity
+from topology.rules.rule import RULES, all_rules
+from topology.rules.rule_table import TABLE_PAGE, WHOLE_PAGE, replaced, whole
 from topology.simulate.input.workload_file import read_workload
 
 WORKLOADS = sorted([*(ROOT / "conf" / "workloads").glob("*.toml"), ROOT / "topology" / "simulate" / "validate.toml"])
@@ -60,8 +60,8 @@ def test_there_are_examples() -> None:
 
 def test_the_page_has_the_rules_as_they_are() -> None:
     page = TABLE_PAGE.read_text(encoding="utf-8")
-    assert page == replaced(page), "run: python -m topology.rule_table"
-    assert WHOLE_PAGE.read_text(encoding="utf-8") == whole(), "run: python -m topology.rule_table"
+    assert page == replaced(page), "run: python -m topology.rules.rule_table"
+    assert WHOLE_PAGE.read_text(encoding="utf-8") == whole(), "run: python -m topology.rules.rule_table"
     assert all(f"`{code}`" in page for code in RULES)
 
 

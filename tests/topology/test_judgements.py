@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.topology.files import found, links, nodes, report_of
-from topology.finding import Severity
-from topology.lint import check_all
-from topology.resolving import resolve
+from topology.lint.check import check_all
+from topology.model.resolving import resolve
+from topology.rules.finding import Severity
 
 DATA_DIR = 'data_dir = "/var/lib/openclust"'
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.support.topology.cases import CASES
 from tests.support.topology.files import SOUND
-from topology.lint import check
-from topology.text import show_reports
+from topology.lint.check import check
+from topology.output.text import show_reports
 
 LIMITS = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

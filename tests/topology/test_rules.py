@@ -8,11 +8,11 @@ import pytest
 
 from tests.support.topology.cases import CASES, ON_LOOPBACK, STAR
 from tests.support.topology.files import FOURTH, SOUND, each_primary, found, links, nodes, report_of, with_topology
-from topology.finding import Severity
-from topology.lint import check_all, lint
-from topology.live import Live, LiveBroker, live_of
-from topology.model import Model
-from topology.rule import RULES, all_rules
+from topology.lint.check import check_all, lint
+from topology.model.graph import Model
+from topology.model.live import Live, LiveBroker, live_of
+from topology.rules.finding import Severity
+from topology.rules.rule import RULES, all_rules
 
 LIVE_RULES = {code for code in (each.code for each in all_rules()) if code.startswith("OC8")}
 
@@ -213,7 +213,7 @@ def test_what_is_no_cluster_is_not_taken_for_one() -> None:
 
 
 def test_a_model_of_nothing_has_nothing_wrong() -> None:
-    from openclust.shell.config import Config
+    from openclust.shell.config.config import Config
 
     assert lint(Model(Config(cluster_key="k"))).findings == ()
 

@@ -13,14 +13,14 @@ import pytest
 
 from tests.support.paths import ROOT
 from tests.support.topology.files import SOUND
-from topology.building import build
-from topology.lint import read
-from topology.loss import losses
-from topology.survive_reach import Cluster
+from topology.lint.check import read
+from topology.model.building import build
+from topology.model.loss import losses
+from topology.survive.reach import Cluster
 
 ASKED = """
 import json, resource, sys
-from topology.lint import check
+from topology.lint.check import check
 report, model = check(sys.argv[1])
 used = resource.getrusage(resource.RUSAGE_SELF)
 # ru_maxrss is that of the process it was forked from, if that was larger.
@@ -65,7 +65,7 @@ def test_what_is_remembered_of_failures_has_a_bound_in_bytes(tmp_path: Path, mon
     path = tmp_path / "large.toml"
     path.write_text(large(), encoding="utf-8")
     model = build(read(path))
-    monkeypatch.setattr("topology.survive_reach.REMEMBERED_BYTES_MAX", 200_000)
+    monkeypatch.setattr("topology.survive.reach.REMEMBERED_BYTES_MAX", 200_000)
     cluster = Cluster(model)
     blows = [cluster.blow(each) for each in losses(model, ("node", "link"))]
     tracemalloc.start()

@@ -1,5 +1,5 @@
 """The rules, a module for each group. Whoever adds one adds a failing and a passing file to the tests as well, and runs
-`python -m topology.rule_table`."""
+`python -m topology.rules.rule_table`."""
 
 from topology.rules import capacity, file, links, live, names, quorum, security, timing
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from topology.capacity import (
+from topology.model.capacity import (
     bandwidth,
     clients,
     clients_at_most,
@@ -12,11 +12,11 @@ from topology.capacity import (
     connections_in_memory,
     is_active_passive,
 )
-from topology.finding import Found, Severity
-from topology.loss import Loss, LossKind, losses
-from topology.model import Model
-from topology.rule import rule
-from topology.words import few, number
+from topology.model.graph import Model
+from topology.model.loss import Loss, LossKind, losses
+from topology.model.words import few, number
+from topology.rules.finding import Found, Severity
+from topology.rules.rule import rule
 
 AFTER: tuple[LossKind, ...] = ("broker", "host", "rack", "zone")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from openclust.shell.config_keys import did_you_mean
-from topology.copies import are_copies, differences
-from topology.finding import Found, Severity
-from topology.model import Model
-from topology.rule import RULES, UNMATCHED, Rule, add, rule
+from openclust.shell.config.keys import did_you_mean
+from topology.model.graph import Model
+from topology.rules.copies import are_copies, differences
+from topology.rules.finding import Found, Severity
+from topology.rules.rule import RULES, UNMATCHED, Rule, add, rule
 
 add(
     Rule(

@@ -8,11 +8,11 @@ from itertools import combinations, pairwise
 
 import networkx as nx  # type: ignore[import-untyped]
 
-from topology.finding import Found, Severity
-from topology.loss import Aftermath, Loss, Reach, aftermath, losses
-from topology.model import Model
-from topology.rule import rule
-from topology.words import few
+from topology.model.graph import Model
+from topology.model.loss import Aftermath, Loss, Reach, aftermath, losses
+from topology.model.words import few
+from topology.rules.finding import Found, Severity
+from topology.rules.rule import rule
 
 
 @rule(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from topology.address import normal
-from topology.finding import Found, Severity
-from topology.model import Model
-from topology.rule import rule
-from topology.words import few
+from topology.model.address import normal
+from topology.model.graph import Model
+from topology.model.words import few
+from topology.rules.finding import Found, Severity
+from topology.rules.rule import rule
 
 
 @rule(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from topology.address import host_of, is_loopback, is_wildcard, normal, with_host
-from topology.copies import addresses, are_copies
-from topology.finding import Found, Severity
-from topology.model import Broker, DomainKind, Key, Model
-from topology.rule import rule
-from topology.words import few
+from topology.model.address import host_of, is_loopback, is_wildcard, normal, with_host
+from topology.model.graph import Broker, DomainKind, Key, Model
+from topology.model.words import few
+from topology.rules.copies import addresses, are_copies
+from topology.rules.finding import Found, Severity
+from topology.rules.rule import rule
 
 KINDS = ("client", "peer", "http")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from openclust.shell.config_settings import flattened
-from topology.finding import Found, Severity
-from topology.model import DOMAIN_KINDS, Broker, Domain, Model
-from topology.rule import rule
-from topology.words import few
+from openclust.shell.config.broker_settings import flattened
+from topology.model.graph import DOMAIN_KINDS, Broker, Domain, Model
+from topology.model.words import few
+from topology.rules.finding import Found, Severity
+from topology.rules.rule import rule
 
 MUST_BE_THE_SAME = "cluster.heartbeat_ms"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from topology.copies import are_copies, have_primaries
-from topology.finding import Found, Severity
-from topology.model import Model
-from topology.rule import rule
-from topology.words import few, ms
+from topology.model.graph import Model
+from topology.model.words import few, ms
+from topology.rules.copies import are_copies, have_primaries
+from topology.rules.finding import Found, Severity
+from topology.rules.rule import rule
 
 WELL_KNOWN = frozenset(
     {

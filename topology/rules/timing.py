@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from openclust.cluster.election.view import Terms
-from topology.finding import Found, Severity
-from topology.model import Model
-from topology.route import Route
-from topology.rule import rule
-from topology.words import ms
+from topology.model.graph import Model
+from topology.model.route import Route
+from topology.model.words import ms
+from topology.rules.finding import Found, Severity
+from topology.rules.rule import rule
 
 RETRANSMISSION_MS = 200
 """The least time after which TCP on Linux sends again what was lost, when nothing follows it that would tell sooner."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from openclust.broker.journal.store_rows import Contents, Keep, Kept, PageInfo
-from openclust.shell.collector import no_collector
+from openclust.shell.host.gc_pause import no_collector
 from openclust.shell.store.checksum import checksum
 from openclust.shell.store.tables import checkpoint_facts, page_facts
 from openclust.wire.text import decode_text

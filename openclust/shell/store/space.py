@@ -9,7 +9,7 @@ import logging
 import os
 import sqlite3
 
-from openclust.shell.store.failure import reason_of
+from openclust.shell.store.disk_failure import reason_of
 from openclust.shell.store.schema import PAGE_BYTES
 
 log = logging.getLogger("openclust.store")

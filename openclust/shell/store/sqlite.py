@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import NoReturn, TypeAlias
 
 from openclust.broker.journal.store_rows import Contents, Write
-from openclust.shell.config import ConfigError
+from openclust.shell.config.config import ConfigError
 from openclust.shell.store.checksum import checksum
 from openclust.shell.store.contents import read_contents
-from openclust.shell.store.failure import is_damage, reason_of
+from openclust.shell.store.disk_failure import is_damage, reason_of
 from openclust.shell.store.lock import DirectoryLock
 from openclust.shell.store.schema import FORMAT, STORE_FILE, TABLES, connect, connect_writer, is_empty, read_meta
 from openclust.shell.store.size import OVERHEAD_BYTES, size_of

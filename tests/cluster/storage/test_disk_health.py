@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openclust.cluster.election.events import StepDown
-from openclust.shell.cluster_snapshot import store_snapshot
+from openclust.shell.cluster.cluster_snapshot import store_snapshot
 from openclust.wire.methods import (
     BasicAck,
     BasicNack,

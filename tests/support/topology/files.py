@@ -5,9 +5,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from topology.finding import Finding, Report
-from topology.lint import check
-from topology.model import Model
+from topology.lint.check import check
+from topology.model.graph import Model
+from topology.rules.finding import Finding, Report
 
 SOUND = """\
 cluster_key = "orders-eu"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 from hypothesis import strategies as st
 
-from openclust.shell.config import Config
-from openclust.shell.config_topology import Topology
-from topology.model import Broker, Key, Link, Model, Node
+from openclust.shell.config.config import Config
+from openclust.shell.config.topology_section import Topology
+from topology.model.graph import Broker, Key, Link, Model, Node
 
 
 def model_of(

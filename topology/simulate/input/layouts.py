@@ -7,12 +7,12 @@ from statistics import median
 
 import msgspec
 
-from openclust.shell.config import ConfigError
-from openclust.shell.config_settings import setting_of
-from topology.building import build
-from topology.lint import read
-from topology.model import Broker, Model
-from topology.route import IMPLIED
+from openclust.shell.config.broker_settings import setting_of
+from openclust.shell.config.config import ConfigError
+from topology.lint.check import read
+from topology.model.building import build
+from topology.model.graph import Broker, Model
+from topology.model.route import IMPLIED
 from topology.simulate.input.layout import Design, Layout, Site, as_design
 
 LATENCY_US = 100

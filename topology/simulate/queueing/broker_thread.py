@@ -22,7 +22,7 @@ from topology.simulate.queueing.write_queue import Line
 Floats: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
 JOBS_A_TURN = 64
-"""As `openclust.shell.event_loop.EVENTS_AT_ONCE`."""
+"""As `openclust.shell.host.event_loop.EVENTS_AT_ONCE`."""
 WAIT_US_MAX = 10_000.0
 """A broker that had nothing to do for so long finds all as cold as after an hour."""
 GRAINS_A_US = 1024

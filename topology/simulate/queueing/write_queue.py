@@ -16,7 +16,7 @@ import numpy as np
 Floats: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
 WRITES_A_TURN = 64
-"""As `openclust.shell.writing.WRITES_AT_ONCE`."""
+"""As `openclust.shell.net.outbox_flush.WRITES_AT_ONCE`."""
 TOPICS_MAX = 10_000
 """So many topics are remembered before those whose connections are all written are forgotten."""
 

@@ -9,7 +9,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from openclust.shell.log import escape
+from openclust.shell.host.log import escape
+from topology.model.words import few
 from topology.simulate.input import units
 from topology.simulate.report.chart import DASHES
 from topology.simulate.report.compare import design_pictures, scaling_pictures
@@ -30,7 +31,6 @@ from topology.simulate.results.choosing import (
     recovery_ms,
 )
 from topology.simulate.results.summary import Stage, Summary
-from topology.words import few
 
 ROWS_MAX = 400
 BROKERS_MAX = 100

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from topology.model.words import few
 from topology.simulate.input import units
 from topology.simulate.results.choosing import busiest_cpu, compared_designs, label_of, spelled_layout
 from topology.simulate.results.summary import Bottleneck, Cheapest, FaultSummary, RunSummary, Summary
-from topology.words import few
 
 _WHAT = {
     "cpu": "CPU in the busiest second",

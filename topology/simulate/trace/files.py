@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from openclust.shell.config import ConfigError
-from openclust.shell.trace_lines import FORMAT
+from openclust.shell.config.config import ConfigError
+from openclust.shell.tracing.trace_lines import FORMAT
 from topology.simulate.trace.schemas import EVENTS, MESSAGE_EVENTS
 
 LINE_BYTES_MAX = 65_536

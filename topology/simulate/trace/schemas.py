@@ -8,7 +8,7 @@ TRACE = (
     "memory_bytes long, published long, sample int, cluster string, role string, format int, openclust string, "
     "why string"
 )
-"""All lines of all brokers, as `openclust.broker.amqp.trace` and `openclust.shell.trace_lines` have them."""
+"""All lines of all brokers, as `openclust.broker.amqp.trace` and `openclust.shell.tracing.trace_lines` have them."""
 
 DELIVERED = (
     "id string, broker string, queue string, count int, size int, at_us long, written_us long, origin string, "

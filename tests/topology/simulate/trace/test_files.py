@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openclust.shell.config import ConfigError
+from openclust.shell.config.config import ConfigError
 from tests.support.simulate.traces import Line, begin, deliver, line, publish, status, write
 from topology.simulate.trace.files import bad_lines, find_files
 from topology.simulate.trace.schemas import EVENTS
@@ -110,7 +110,7 @@ def test_bad_lines_are_named_by_their_numbers(tmp_path: Path) -> None:
 
 def test_every_event_of_a_broker_is_known() -> None:
     from openclust.broker.amqp import trace as tracing
-    from openclust.shell import trace_lines
+    from openclust.shell.tracing import trace_lines
 
     told = {getattr(tracing, name) for name in ("PUBLISH", "RELAY", "RELAYED_IN", "DROP", "ENQUEUE", "DELIVER")}
     kinds = (trace_lines.BeginLine, trace_lines.StatusLine, trace_lines.LostLine, trace_lines.EndLine)

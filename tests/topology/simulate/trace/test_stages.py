@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from openclust.broker.amqp.trace import TraceEvent
-from openclust.shell.trace_lines import BeginLine, EndLine, LostLine, StatusLine
+from openclust.shell.tracing.trace_lines import BeginLine, EndLine, LostLine, StatusLine
 from tests.support.simulate.traces import (
     T0_US,
     Line,

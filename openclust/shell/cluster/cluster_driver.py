@@ -1,0 +1,334 @@
+"""This broker's part in its cluster, performed: ticks, links, and the vote on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from openclust.cluster.election.events import Force, StepDown, StoreRead
+from openclust.cluster.election.view import Role, Terms, begin
+from openclust.cluster.membership.membership import Membership
+from openclust.cluster.protocol.bounds import Bounds
+from openclust.cluster.protocol.hello import Hello, introduce
+from openclust.cluster.protocol.outbox import Outbox
+from openclust.cluster.protocol.status import Reign
+from openclust.shell.cluster.cluster_snapshot import cluster_snapshot
+from openclust.shell.cluster.cluster_uuid_file import Identity
+from openclust.shell.cluster.last_primaries import look_at_primaries
+from openclust.shell.cluster.rebalancing import Rebalancing
+from openclust.shell.cluster.votes import Votes
+from openclust.shell.config.cluster_section import (
+    client_advertised,
+    http_advertised,
+    own_entry,
+    peer_advertised,
+    tls_advertised,
+)
+from openclust.shell.tracing.rates import Rates
+from openclust.shell.tracing.trace import new_tracing
+
+if TYPE_CHECKING:
+    from openclust.shell.cluster.links import Link
+    from openclust.shell.config.config import Config
+    from openclust.shell.server import Server
+
+log = logging.getLogger("openclust.cluster")
+
+MB = 1_048_576
+GOODBYE_WAIT_MS = 500
+"""How long a peer that reads nothing may keep this broker from its end."""
+
+GOODBYE_POLL_S = 0.005
+
+
+class Member:
+    """Call `send` in each turn of the node."""
+
+    def __init__(self, server: Server) -> None:
+        config = server.config
+        self._server = server
+        self._cluster = config.cluster
+        self._loop = server.loop
+        self._votes = Votes(config.cluster.data_dir)
+        self._identity = Identity(config.cluster.data_dir)
+        self._uuid = self._identity.uuid
+        # Its tracer must be the broker's before there is anything that asks for it.
+        self.tracing = new_tracing(server)
+        self.membership = self._membership(config)
+        self.membership.client_addresses = {name: each.client for name, each in config.cluster.primaries.items()}
+        self.membership.readiness.dialled = self._dialled
+        self.rates = Rates(self.membership)
+        self.links: dict[str, Link] = {}
+        self._joining: list[Link] = []
+        self._disk_failed = False
+        self._lease: asyncio.TimerHandle | None = None
+        self._tick: asyncio.TimerHandle | None = None
+        self._rebalancing = Rebalancing(server, self.membership)
+
+    def _membership(self, config: Config) -> Membership:
+        cluster = config.cluster
+        primaries = list(cluster.primaries) if own_entry(config) is not None else [config.name]
+        entry = own_entry(config)
+        hello = Hello(
+            cluster_key=config.cluster_key,
+            name=config.name,
+            role="secondary" if cluster.join else "primary",
+            primaries=() if cluster.join else tuple(sorted(primaries)),
+            heartbeat_ms=cluster.heartbeat_ms,
+            uuid=self._identity.uuid,
+            peer=entry.peer if entry is not None else "",
+            life=self._server.broker.unguessable(),
+        )
+        election = None
+        if not cluster.join:
+            terms = Terms(
+                primaries=tuple(sorted(primaries)),
+                heartbeat_ms=cluster.heartbeat_ms,
+                start_grace_ms=cluster.start_grace_ms,
+            )
+            stamp_ms = time.time_ns() // 1_000_000
+            election = begin(terms, config.name, stamp_ms, self._server.now_ms(), self._votes.last)
+        bounds = Bounds(
+            state_bytes_max=cluster.state_max_mb * MB,
+            log_entries_max=cluster.log_tail_max,
+            root_wait_ms=cluster.root_wait_ms,
+            disk_stall_ms=cluster.disk_stall_ms,
+            waiting_bytes_max=cluster.waiting_mb_max * MB,
+            outbox_bytes_max=cluster.link_outbox_mb_max * MB,
+        )
+        return Membership(
+            self._server.broker,
+            hello,
+            cluster.secret or "",
+            election,
+            redirect=config.redirect,
+            bounds=bounds,
+            save_vote=self._is_on_disk,
+        )
+
+    # -- life
+
+    def start(self) -> None:
+        """Dial the others, and begin to elect. The listeners are there."""
+        membership = self.membership
+        self._introduce_ourselves()
+        self._warn()
+        if self._cluster.join:
+            self._joining = [self._new_link(address, self._unheard_outbox()) for address in self._cluster.join]
+        else:
+            look_at_primaries(self._cluster.data_dir, membership.primaries)
+            membership.want_primaries({name: each.peer for name, each in self._cluster.primaries.items()})
+            membership.tell(StoreRead(self._server.now_ms()))
+        self._rebalancing.start()
+        self._on_tick()
+
+    def _introduce_ourselves(self) -> None:
+        server, config, membership = self._server, self._server.config, self.membership
+        client = client_advertised(config, server.listeners[0].address)
+        membership.presences.own = msgspec.structs.replace(
+            membership.presences.own,
+            client=client,
+            tls=tls_advertised(config, client),
+            http=http_advertised(config),
+            weight=config.redirect.weight,
+        )
+        if server.peer_listener.address is not None:
+            peer = peer_advertised(config, server.peer_listener.address)
+            membership.hello = msgspec.structs.replace(membership.hello, peer=peer)
+
+    def _warn(self) -> None:
+        membership = self.membership
+        if not membership.is_alone and not self._cluster.secret and self._server.peer_tls is None:
+            log.warning("no cluster secret: peers are admitted from the loopback only")
+        if self._cluster.data_dir is not None or not membership.is_primary:
+            return
+        log.warning("no data directory: durable queues and messages are lost at the end; give --data-dir DIR")
+        if not membership.is_alone:
+            log.warning("no data directory: a restarted broker could vote twice in an epoch")
+
+    async def stop(self, reason: str) -> None:
+        """Say goodbye to all peers, with who asked for it, and end the links once that is written."""
+        self._server.node.leave(reason, self._server.now_ms())
+        self._server.turn()
+        self._rebalancing.stop()
+        for timer in (self._tick, self._lease):
+            if timer is not None:
+                timer.cancel()
+        end_ms = self._server.now_ms() + GOODBYE_WAIT_MS
+        while any(link.is_writing for link in self.links.values()) and self._server.now_ms() < end_ms:
+            await asyncio.sleep(GOODBYE_POLL_S)
+        await asyncio.gather(*(link.close() for link in [*self.links.values(), *self._joining]))
+        if self.tracing is not None:
+            self.tracing.stop()
+
+    # -- turns and time
+
+    def look(self) -> None:
+        """After a turn, before anything of it is sent: the cluster's own name is on disk before others hear that it is
+        known here.
+        """
+        membership = self.membership
+        if membership.hello.uuid != self._uuid:
+            self._uuid = membership.hello.uuid
+            self._identity.save(self._uuid)
+        if membership.peers_changed:
+            self._sync_links()
+        if self._lease is None and membership.is_root and not membership.is_alone:
+            self._watch_lease()
+        if self.tracing is not None:
+            self.tracing.look()
+
+    def send(self, messages: list[Outbox]) -> None:
+        for outbox in messages:
+            link = self.links.get(outbox.peer)
+            if link is not None:
+                link.flush()
+
+    def written(self) -> None:
+        """All outboxes are with their sockets."""
+        if self.tracing is not None:
+            self.tracing.written()
+
+    def _on_tick(self) -> None:
+        now_ms = self._server.now_ms()
+        self._server.storage.look()
+        self._server.node.beat(now_ms)
+        self.rates.look(now_ms)
+        if self.tracing is not None:
+            self.tracing.tick()
+        self._tick = self._loop.call_later(self.membership.heartbeat_ms / 1_000, self._on_tick)
+        self._server.turn()
+
+    def _watch_lease(self) -> None:
+        """A root that is not heard resigns when its lease ends, not at its next heartbeat."""
+        self._lease = None
+        ends_ms = self._server.node.lease_ends_ms
+        if ends_ms is None:
+            return
+        left_ms = ends_ms + 1 - self._server.now_ms()
+        if left_ms > 0:
+            # It will have been prolonged by then, most likely: looked at again, not set anew each time it is.
+            self._lease = self._loop.call_later(min(left_ms, 60_000) / 1_000, self._watch_lease)
+            return
+        self._server.node.look_at_lease(self._server.now_ms())
+        self._server.turn()
+
+    # -- links
+
+    def _dialled(self) -> list[str]:
+        """Where this secondary looks for its primaries, and what came of it."""
+        return [f"{link.address}: {link.error or link.state}" for link in self._joining]
+
+    def _unheard_outbox(self) -> Outbox:
+        """For a link to a broker whose name is not known yet: nothing is said there."""
+        return Outbox("", [], 0)
+
+    def _new_link(self, address: str, outbox: Outbox) -> Link:
+        # Not at the top: a broker of one needs no client library in its memory. Others have loaded it when they start.
+        from openclust.shell.cluster.links import Link
+
+        tls = self._server.peer_tls
+        return Link(address, outbox, self._introduction, tls=tls, on_up=self._link_up, on_down=self._link_down)
+
+    def _introduction(self, nonce: str) -> bytes:
+        return introduce(self.membership.hello, nonce, self._cluster.secret or "")
+
+    def _link_up(self, link: Link, frame_max: int) -> None:
+        if link.peer:
+            self._server.node.link_up(link.peer, frame_max, self._server.now_ms())
+            self._server.turn_soon()
+
+    def _link_down(self, link: Link) -> None:
+        if link.peer:
+            self._server.node.link_down(link.peer, self._server.now_ms())
+            self._server.turn_soon()
+
+    def _sync_links(self) -> None:
+        """Dial whom the membership wants as peers, and no others."""
+        membership = self.membership
+        membership.peers_changed = False
+        for name, address in membership.peers.items():
+            link = self.links.get(name)
+            if link is not None and link.address == address:
+                continue
+            if link is not None:
+                self._end(link)
+            self._link_to(name, address)
+        for name in [name for name in self.links if name not in membership.peers]:
+            self._end(self.links.pop(name))
+        for link in self._joining if membership.peers else ():
+            # It has brought us here; now the broker behind it has a name, and perhaps another address.
+            self._end(link)
+        self._joining = [] if membership.peers else self._joining
+
+    def _link_to(self, name: str, address: str) -> None:
+        outbox = self.membership.outbox(name)
+        known = next((link for link in self._joining if link.address == address), None)
+        if known is None:
+            self.links[name] = self._new_link(address, outbox)
+            return
+        self._joining.remove(known)
+        known.outbox = outbox
+        self.links[name] = known
+        if known.state == "connected":
+            self.membership.link_up(name, known.frame_max)
+
+    def _end(self, link: Link) -> None:
+        if link.peer:
+            self.membership.link_down(link.peer)
+        task = self._loop.create_task(link.close())
+        task.add_done_callback(partial(self._ended, task))
+
+    def _ended(self, task: asyncio.Task[None], _: object) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            log.warning("a link did not end well: %s", task.exception())
+
+    # -- the disk
+
+    def _is_on_disk(self, vote: Reign) -> bool:
+        """Whether the vote would survive us, after another try to write it. Until then nobody may hear of it."""
+        if vote == self._votes.last:
+            return True
+        try:
+            self._votes.save(vote)
+        except OSError as error:
+            if not self._disk_failed:
+                log.error(
+                    "cannot write the vote to %s: %s; silent until the disk is well",
+                    self._cluster.data_dir,
+                    error.strerror,
+                )
+            self._disk_failed = True
+            return False
+        self._disk_failed = False
+        self._identity.save(self.membership.hello.uuid)
+        return True
+
+    # -- operators
+
+    def snapshot(self) -> dict[str, Any]:
+        """What is known of the cluster here."""
+        return cluster_snapshot(self, self._server.now_ms())
+
+    def force_root(self) -> bool:
+        """Be root without an election; whether it is one now."""
+        membership = self.membership
+        if membership.is_primary:
+            membership.tell(Force(self._server.now_ms()))
+            self._server.turn_soon()
+        return membership.is_root
+
+    def step_down(self, reason: str) -> bool:
+        """Stop being root; whether it was."""
+        membership = self.membership
+        if not membership.is_primary:
+            return False
+        was_root = membership.election.role in (Role.ROOT, Role.TAKING_OVER)
+        membership.tell(StepDown(self._server.now_ms(), reason))
+        self._server.turn_soon()
+        return was_root

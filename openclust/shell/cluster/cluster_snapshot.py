@@ -1,0 +1,199 @@
+"""What one broker knows of its cluster, for people: the one text behind the API and the command line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from openclust.cluster.election.view import Role, electorate, is_online, serves, vote_of
+from openclust.cluster.protocol.status import Position, Status
+
+if TYPE_CHECKING:
+    from openclust.broker.server.broker import Broker
+    from openclust.cluster.membership.membership import Membership
+    from openclust.shell.cluster.cluster_driver import Member
+    from openclust.shell.cluster.links import Link
+
+PUBLISHERS_WAIT = ("memory", "cluster")
+"""What connections are held for whose messages are not taken."""
+
+
+def cluster_snapshot(member: Member, now_ms: int) -> dict[str, Any]:
+    membership = member.membership
+    broker = membership.broker
+    interests = membership.interests
+    position = membership.replica.position
+    return {
+        "cluster_key": membership.hello.cluster_key,
+        "cluster_uuid": membership.hello.uuid or None,
+        "name": membership.name,
+        "role": _own_role(membership, now_ms),
+        "root": membership.root or None,
+        "epoch": membership.epoch or (membership.election.status().epoch if membership.is_primary else 0),
+        "seniority_ms": membership.election.seniority.stamp_ms if membership.is_primary else None,
+        "position": _place(position),
+        "store": store_snapshot(membership),
+        "votes": votes_snapshot(membership) if membership.is_primary else None,
+        "votes_needed": membership.readiness.votes_needed,
+        "why_no_root": [{"peer": peer, "reason": reason} for peer, reason in membership.readiness.why_no_root()],
+        **readiness_snapshot(membership),
+        "publishers": publishers_snapshot(broker),
+        "brokers": [_shown(membership, name, now_ms) for name in _names(membership)],
+        "links": [_link(membership, link) for _, link in sorted(member.links.items())],
+        "connections": membership.client_count(),
+        "queues": broker.queue_count,
+        "meta_bindings": {
+            "held": sum(held.count for held in interests.held.values()),
+            "told": len(interests.own.counts),
+            "repaired": interests.repaired,
+        },
+        "waiting_for_root": {"messages": membership.forwarding.waiting, "requests": len(membership.asking)},
+        "counted": {
+            "misdirected": membership.misdirected,
+            "refused_for_want_of_a_root": membership.forwarding.refused,
+            "definitions_not_made_here": membership.replica.diverged,
+        },
+        "is_draining": membership.is_draining,
+        "rates": member.rates.shown(),
+    }
+
+
+def readiness_snapshot(membership: Membership) -> dict[str, Any]:
+    """Whether clients are served here as they expect, and what stands against it."""
+    reasons = msgspec.to_builtins(membership.readiness.obstacles())
+    return {"is_ready": not reasons, "not_ready": reasons}
+
+
+def publishers_snapshot(broker: Broker) -> dict[str, Any]:
+    """Whether those who publish here are made to wait, why, and how many of them wait at this moment."""
+    is_blocked = broker.books.alarm
+    waiting = sum(each.hold in PUBLISHERS_WAIT for each in broker.connections)
+    return {"is_blocked": is_blocked, "reason": broker.books.reason if is_blocked else "", "waiting": waiting}
+
+
+def store_snapshot(membership: Membership) -> dict[str, Any]:
+    """How far the log has come to the disk here and at half of the primaries, and how the disk is.
+
+    Only the root knows what is committed.
+    """
+    storing, replica = membership.storing, membership.replica
+    committed = replica.committed(on_disk=True) if membership.is_root else None
+    entries = None if committed is None else replica.log.tail(committed)
+    return {
+        "has_disk": storing.has_disk,
+        "on_disk": _place(storing.on_disk),
+        "committed": None if committed is None else _place(committed),
+        "uncommitted_entries": None if entries is None else len(entries),
+        "uncommitted_bytes": None if entries is None else sum(len(each.body) for each in entries),
+        "waiting_bytes": storing.disk.waiting_bytes,
+        "waiting_bytes_max": membership.broker.limits.unwritten_bytes_max,
+        "is_well": not storing.disk.illness,
+        "illness": storing.disk.illness,
+    }
+
+
+def _place(position: Position) -> dict[str, int]:
+    return {"epoch": position.epoch, "sequence": position.sequence}
+
+
+def _own_role(membership: Membership, now_ms: int) -> str:
+    if not membership.is_primary:
+        return "secondary"
+    election = membership.election
+    # Until the timer of its lease comes round, a root that nobody hears has not resigned yet.
+    is_lapsed = election.role is Role.ROOT and not serves(election, now_ms)
+    return Role.ELECTOR.value if is_lapsed else election.role.value
+
+
+def votes_snapshot(membership: Membership) -> dict[str, int]:
+    """Of the defined primaries: who may vote now, who follows the root there is, and who has voted for it.
+
+    One that was away, or had voted for another, follows a root that it has not voted for.
+    """
+    election = membership.election
+    there = electorate(election)
+    reign = election.reign
+    given = sum(1 for name in there if reign is not None and vote_of(election, name) == reign)
+    following = sum(1 for name in there if reign is not None and _agrees(membership, name))
+    defined = len(election.terms.primaries)
+    return {"given": given, "following": following, "electorate": len(there), "defined": defined}
+
+
+def _agrees(membership: Membership, name: str) -> bool:
+    """Whether a primary voted for the root there is, or follows it."""
+    election = membership.election
+    if name == election.name:
+        return True
+    peer = election.peers.get(name)
+    return peer is not None and election.reign in (vote_of(election, name), peer.status.reign)
+
+
+def _names(membership: Membership) -> list[str]:
+    """All that are known: the primaries first."""
+    others = {each.name for each in membership.roster.brokers} | set(membership.peers) | {membership.name}
+    return [*membership.primaries, *sorted(others - set(membership.primaries))]
+
+
+def _shown(membership: Membership, name: str, now_ms: int) -> dict[str, Any]:
+    is_primary = name in membership.primaries
+    status, heard_ms, online = _heard(membership, name, now_ms)
+    info = membership.presences.current() if name == membership.name else membership.presences.info(name)
+    role = _role(status, online) if is_primary else "secondary" if online else "offline"
+    return {
+        "name": name,
+        "partition": "primary" if is_primary else "secondary",
+        "role": role,
+        "online": online,
+        "address": info.client if info is not None else membership.client_addresses.get(name, ""),
+        "http": f"http://{info.http}" if info is not None and info.http else "",
+        "seniority_ms": status.seniority.stamp_ms if status else None,
+        "vote": msgspec.to_builtins(status.vote) if status and status.vote else None,
+        "heard_ms_ago": now_ms - heard_ms if status and name != membership.name else None,
+        "connections": info.connections if info is not None else None,
+        "queues": info.queues if info is not None else None,
+        "is_draining": info.is_draining if info is not None else False,
+        "disk": (status.illness or "well") if status and online else None,
+        "is_blocked": membership.broker.books.alarm if name == membership.name else name in membership.pressed,
+    }
+
+
+def _heard(membership: Membership, name: str, now_ms: int) -> tuple[Status | None, int, bool]:
+    """A broker's last status, when it was heard, and whether it is online."""
+    if name == membership.name:
+        return (membership.election.status() if membership.is_primary else None), now_ms, True
+    if name not in membership.primaries:
+        return None, 0, membership.roster.find(name) is not None
+    if not membership.is_primary:
+        watch = membership.watch
+        return watch.status(name), watch.heard_ms(name), watch.is_online(name, now_ms)
+    peer = membership.election.peers.get(name)
+    if peer is None:
+        return None, 0, False
+    return peer.status, peer.heard_ms, is_online(membership.election, name)
+
+
+def _role(status: Status | None, online: bool) -> str:
+    if status is None:
+        return "never heard"
+    if not online:
+        return "offline"
+    if status.reign is not None:
+        return "root" if status.reign.root == status.name else "backup"
+    return "starting" if status.phase == "starting" else "elector"
+
+
+def _link(membership: Membership, link: Link) -> dict[str, Any]:
+    outbox = link.outbox
+    return {
+        "peer": link.peer,
+        "state": link.state,
+        "error": link.error,
+        "sent": outbox.sent,
+        "relayed": outbox.relayed,
+        "dropped": outbox.dropped,
+        "waiting": len(outbox.frames),
+        "waiting_bytes": outbox.size + outbox.waiting_bytes,
+        "lag_entries": membership.replica.lag(link.peer),
+        "lag_on_disk_entries": membership.replica.lag_on_disk(link.peer),
+    }

@@ -1,0 +1,299 @@
+"""Links: this broker's AMQP connections to its peers, by aiormq. They only publish; answers come on the peers' own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import socket
+import ssl
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import aiormq
+from aiormq.abc import ChannelFrame
+from aiormq.connection import TransportFactory
+from aiormq.exceptions import AMQPError, AuthenticationError, ConnectionClosed, ProbableAuthenticationError
+from pamqp.commands import Connection as ConnectionMethods
+
+from openclust.broker.queues.repeats import Repeats
+from openclust.cluster.protocol.outbox import CONTROL_CHANNEL, Outbox
+from openclust.shell.config.cluster_section import split_address
+from openclust.shell.host.clock import monotonic_ms
+from openclust.shell.host.log import Fields, fields
+from openclust.shell.net.answering import who_answers
+from openclust.shell.tls.certificate_files import TlsFiles
+from openclust.shell.tls.certificates import from_der
+from openclust.shell.tls.handshake_context import HandshakeContext, HandshakeFailed
+from openclust.shell.tls.handshake_failure import reason, refusal
+from openclust.shell.tls.peer_context import PeerContexts
+from openclust.shell.tls.tls_dialling import open_tls
+from openclust.wire.frames import FRAME_MIN
+from openclust.wire.sasl import PEER
+
+if TYPE_CHECKING:
+    from yarl import URL
+
+log = logging.getLogger("openclust.links")
+# It logs every failed attempt; a link says so once, with the peer's name.
+logging.getLogger("aiormq").setLevel(logging.CRITICAL)
+
+BACKOFF_MIN_S = 0.05
+BACKOFF_MAX_S = 1.0
+CONNECT_TIMEOUT_S = 2.0
+SILENCE_MAX_MS = 2_000
+"""How long what was sent may stay without a sign of receipt, before the link is given up and dialled anew."""
+
+BATCHES_MAX = 1_000
+WRITING_BYTES_MAX = 1_048_576
+"""What the connection may hold unwritten before the rest waits in the outbox."""
+
+REFUSALS = (AuthenticationError, ConnectionClosed, ProbableAuthenticationError)
+"""With these the broker at the other end has said no; all else is that none answered."""
+
+State = Literal["connecting", "connected", "refused"]
+
+
+class _Introduction:
+    """What aiormq takes for a way to log in: our name, and the proof over the nonce that the peer gave us."""
+
+    name = PEER
+
+    def __init__(self, response: bytes) -> None:
+        self._response = response
+
+    def value(self, _: aiormq.abc.AbstractConnection) -> _Introduction:
+        return self
+
+    def marshal(self) -> str:
+        return self._response.decode()
+
+
+class _Transport(TransportFactory):
+    """A socket that gives up on a peer that takes nothing; TCP by itself would try on for many minutes."""
+
+    def __init__(self, context: HandshakeContext | None) -> None:
+        self._context = context
+        self._reader: asyncio.StreamReader | None = None
+
+    async def create(self, url: URL, **_: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._context is None:
+            reader, writer = await asyncio.open_connection(url.host, url.port)
+        else:
+            assert url.host is not None and url.port is not None, "a link has an address"
+            reader, writer = await open_tls(url.host, url.port, self._context)
+        sock = writer.get_extra_info("socket")
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_MAX_MS)
+        self._reader = reader
+        return reader, writer
+
+    def refusal(self) -> ssl.SSLError | None:
+        """What the peer said to our certificate: in TLS 1.3 it does so when our side of the handshake is over."""
+        error = self._reader.exception() if self._reader is not None else None
+        return error if isinstance(error, ssl.SSLError) else None
+
+
+class _Dialled(aiormq.Connection):
+    """An aiormq connection that introduces itself as a broker."""
+
+    FRAME_BUFFER_SIZE = BATCHES_MAX
+
+    def __init__(self, url: str, introduction: Callable[[str], bytes], context: HandshakeContext | None) -> None:
+        self.tls = _Transport(context)
+        super().__init__(url, transport_factory=self.tls)
+        self._introduction = introduction
+
+    def _credentials_class(self, start_frame: ConnectionMethods.Start) -> Any:
+        nonce = str(start_frame.server_properties.get("nonce", ""))
+        return _Introduction(self._introduction(nonce))
+
+
+def _reason(error: BaseException) -> str:
+    """Why a link could not be made, in one line."""
+    if isinstance(error, ssl.SSLError):
+        told = refusal(error)
+        if told:
+            return f"it refuses our certificate (cluster.peer_cert): {told}"
+        return f"the TLS handshake failed: {reason(error, 'cluster.peer_ca')}"
+    if isinstance(error, TimeoutError | asyncio.CancelledError):
+        return f"no answer within {CONNECT_TIMEOUT_S:g} s"
+    if isinstance(error, ConnectionClosed) and len(error.args) == 2:
+        return f"refused there: {error.args[1]}"
+    if isinstance(error, REFUSALS):
+        return f"refused there: {error}"
+    if isinstance(error, OSError) and error.errno and not isinstance(error, AMQPError | socket.gaierror):
+        return os.strerror(error.errno)[:1].lower() + os.strerror(error.errno)[1:]
+    if isinstance(error, ConnectionError) and not str(error):
+        return "it closed its socket in the middle of the TLS handshake"
+    return str(error) or type(error).__name__
+
+
+class Link:
+    """Dials one address for ever, and sends what is in `outbox` while it is connected: call `flush` when it is dirty.
+
+    `on_up` is called with the largest frame that the peer takes, `on_down` when the link is lost.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        outbox: Outbox,
+        introduction: Callable[[str], bytes],
+        *,
+        tls: TlsFiles[PeerContexts] | None = None,
+        on_up: Callable[[Link, int], None],
+        on_down: Callable[[Link], None],
+    ) -> None:
+        self.address = address
+        self.outbox = outbox
+        self.state: State = "connecting"
+        self.error = ""
+        self._introduction = introduction
+        self._tls = tls
+        self._on_up = on_up
+        self._on_down = on_down
+        self._connection: _Dialled | None = None
+        self._failures = Repeats()
+        # What was found to answer in place of a broker's peers.
+        self._answering = ""
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._dial())
+
+    @property
+    def peer(self) -> str:
+        return self.outbox.peer
+
+    @property
+    def frame_max(self) -> int:
+        assert self._connection is not None, "only a connected link has agreed on it"
+        return self._connection.connection_tune.frame_max or FRAME_MIN
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether it is connected, and what was said is not with its socket yet."""
+        return self._connection is not None and bool(self.outbox.frames or self.outbox.waiting_bytes)
+
+    def flush(self) -> None:
+        """Give the outbox to the connection, unless that has enough to write."""
+        connection = self._connection
+        if connection is None or self.outbox.waiting_bytes > WRITING_BYTES_MAX or not self.outbox.frames:
+            return
+        data = self.outbox.take()
+        drained = self._loop.create_future()
+        drained.add_done_callback(partial(self._drained, connection, len(data)))
+        try:
+            frame = ChannelFrame(payload=data, should_close=False, drain_future=drained)
+            connection.write_queue.put_nowait(frame)
+        except asyncio.QueueFull:
+            # It does not write at all: what was to be said in order is lost, and so is the link.
+            log.error("a link takes nothing: dialled anew", extra=self._whose())
+            self._loop.create_task(connection.close())
+
+    def _drained(self, connection: _Dialled, size: int, _: object) -> None:
+        if connection is self._connection:
+            self.outbox.waiting_bytes -= size
+            self.flush()
+
+    async def _dial(self) -> None:
+        backoff_s = BACKOFF_MIN_S
+        while True:
+            try:
+                async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                    connection = await self._connect()
+            except (OSError, TimeoutError, AMQPError, asyncio.CancelledError) as error:
+                if isinstance(error, asyncio.CancelledError) and self._is_ending():
+                    raise
+                await self._failed(error)
+            else:
+                backoff_s = BACKOFF_MIN_S
+                await self._stay(connection)
+            # Not all brokers at once, and not in step.
+            await asyncio.sleep(backoff_s * random.uniform(0.5, 1.0))
+            backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
+
+    async def _stay(self, connection: _Dialled) -> None:
+        """Be connected, until that ends."""
+        self._connection, self.state, self.error = connection, "connected", ""
+        self._failures.forget()
+        log.info("linked", extra=self._whose())
+        self._on_up(self, self.frame_max)
+        self.flush()
+        try:
+            with contextlib.suppress(AMQPError, OSError, ConnectionError):
+                await connection.closing
+        finally:
+            self._connection, self.state = None, "connecting"
+        if self.outbox.peer_has_stopped:
+            log.info("link ended: the peer has stopped", extra=self._whose())
+        else:
+            log.warning("link lost", extra=self._whose())
+        self._on_down(self)
+
+    async def _connect(self) -> _Dialled:
+        # With the certificate that was read last.
+        context = self._tls.contexts.dialling if self._tls is not None else None
+        connection = _Dialled(f"amqp://{self.address}/?heartbeat=10", self._introduction, context)
+        try:
+            await connection.connect()
+        except AMQPError:
+            refusal = connection.tls.refusal()
+            if refusal is not None:
+                raise refusal from None
+            raise
+        try:
+            channel = await connection.channel(CONTROL_CHANNEL, publisher_confirms=False)
+            assert channel.number == CONTROL_CHANNEL, "a new connection has its first channel free"
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    async def _failed(self, error: BaseException) -> None:
+        """Say why it has failed: each reason once, then with its count and ever more seldom."""
+        by_tls = isinstance(error, ssl.SSLError)
+        refused = isinstance(error, REFUSALS) or by_tls
+        text = _reason(error)
+        again = self._failures.again(text, monotonic_ms())
+        if again is not None:
+            if isinstance(error, AMQPError) and not refused and self._tls is None:
+                self._answering = await who_answers(*split_address(self.address))
+            # That nobody is there yet is nothing to worry about at first.
+            is_odd = by_tls or self._answering or (again and not self.outbox.peer_has_stopped)
+            level = logging.WARNING if is_odd else logging.INFO
+            if refused and not by_tls:
+                level = logging.ERROR
+            told = fields(**self._whose()["fields"], **self._certificate(error))
+            log.log(level, "no link: %s%s", self._answering or text, again, extra=told)
+        if not isinstance(error, AMQPError) or refused:
+            self._answering = ""
+        self.state, self.error = ("refused" if refused else "connecting"), self._answering or text
+
+    def _certificate(self, error: BaseException) -> dict[str, str]:
+        """The certificate that a link has failed for: ours where the peer refuses it, else that of the peer."""
+        if not isinstance(error, ssl.SSLError) or self._tls is None:
+            return {}
+        if refusal(error):
+            ours = next((each for each in self._tls.ours if not each.is_authority), None)
+            return ours.certificate.fields() if ours is not None else {}
+        shown = from_der(error.certificate) if isinstance(error, HandshakeFailed) else None
+        return shown.fields() if shown is not None else {}
+
+    def _whose(self) -> dict[str, Fields]:
+        """Whose link a line is about. Until one of the primaries that are joined has answered, it has no name."""
+        return fields(peer=self.peer, address=self.address) if self.peer else fields(address=self.address)
+
+    def _is_ending(self) -> bool:
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+
+    async def close(self) -> None:
+        connection, self._connection = self._connection, None
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+        if connection is not None:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(connection.close(), 1.0)

@@ -1,0 +1,212 @@
+"""Clients that are served by another broker through this one: it logs in there as they did here, then passes bytes on.
+
+This broker sees no frame of theirs: heartbeats and errors are between the client and the broker that serves it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import TYPE_CHECKING, TypeVar
+
+from openclust.broker.amqp.login import stay
+from openclust.broker.amqp.placement import PROXIED
+from openclust.broker.model.effects import Proxy
+from openclust.shell.config.cluster_section import split_address
+from openclust.shell.host.log import fields
+from openclust.shell.host.notes import about
+from openclust.shell.net.stream import Stream
+from openclust.wire.codec import decode_method, method_frame, name_of
+from openclust.wire.errors import ConnectionError as PeerError
+from openclust.wire.frames import FRAME_HEARTBEAT, FRAME_METHOD, PROTOCOL_HEADER
+from openclust.wire.handshake import State
+from openclust.wire.methods import (
+    ConnectionClose,
+    ConnectionOpenOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    Method,
+)
+
+if TYPE_CHECKING:
+    from openclust.broker.amqp.connection import Connection
+    from openclust.shell.server import Server
+
+log = logging.getLogger("openclust.proxy")
+
+DIAL_WAIT_S = 1.0
+LINGER_S = 5.0
+PIECE_BYTES = 65_536
+"""What may be on its way from one side to the other: no more is read before that is written."""
+
+ANSWER_BYTES_MAX = 65_536
+_HEAD_BYTES = 7
+
+T = TypeVar("T", bound=Method)
+
+
+class Unwilling(Exception):
+    """The other broker does not take the client; the text says why."""
+
+
+class Proxies:
+    """All clients that are served through this broker."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._loop = server.loop
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def begin(self, effect: Proxy) -> None:
+        """Have the client served elsewhere, or here where that cannot be had within a second."""
+        task = self._loop.create_task(self._serve(effect))
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+
+    def end(self, count: int) -> int:
+        """Cut off so many of them, the youngest first; how many that were."""
+        ended = list(self._tasks)[::-1][:count]
+        for task in ended:
+            task.cancel()
+        return len(ended)
+
+    async def stop(self) -> None:
+        tasks = list(self._tasks)
+        self.end(len(tasks))
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _serve(self, effect: Proxy) -> None:
+        server, connection = self._server, effect.connection
+        try:
+            if len(self._tasks) + server.broker.open_count() > server.config.limits.connections_max:
+                raise Unwilling("there are limits.connections_max already")
+            async with asyncio.timeout(DIAL_WAIT_S):
+                far, open_ok = await self._dial(effect)
+        except (OSError, TimeoutError, Unwilling, PeerError) as error:
+            reason = str(error) or f"no answer within {DIAL_WAIT_S:g} s"
+            told = fields(**about(connection), to=effect.placement.name)
+            log.info("a client is served here and not elsewhere: %s", reason, extra=told)
+            self._stay(effect)
+            return
+        with far:
+            rest = connection.reader.rest if connection.state is State.OPENING else b""
+            near = self._take(connection)
+            if near is None:
+                self._stay(effect)
+                return
+            with near:
+                await self._loop.sock_sendall(far, rest)
+                await self._loop.sock_sendall(near, open_ok)
+                await splice(self._loop, near, far)
+
+    def _stay(self, effect: Proxy) -> None:
+        """Let the client in here, if it is still there."""
+        self._server.broker.now_ms = self._server.now_ms()
+        stay(effect.connection, effect.open)
+        self._server.turn_soon()
+
+    def _take(self, connection: Connection) -> socket.socket | None:
+        """The client's socket, which the broker knows no more; None where it cannot be had."""
+        stream = connection.transport
+        if connection.state is not State.OPENING or not isinstance(stream, Stream):
+            return None
+        sock = stream.hand_over()
+        if sock is not None:
+            self._server.connection_lost(connection)
+        return sock
+
+    # -- the login at the other broker
+
+    async def _dial(self, effect: Proxy) -> tuple[socket.socket, bytes]:
+        """A socket where the client is logged in, and the open-ok that it is to be given."""
+        host, port = split_address(effect.placement.address)
+        family, kind, protocol, _, address = (await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))[0]
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            await self._loop.sock_connect(sock, address)
+            return sock, await self._log_in(sock, effect)
+        except BaseException:
+            sock.close()
+            raise
+
+    async def _log_in(self, sock: socket.socket, effect: Proxy) -> bytes:
+        connection = effect.connection
+        await self._loop.sock_sendall(sock, PROTOCOL_HEADER)
+        await self._expect(sock, ConnectionStart)
+        start_ok = ConnectionStartOk(
+            client_properties={**connection.client_properties, PROXIED: True},
+            mechanism=connection.mechanism,
+            response=effect.response,
+            locale="en_US",
+        )
+        await self._loop.sock_sendall(sock, method_frame(0, start_ok))
+        tune, _ = await self._expect(sock, ConnectionTune)
+        for ours, theirs in ((connection.frame_max, tune.frame_max), (connection.channel_max, tune.channel_max)):
+            if theirs and (not ours or ours > theirs):
+                raise Unwilling("the other broker grants smaller frames or fewer channels than this one has")
+        tune_ok = ConnectionTuneOk(
+            channel_max=connection.channel_max, frame_max=connection.frame_max, heartbeat=connection.heartbeat_s
+        )
+        await self._loop.sock_sendall(sock, method_frame(0, tune_ok) + method_frame(0, effect.open))
+        return (await self._expect(sock, ConnectionOpenOk))[1]
+
+    async def _expect(self, sock: socket.socket, kind: type[T]) -> tuple[T, bytes]:
+        """The next method and its frame. Not a byte more is read: what follows belongs to the client."""
+        while True:
+            head = await self._read(sock, _HEAD_BYTES)
+            size = int.from_bytes(head[3:], "big")
+            if size > ANSWER_BYTES_MAX:
+                raise Unwilling("the other broker does not speak AMQP 0-9-1")
+            rest = await self._read(sock, size + 1)
+            if head[0] == FRAME_HEARTBEAT:
+                continue
+            if head[0] != FRAME_METHOD:
+                raise Unwilling("the other broker does not speak AMQP 0-9-1")
+            method = decode_method(rest[:-1])
+            if isinstance(method, kind):
+                return method, head + rest
+            if isinstance(method, ConnectionClose):
+                raise Unwilling(f"the other broker says: {method.reply_text}")
+            raise Unwilling(f"the other broker says {name_of(type(method))} where {name_of(kind)} was to come")
+
+    async def _read(self, sock: socket.socket, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            piece = await self._loop.sock_recv(sock, count - len(data))
+            if not piece:
+                raise Unwilling("the other broker ended the connection")
+            data += piece
+        return data
+
+
+async def splice(loop: asyncio.AbstractEventLoop, near: socket.socket, far: socket.socket) -> None:
+    """Pass bytes on both ways until both have said all; who has heard the other's end has a while to answer it."""
+    ways = {loop.create_task(_pass_on(loop, near, far)), loop.create_task(_pass_on(loop, far, near))}
+    try:
+        done, open_ways = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        if open_ways and all(way.result() for way in done):
+            await asyncio.wait(open_ways, timeout=LINGER_S)
+    finally:
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+
+
+async def _pass_on(loop: asyncio.AbstractEventLoop, source: socket.socket, sink: socket.socket) -> bool:
+    """Pass on what `source` says to its end; whether it came to an orderly one."""
+    try:
+        while data := await loop.sock_recv(source, PIECE_BYTES):
+            await loop.sock_sendall(sink, data)
+        sink.shutdown(socket.SHUT_WR)
+    except OSError:
+        return False
+    return True

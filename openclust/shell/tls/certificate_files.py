@@ -1,0 +1,115 @@
+"""The files that TLS needs, read again when they are renewed: handshakes from then on have the new ones."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from openclust.shell.config.config import Cluster, ConfigError, Tls
+from openclust.shell.host.log import fields
+from openclust.shell.tls.certificates import Expiry, OurCertificate, shown, trusted
+from openclust.shell.tls.handshake_context import HandshakeContext
+from openclust.shell.tls.peer_context import PeerContexts, peer_contexts
+from openclust.shell.tls.server_context import server_context
+
+log = logging.getLogger("openclust.tls")
+
+CHECK_INTERVAL_MS = 1_000
+
+T = TypeVar("T")
+Fingerprint = tuple[tuple[int, int, int] | None, ...]
+
+
+class TlsFiles(Generic[T]):
+    """`contexts` is what the files hold that were read last. Call `look` from time to time.
+
+    A file that does not load leaves the contexts as they were, and so does a certificate that has expired already while
+    the one in use is good.
+    """
+
+    def __init__(
+        self, files: Mapping[str, str], load: Callable[[], T], ours: Callable[[], Sequence[OurCertificate]]
+    ) -> None:
+        """Read `files`, each under its key of the configuration, by `load`; ConfigError where it cannot."""
+        self._files = files
+        self._load = load
+        self._ours = ours
+        self._seen = self._changing = self._fingerprint()
+        self.contexts: T = load()
+        self.ours = ours()
+        self._expiry = Expiry()
+        self._next_check_ms = 0
+
+    def look(self, now_ms: int, now_s: int) -> None:
+        """At most once a second: read what was renewed, and say what ends soon."""
+        if now_ms < self._next_check_ms:
+            return
+        self._next_check_ms = now_ms + CHECK_INTERVAL_MS
+        fingerprint = self._fingerprint()
+        # Certificate and key are files of their own: they are read when a second has gone by without a change.
+        if fingerprint == self._changing and fingerprint != self._seen:
+            self._seen = fingerprint
+            self._renew(now_s)
+        self._changing = fingerprint
+        self._expiry.look(self.ours, now_s)
+
+    def _renew(self, now_s: int) -> None:
+        try:
+            contexts = self._load()
+        except ConfigError as error:
+            for problem in error.problems:
+                log.error("%s; what was read before stays in use", problem)
+            return
+        ours = self._ours()
+        for each in ours:
+            if now_s >= each.certificate.expires_s and not self._has_expired(each.key, now_s):
+                log.error("%s; what was read before stays in use", each.problem(now_s))
+                return
+        self.contexts, self.ours = contexts, ours
+        for each in ours:
+            log.info("read %s again", each.key, extra=fields(file=each.path, **each.certificate.fields()))
+
+    def _has_expired(self, key: str, now_s: int) -> bool:
+        return any(each.key == key and now_s >= each.certificate.expires_s for each in self.ours)
+
+    def _fingerprint(self) -> Fingerprint:
+        return tuple(_file_fingerprint(path) for path in self._files.values())
+
+
+def _file_fingerprint(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def client_files(tls: Tls) -> TlsFiles[HandshakeContext] | None:
+    """Those of the listener for clients; None where it has no TLS."""
+    if tls.port is None:
+        return None
+    files = {"tls.cert": tls.cert, "tls.key": tls.key, "tls.ca": tls.ca}
+    given = {key: path for key, path in files.items() if path is not None}
+    return TlsFiles(given, lambda: server_context(tls), lambda: client_certificates(tls))
+
+
+def peer_files(cluster: Cluster) -> TlsFiles[PeerContexts] | None:
+    """Those of the links between brokers, in both directions; None where these have no TLS."""
+    cert, key, ca = cluster.peer_cert, cluster.peer_key, cluster.peer_ca
+    if cert is None or key is None or ca is None:
+        return None
+    given = {"cluster.peer_cert": cert, "cluster.peer_key": key, "cluster.peer_ca": ca}
+    return TlsFiles(given, lambda: peer_contexts(cluster), lambda: peer_certificates(cluster))
+
+
+def client_certificates(tls: Tls) -> list[OurCertificate]:
+    """What must be good for clients to come by TLS."""
+    authorities = trusted("tls.ca", tls.ca) if tls.verify != "none" else []
+    return [] if tls.port is None else shown("tls.cert", tls.cert) + authorities
+
+
+def peer_certificates(cluster: Cluster) -> list[OurCertificate]:
+    """What must be good for links to be made."""
+    return shown("cluster.peer_cert", cluster.peer_cert) + trusted("cluster.peer_ca", cluster.peer_ca)

@@ -1,0 +1,229 @@
+"""A client's TLS socket: the handshake, whose failures are told to both sides, and what follows it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from typing import TYPE_CHECKING, cast
+
+from openclust.broker.amqp.connection import Connection
+from openclust.shell.tls.handshake_context import Handshake, HandshakeContext
+from openclust.shell.tls.handshake_failure import HandshakeFailures
+
+if TYPE_CHECKING:
+    from openclust.shell.server import Server
+
+READ_BYTES = 131_072
+HEARD_BYTES = 8
+NOT_TLS = bytes((0x15, 3, 3, 0, 2, 2, 70))
+"""RFC 8446 6: the fatal alert of that name. OpenSSL has none for what is not TLS. By it, a broker without TLS that has
+dialled this port sees what is here."""
+
+FAREWELL_S = 1.0
+"""How long who is refused has to read why, and to close its socket."""
+
+
+class TlsStream(asyncio.Protocol):
+    """TLS over asyncio's plain transport.
+
+    asyncio's own TLS drops the socket of a handshake that fails, with the alert still unwritten, and says nothing.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        context: HandshakeContext,
+        failures: HandshakeFailures,
+        *,
+        is_peer: bool = False,
+    ) -> None:
+        self.server = server
+        self.is_peer = is_peer
+        self.heard = True
+        self.sent_ms = self.silent_ms = self.wait_ms = 0
+        # The TLS handshake has half of the time there is.
+        self.born_ms = server.now_ms()
+        self.connection: Connection | None = None
+        self.transport: asyncio.Transport | None = None
+        self.address = ("", 0)
+        self._failures = failures
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = cast(Handshake, context.wrap_bio(self._incoming, self._outgoing, server_side=True))
+        self._began = b""
+        # Of the handshake, and of the farewell where that failed.
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_over = False
+
+    # -- the handshake
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        transport.set_write_buffer_limits(high=65_536)
+        name = transport.get_extra_info("peername") or ("", 0)
+        self.address = (name[0], name[1])
+        if not self.server.tls_accepted(self):
+            self._is_over = True
+            transport.abort()
+            return
+        wait_s = self.server.config.limits.handshake_timeout_ms / 2_000
+        self._timer = self.server.loop.call_later(wait_s, self._timed_out)
+
+    def _shake_hands(self) -> None:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._send_on()
+            return
+        except ssl.SSLError as error:
+            self._failures.failed(self.address, error, self._began, self.server.now_ms())
+            self._part(getattr(error, "alert", b"") or NOT_TLS)
+            return
+        self._send_on()
+        self._settle_timer()
+        certificate = self._tls.getpeercert()
+        self._tls.settle()
+        self.born_ms = self.server.now_ms() - self.server.config.limits.handshake_timeout_ms // 2
+        self.connection = self.server.tls_connected(self, certificate or {})
+
+    def _timed_out(self) -> None:
+        self._timer = None
+        if not self._is_over:
+            self._failures.timed_out(self.address, self.server.now_ms())
+        self.abort()
+
+    def _part(self, alert: bytes) -> None:
+        """Say why, and close when the other side has: to close at once could cost it the alert."""
+        self._is_over = True
+        self._settle_timer()
+        if self.transport is None:
+            return
+        self._timer = self.server.loop.call_later(FAREWELL_S, self._timed_out)
+        self.transport.write(alert)
+        self._write_eof()
+
+    def _settle_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # -- reading
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_over:
+            return
+        if len(self._began) < HEARD_BYTES:
+            self._began += data[: HEARD_BYTES - len(self._began)]
+        self._incoming.write(data)
+        if self.connection is None:
+            self._shake_hands()
+        if self.connection is not None:
+            self._read(self.connection)
+
+    def _read(self, connection: Connection) -> None:
+        pieces: list[bytes] = []
+        is_ended = False
+        try:
+            while piece := self._tls.read(READ_BYTES):
+                pieces.append(piece)
+            is_ended = True
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError:
+            is_ended = True
+        self._send_on()
+        if pieces:
+            self.heard = True
+            self.server.receive(connection, pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        if is_ended:
+            self.abort()
+
+    def eof_received(self) -> bool:
+        if self.connection is not None and not self._is_over:
+            # A client that has left takes no more; what waits for it must not keep the connection.
+            self.abort()
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.transport = None
+        self._settle_timer()
+        if self.connection is not None:
+            connection, self.connection = self.connection, None
+            self.server.connection_lost(connection)
+            return
+        if self._began and not self._is_over:
+            self._failures.gave_up(self.address, self.server.now_ms())
+        self.server.tls_ended(self)
+
+    def pause_reading(self) -> None:
+        if self.transport is not None and self.transport.is_reading():
+            self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self.transport is not None and not self.transport.is_closing() and not self.transport.is_reading():
+            self.transport.resume_reading()
+
+    # -- writing
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.transport is not None and self.transport.get_write_buffer_size() > 0
+
+    def flush(self) -> None:
+        connection = self.connection
+        if connection is None or self.transport is None:
+            return
+        data = b"".join(connection.out)
+        connection.out.clear()
+        connection.bulky = False
+        if self._is_over:
+            return
+        self.sent_ms = connection.broker.now_ms
+        if data:
+            count = self._tls.write(data)
+            while count < len(data):
+                count += self._tls.write(memoryview(data)[count:])
+            self._send_on()
+        connection.flushed(self.transport.get_write_buffer_size())
+
+    def _send_on(self) -> None:
+        """What TLS has to send."""
+        if self._outgoing.pending and self.transport is not None and not self._is_over:
+            self.transport.write(self._outgoing.read())
+
+    def pause_writing(self) -> None:
+        """`flush` tells how much waits."""
+
+    def resume_writing(self) -> None:
+        if self.connection is not None and self.transport is not None:
+            self.connection.flushed(self.transport.get_write_buffer_size())
+            self.server.turn_soon()
+
+    # -- the end
+
+    def finish(self) -> None:
+        self.flush()
+        if self.transport is None or self.connection is None or self._is_over:
+            return
+        self.server.close_later(self.connection)
+        # It wants the other side's farewell too, which need not be waited for.
+        with contextlib.suppress(ssl.SSLError):
+            self._tls.unwrap()
+        self._send_on()
+        self._is_over = True
+        self._write_eof()
+        # Its end is still to be heard.
+        self.resume_reading()
+
+    def _write_eof(self) -> None:
+        assert self.transport is not None, "called with a transport"
+        try:
+            self.transport.write_eof()
+        except OSError:
+            self.transport.abort()
+
+    def abort(self) -> None:
+        self._is_over = True
+        if self.transport is not None:
+            self.transport.abort()

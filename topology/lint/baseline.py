@@ -1,0 +1,93 @@
+"""Old findings, kept in a file: they are not told again, so that a check can begin with what is new.
+
+What is old is known by its fingerprint, which hangs on neither lines nor quantities; files are named as seen from where
+the baseline is, so that it holds wherever the command is run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from topology.rules.finding import Finding, Report
+from topology.rules.fingerprint import fingerprints
+
+VERSION = 1
+BYTES_MAX = 64 * 2**20
+
+
+class Old(msgspec.Struct, frozen=True):
+    """A finding as the baseline has it: the fingerprint counts, the rest is for whoever reads it."""
+
+    file: str
+    code: str
+    message: str
+    fingerprint: str
+
+
+class Baseline(msgspec.Struct, frozen=True):
+    version: int
+    findings: tuple[Old, ...]
+
+
+def read(path: str) -> Baseline:
+    """The baseline in a file; ValueError where it is none, OSError where it cannot be read."""
+    with open(path, "rb") as stream:
+        content = stream.read(BYTES_MAX + 1)
+    if len(content) > BYTES_MAX:
+        raise ValueError(f"{path}: larger than {BYTES_MAX // 2**20} MB, which no baseline is")
+    try:
+        found = msgspec.json.decode(content, type=Baseline)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"{path}: no baseline: {error}; write it anew with --write-baseline") from None
+    if found.version != VERSION:
+        raise ValueError(f"{path}: a baseline of version {found.version}, and {VERSION} is read here; write it anew")
+    return found
+
+
+def text_of(reports: Sequence[Report], path: str) -> str:
+    """What is to stand in the baseline at `path`: all findings of files that can be used."""
+    old = [
+        Old(seen_from(path, report.file), finding.code, finding.message, print_)
+        for report in reports
+        if not report.is_bad_input
+        for finding, print_ in _with_prints(report, path)
+    ]
+    old.sort(key=lambda each: (each.file, each.code, each.message, each.fingerprint))
+    whole = msgspec.json.encode(Baseline(VERSION, tuple(old)))
+    return msgspec.json.format(whole, indent=2).decode() + "\n"
+
+
+def without_old(report: Report, baseline: Baseline, path: str) -> tuple[Report, int]:
+    """The report with what is new, the old among what is ignored; and how many of the old ones are there no more."""
+    if report.is_bad_input:
+        return report, 0
+    here = seen_from(path, report.file)
+    known = {each.fingerprint for each in baseline.findings if each.file == here}
+    new: list[Finding] = []
+    old: list[Finding] = []
+    met: set[str] = set()
+    for finding, print_ in _with_prints(report, path):
+        if print_ in known:
+            met.add(print_)
+            old.append(msgspec.structs.replace(finding, reason=f"old: it is in {path}", is_old=True))
+        else:
+            new.append(finding)
+    left = msgspec.structs.replace(report, findings=tuple(new), ignored=(*report.ignored, *old))
+    return left, len(known - met)
+
+
+def seen_from(path: str, file: str) -> str:
+    """A file's name as seen from the folder of the baseline."""
+    if file == "-" or "://" in file:
+        return file
+    return Path(os.path.relpath(file, Path(path).parent)).as_posix()
+
+
+def _with_prints(report: Report, path: str) -> list[tuple[Finding, str]]:
+    here = seen_from(path, report.file)
+    prints = fingerprints(msgspec.structs.replace(each, file=here) for each in report.findings)
+    return list(zip(report.findings, prints, strict=True))

@@ -1,0 +1,115 @@
+"""Fixing whole files: looking, mending, and looking again, until nothing is left that can be mended."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from difflib import unified_diff
+from pathlib import Path
+
+import msgspec
+
+from openclust.shell.config.file import FILE_BYTES_MAX
+from topology.lint.fixes import PASSES_MAX, Fix, fixed, fixes_of
+from topology.model.graph import Model
+from topology.rules.finding import Report
+
+Checked = list[tuple[Report, Model | None]]
+Check = Callable[[Mapping[str, bytes]], Checked]
+"""Asks all rules about the files, of which some have these contents in place of their own."""
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What a file says before and after it was mended."""
+
+    file: str
+    before: str
+    after: str
+
+    @property
+    def diff(self) -> str:
+        lines = unified_diff(
+            self.before.splitlines(keepends=True),
+            self.after.splitlines(keepends=True),
+            self.file,
+            self.file,
+        )
+        return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+    def write(self) -> None:
+        """In place of the file, at once: whoever reads it meanwhile gets the one or the other."""
+        path = Path(self.file).resolve()
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
+                stream.write(self.after)
+            os.chmod(name, path.stat().st_mode & 0o7777)
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+
+
+def fix_all(files: Sequence[str], check: Check, *, unsafe: bool) -> tuple[Checked, list[Change]]:
+    """What is found when all that can be mended is, with what was, and how the files change; nothing is written."""
+    before = {file: text for file in files if (text := text_of(file)) is not None}
+    after = dict(before)
+    done: dict[str, list[str]] = {}
+    for _ in range(PASSES_MAX):
+        checked = check({file: text.encode() for file, text in after.items() if text != before[file]})
+        is_changed = False
+        for report, model in checked:
+            text = after.get(report.file, "")
+            fixes = [each for each in fixes_of(text, report.findings, model) if each.is_safe or unsafe]
+            mended, made = _mended(text, fixes)
+            if mended != text:
+                after[report.file] = mended
+                done.setdefault(report.file, []).extend(each.text for each in made)
+                is_changed = True
+        if not is_changed:
+            break
+    checked = [
+        (msgspec.structs.replace(report, fixed=tuple(done.get(report.file, ()))), model) for report, model in checked
+    ]
+    return checked, [Change(file, before[file], text) for file, text in after.items() if text != before[file]]
+
+
+def _mended(text: str, fixes: Sequence[Fix]) -> tuple[str, Sequence[Fix]]:
+    """The text with these fixes, and which were made: none that leaves no TOML, such as a key that is there already."""
+    whole = fixed(text, fixes)
+    if _is_toml(whole):
+        return whole, fixes
+    made = [each for each in fixes if _is_toml(fixed(text, [each]))]
+    whole = fixed(text, made)
+    return (whole, made) if _is_toml(whole) else (text, [])
+
+
+def with_fixable(checked: Checked) -> Checked:
+    """The same, with how much of each file could be mended."""
+    found: Checked = []
+    for report, model in checked:
+        fixes = fixes_of(text_of(report.file) or "", report.findings, model)
+        safe = sum(each.is_safe for each in fixes)
+        codes = tuple(sorted({each.code for each in fixes if each.is_safe}))
+        report = msgspec.structs.replace(report, fixable=safe, fixable_unsafe=len(fixes) - safe, fixable_codes=codes)
+        found.append((report, model))
+    return found
+
+
+def text_of(file: str) -> str | None:
+    """What stands in a file; None where it cannot be read, or is no text."""
+    try:
+        with open(file, "rb") as stream:
+            return stream.read(FILE_BYTES_MAX + 1).decode()
+    except (OSError, UnicodeDecodeError, ValueError):
+        return None
+
+
+def _is_toml(text: str) -> bool:
+    try:
+        tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,39 @@
+"""A model of a running cluster, where there is no file: what can be judged without one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from openclust.shell.config.config import Cluster, Config
+from topology.lint.check import lint
+from topology.model.address import host_of
+from topology.model.graph import Broker, Model
+from topology.model.live import Live, LiveBroker
+from topology.rules.finding import Report
+
+NOT_TOLD = ("OC409", "OC410", "OC5", "OC6", "OC7")
+"""Rules about what a running cluster does not tell of itself: places, directories, heartbeats, capacity, secrets."""
+
+
+def model_of(live: Live, *, source: str) -> Model:
+    """`source` stands where a file's name would."""
+    brokers = sorted(live.brokers, key=lambda each: each.partition != "primary")
+    config = Config(cluster_key=live.cluster_key, name=live.name, cluster=Cluster())
+    return Model(config, file=source, brokers=tuple(map(_broker, brokers)), live=live)
+
+
+def check_live(
+    live: Live, *, source: str, select: Sequence[str] = (), ignore: Sequence[str] = ()
+) -> tuple[Report, Model]:
+    model = model_of(live, source=source)
+    return lint(model, select=select, ignore=(*ignore, *NOT_TOLD)), model
+
+
+def _broker(each: LiveBroker) -> Broker:
+    return Broker(
+        name=each.name,
+        is_primary=each.partition == "primary",
+        client=each.address,
+        http=each.http.partition("//")[2],
+        host=host_of(each.address),
+    )

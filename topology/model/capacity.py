@@ -1,0 +1,69 @@
+"""What a broker bears, and what it is expected to bear."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from topology.model.graph import Broker, Model
+
+CONNECTION_BYTES = 7_000
+"""An idle subscriber in a cluster: 6.7 kB when it has come, 7.0 to 7.6 kB after traffic (docs/performance.md)."""
+
+BROKER_BYTES = 60_000_000
+"""A broker without clients."""
+
+
+@lru_cache(maxsize=4)
+def connections(model: Model) -> dict[str, int]:
+    """How many connections each broker takes: what the file says, and no more than its limits and its memory allow."""
+    return {
+        name: min(
+            each.connections or model.config.topology.thresholds.connections_max,
+            int(str(model.setting(name, "limits.connections_max"))),
+            connections_in_memory(model, each),
+        )
+        for name, each in model.brokers.items()
+    }
+
+
+def connections_in_memory(model: Model, broker: Broker) -> int:
+    """How many fit in its memory before publishers are blocked; very many where the file does not tell its memory."""
+    if not broker.memory_mb:
+        return 10**9
+    watermark = float(str(model.setting(broker.name, "limits.memory_high_watermark")))
+    usable = watermark if watermark > 1 else watermark * broker.memory_mb * 1_000_000
+    return max(0, int((usable - BROKER_BYTES) / CONNECTION_BYTES))
+
+
+def weight(model: Model, broker: Broker) -> int:
+    """Its share of the clients."""
+    return broker.weight or int(str(model.setting(broker.name, "redirect.weight")))
+
+
+@lru_cache(maxsize=4)
+def clients(model: Model) -> dict[str, float]:
+    """The expected clients of each broker: shared out by weight."""
+    weights = {name: weight(model, each) for name, each in model.brokers.items()}
+    total = sum(weights.values())
+    return {name: model.config.topology.clients * own / total for name, own in weights.items()}
+
+
+def is_active_passive(model: Model) -> bool:
+    """Whether all clients are sent to the root, so that each primary by itself must bear them all."""
+    return model.config.redirect.mode == "active-passive" and bool(model.primaries)
+
+
+def clients_at_most(model: Model) -> dict[str, float]:
+    """The most clients that each broker is expected to have at one time."""
+    if is_active_passive(model):
+        return {
+            name: float(model.config.topology.clients if each.is_primary else 0) for name, each in model.brokers.items()
+        }
+    return clients(model)
+
+
+def bandwidth(model: Model, names: Iterable[str]) -> float | None:
+    """Mbit/s of these brokers together; None where one of them does not tell."""
+    each = [model.brokers[name].bandwidth_mbit for name in names]
+    return sum(each) if all(each) else None

@@ -1,0 +1,219 @@
+"""A cluster file as a graph: brokers, physical nodes, failure domains, and the links between them.
+
+Nodes of the graph are pairs of kind and name, such as `("broker", "p1")`, since a file may give one name twice. Edges
+have a `kind`: "logical" between two brokers that (are to) link, "physical" for what is listed and ends at a physical
+node, "in" from a broker or node to the failure domain it is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import msgspec
+import networkx as nx  # type: ignore[import-untyped]
+
+from openclust.shell.config.broker_settings import setting_of
+from openclust.shell.config.config import Config
+from openclust.shell.config.toml_lines import line_of
+from openclust.shell.config.topology_section import NodeKind
+from topology.model.address import is_loopback
+from topology.model.live import Live
+from topology.model.place import DOMAIN_KINDS, Domain, DomainKind, Key, Places
+from topology.model.resolving import Resolved
+from topology.model.route import Route, Routes
+
+__all__ = ["DOMAIN_KINDS", "Broker", "Domain", "DomainKind", "Key", "Link", "Model", "Node", "Other"]
+
+
+class Broker(msgspec.Struct, frozen=True, kw_only=True):
+    """A primary of the list, or a secondary that is expected. Empty and 0: the file does not say.
+
+    `host` is that of its peer address where the file gives none, and empty where that says nothing (a wildcard).
+    """
+
+    name: str
+    is_primary: bool
+    client: str = ""
+    peer: str = ""
+    http: str = ""
+    host: str = ""
+    rack: str = ""
+    zone: str = ""
+    region: str = ""
+    connections: int = 0
+    memory_mb: int = 0
+    cores: int = 0
+    bandwidth_mbit: float = 0
+    weight: int = 0
+    line: int = 0
+
+    @property
+    def key(self) -> Key:
+        return ("broker", self.name)
+
+    @property
+    def partition(self) -> str:
+        return "primary" if self.is_primary else "secondary"
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """A physical node: what links pass through."""
+
+    name: str
+    kind: NodeKind = "switch"
+    rack: str = ""
+    zone: str = ""
+    region: str = ""
+    line: int = 0
+
+    @property
+    def key(self) -> Key:
+        return ("node", self.name)
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True):
+    """A link of the file. `ends` are keys of the graph, `index` its place in the list."""
+
+    index: int
+    ends: tuple[Key, Key]
+    latency_ms: float = 0
+    bandwidth_mbit: float = 0
+    loss: float = 0
+    line: int = 0
+
+    @property
+    def names(self) -> tuple[str, str]:
+        return self.ends[0][1], self.ends[1][1]
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether both ends are brokers: what lies between is not said."""
+        return self.ends[0][0] == self.ends[1][0] == "broker"
+
+    @property
+    def text(self) -> str:
+        return " - ".join(self.names)
+
+
+class Other(msgspec.Struct, frozen=True):
+    """Another file that was given, to be held against this one."""
+
+    file: str
+    config: Config
+
+
+class Model:
+    """Made by `topology.model.building.build`; nothing changes it afterwards.
+
+    `links` are those of the file that have two known ends. `strangers` are names of the file that are of nothing, each
+    with where it was used and the line. `others` are other files given.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        file: str = "",
+        brokers: tuple[Broker, ...] = (),
+        nodes: tuple[Node, ...] = (),
+        links: tuple[Link, ...] = (),
+        strangers: tuple[tuple[str, str, int], ...] = (),
+        twins: tuple[Broker, ...] = (),
+        others: tuple[Other, ...] = (),
+        live: Live | None = None,
+        lines: dict[tuple[str, ...], int] | None = None,
+        is_blank: bool = False,
+        names: dict[str, str] | None = None,
+        resolved: Resolved | None = None,
+    ) -> None:
+        self.config = config
+        self.is_blank = is_blank
+        """Whether there is a file that has no key and no section."""
+        self.names = names or {}
+        """The IP address of each name that one is known of: by the resolver, or by an entry that has both."""
+        self.resolved = resolved
+        """What the resolver says of names; None where it was not asked."""
+        self.file = file
+        self.brokers: dict[str, Broker] = {each.name: each for each in brokers}
+        self.primaries = tuple(each.name for each in brokers if each.is_primary)
+        self.secondaries = tuple(each.name for each in brokers if not each.is_primary)
+        self.nodes: dict[str, Node] = {each.name: each for each in nodes}
+        self.links = links
+        self.strangers = strangers
+        self.twins = twins
+        """Secondaries that have the name of a primary: they are left out of `brokers`."""
+        self.others = others
+        self.live = live
+        """The running cluster, as one of its brokers sees it, to be compared with the file."""
+        self.lines = lines or {}
+
+    @property
+    def quorum(self) -> int:
+        """How many primaries it takes to elect a root: more than half of the defined."""
+        return len(self.primaries) // 2 + 1
+
+    def line(self, *path: str) -> int:
+        """The line of a key in the file, or of the nearest above it; 0 where there is none."""
+        return line_of(self.lines, path)
+
+    def setting(self, broker: str, dotted: str) -> object:
+        """A setting of this broker: its own, or that of the file."""
+        return setting_of(self.config, broker, dotted)
+
+    @cached_property
+    def is_local(self) -> bool:
+        """Whether all brokers are on the loopback: a cluster to try out, of which one machine is all there is."""
+        told = [each.peer or each.client for each in self.brokers.values() if each.peer or each.client]
+        return all(is_loopback(each) for each in told)
+
+    @cached_property
+    def links_by_index(self) -> dict[int, Link]:
+        return {each.index: each for each in self.links}
+
+    @cached_property
+    def places(self) -> Places:
+        return Places((*self.brokers.values(), *self.nodes.values()))
+
+    @property
+    def domains(self) -> dict[Key, Domain]:
+        """All failure domains by kind and name, the smallest kinds first."""
+        return self.places.domains
+
+    @cached_property
+    def routes(self) -> Routes:
+        return Routes(self)
+
+    def route(self, one: str, other: str) -> Route | None:
+        """How one broker reaches another; None where the file has no way."""
+        return self.routes.between(one, other)
+
+    def logical_pairs(self) -> Iterator[tuple[str, str]]:
+        """Each pair of brokers that is to link: primaries with each other, secondaries with every primary."""
+        for i, one in enumerate(self.primaries):
+            for other in self.primaries[i + 1 :]:
+                yield one, other
+            for other in self.secondaries:
+                yield one, other
+
+    @cached_property
+    def graph(self) -> nx.Graph:
+        """All of it, for drawings. An edge that the file lists has its `links`; a logical one `is_there` or not."""
+        graph = nx.Graph(name=self.config.cluster_key)
+        for broker in self.brokers.values():
+            graph.add_node(broker.key, kind="broker", of=broker)
+        for node in self.nodes.values():
+            graph.add_node(node.key, kind="node", of=node)
+        for domain in self.domains.values():
+            graph.add_node(domain.key, kind=domain.kind, of=domain)
+            graph.add_edges_from(((("broker", each), domain.key) for each in domain.brokers), kind="in")
+            graph.add_edges_from(((("node", each), domain.key) for each in domain.nodes), kind="in")
+        for one, other in self.logical_pairs():
+            is_there = self.routes.are_joined(one, other)
+            graph.add_edge(("broker", one), ("broker", other), kind="logical", is_there=is_there, links=())
+        for link in self.links:
+            one_key, other_key = link.ends
+            data = graph.get_edge_data(one_key, other_key, {})
+            kind = "logical" if link.is_direct else "physical"
+            graph.add_edge(one_key, other_key, kind=kind, is_there=True, links=(*data.get("links", ()), link))
+        return graph

@@ -1,0 +1,168 @@
+"""Where things stand: hosts, racks in their zones, zones in their regions.
+
+A name says which place it is only within the place around it: rack r1 of zone Frankfurt and rack r1 of zone Amsterdam
+are two racks. Spaces around a name and capitals make no difference.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from topology.model.address import spelled
+
+if TYPE_CHECKING:
+    from topology.model.graph import Broker, Node
+
+DomainKind = Literal["host", "rack", "zone", "region"]
+DOMAIN_KINDS: tuple[DomainKind, ...] = ("host", "rack", "zone", "region")
+
+Key = tuple[str, str]
+AROUND: dict[DomainKind, tuple[DomainKind, ...]] = {
+    "host": (),
+    "rack": ("zone", "region"),
+    "zone": ("region",),
+    "region": (),
+}
+"""What each is within. A host is where its address is, whatever is said of its rack."""
+
+Names = tuple[str, ...]
+"""The name of a domain, and those of what it is within, from the inside to the outside, each in one spelling."""
+Path = tuple[DomainKind, Names]
+Spellings = tuple[tuple[str, tuple[Key, ...]], ...]
+Around = tuple[str, str]
+"""The region and the zone that a rack is in, in one spelling; empty where they are not known."""
+
+
+class Domain(msgspec.Struct, frozen=True, kw_only=True):
+    """All that fails together: a host, a rack, a zone, a region.
+
+    `name` is of no other domain of this kind, `label` what it is called within the place around it. `spellings` are all
+    that the file has for it, each with those that use it, the usual one first.
+    """
+
+    kind: DomainKind
+    name: str
+    label: str
+    brokers: tuple[str, ...]
+    nodes: tuple[str, ...]
+    spellings: Spellings
+
+    @property
+    def key(self) -> Key:
+        return (self.kind, self.name)
+
+    @property
+    def text(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+class Places:
+    """All failure domains of a file. What stands in a rack whose zone another entry tells stands in that zone too."""
+
+    def __init__(self, things: Iterable[Broker | Node]) -> None:
+        listed = list(things)
+        around = _around(listed)
+        members: dict[Path, list[tuple[Key, str]]] = {}
+        self._paths: dict[Key, tuple[Path, ...]] = {}
+        for each in listed:
+            region, zone = around[each.key]
+            written = {kind: getattr(each, kind, "") for kind in DOMAIN_KINDS}
+            names: dict[DomainKind, Names] = {
+                "region": (region,),
+                "zone": (zone, region),
+                "rack": (one_spelling(written["rack"]), zone, region),
+                "host": (spelled(one_spelling(written["host"])),),
+            }
+            self._paths[each.key] = tuple(path for path in names.items() if path[1][0])
+            for path in self._paths[each.key]:
+                members.setdefault(path, []).append((each.key, written[path[0]]))
+        self.domains: dict[Key, Domain] = {}
+        """By kind and name, the smallest kinds first."""
+        self._by_path: dict[Path, Domain] = {}
+        spellings = {path: _spellings(path, those) for path, those in members.items()}
+        alike: dict[tuple[DomainKind, str], list[Names]] = {}
+        for kind, path_names in members:
+            alike.setdefault((kind, path_names[0]), []).append(path_names)
+        for path in sorted(members, key=lambda path: (DOMAIN_KINDS.index(path[0]), path[1])):
+            label = spellings[path][0][0].strip()
+            name = full = label + _told_apart(path, alike[path[0], path[1][0]], spellings)
+            while (path[0], name) in self.domains:  # a name may hold such words by itself
+                name = f"{name} ({full})"
+            keys = [key for key, _ in members[path]]
+            domain = Domain(
+                kind=path[0],
+                name=name,
+                label=label,
+                brokers=tuple(name for kind, name in keys if kind == "broker"),
+                nodes=tuple(name for kind, name in keys if kind == "node"),
+                spellings=spellings[path],
+            )
+            self.domains[domain.key] = self._by_path[path] = domain
+
+    def of(self, thing: Key) -> tuple[Domain, ...]:
+        """All that a broker or a node is in, the largest first."""
+        return tuple(self._by_path[path] for path in self._paths[thing])
+
+    def within(self, thing: Key, kind: DomainKind) -> Domain | None:
+        """Its host, rack, zone or region; None where that is not known."""
+        return next((self._by_path[path] for path in self._paths[thing] if path[0] == kind), None)
+
+
+def one_spelling(name: str) -> str:
+    """The name without what people do not mean: spaces around it and doubled within, capitals, forms of Unicode."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+def _told_apart(path: Path, alike: list[Names], spellings: dict[Path, Spellings]) -> str:
+    """` of zone Frankfurt`, where another rack has this name; more where there is another zone Frankfurt."""
+    kind, names = path
+    text = ""
+    for depth, around in enumerate(AROUND[kind], start=1):
+        if len(alike) > 1 and names[depth]:
+            text += f" of {around} {spellings[around, names[depth:]][0][0].strip()}"
+            alike = [other for other in alike if other[depth] == names[depth]]
+    return text
+
+
+def _spellings(path: Path, those: list[tuple[Key, str]]) -> Spellings:
+    """Those of one place, the most used first. Who leaves the name out has it from others, and spells it in no way."""
+    users: dict[str, list[Key]] = {}
+    for key, written in those:
+        if written:
+            users.setdefault(written, []).append(key)
+    if not users:
+        users[path[1][0]] = []
+    return tuple((each, tuple(users[each])) for each in sorted(users, key=lambda each: -len(users[each])))
+
+
+def _around(listed: list[Broker | Node]) -> dict[Key, Around]:
+    """The region and the zone of each: its own, or the only ones that others tell of its zone or its rack."""
+    told = {each.key: (one_spelling(each.region), one_spelling(each.zone)) for each in listed}
+    racks = {each.key: one_spelling(each.rack) for each in listed}
+    regions: dict[str, set[Around]] = {}
+    for region, zone in told.values():
+        if region and zone:
+            regions.setdefault(zone, set()).add((region, zone))
+    for key, (region, zone) in told.items():
+        if zone and not region:
+            told[key] = _the_only((region, zone), regions.get(zone, set()))
+    zones: dict[str, set[Around]] = {}
+    for key, rack in racks.items():
+        if rack and any(told[key]):
+            zones.setdefault(rack, set()).add(told[key])
+    return {key: _the_only(told[key], zones.get(rack, set())) if rack else told[key] for key, rack in racks.items()}
+
+
+def _the_only(own: Around, others: set[Around]) -> Around:
+    """What the others add to it, where they agree; otherwise what it says itself."""
+    fuller = {each for each in others if _adds(each, own)}
+    fullest = [each for each in fuller if not any(_adds(other, each) for other in fuller)]
+    return fullest[0] if len(fullest) == 1 else own
+
+
+def _adds(one: Around, other: Around) -> bool:
+    return one != other and all(its in ("", ours) for ours, its in zip(one, other, strict=True))

@@ -1,0 +1,153 @@
+"""Ways between brokers: through the physical nodes, never through another broker.
+
+A file need not list links. A secondary of which none is listed reaches every primary, and so do two primaries as long
+as one of them has no link to a primary or a physical node.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import msgspec
+import networkx as nx  # type: ignore[import-untyped]
+
+if TYPE_CHECKING:
+    from topology.model.graph import Link, Model
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """The fastest way between two brokers. `through` are physical nodes, `links` indexes of the file's list.
+
+    An implied one has neither. The bandwidth is that of the narrowest link that tells its own; 0 where none does.
+    """
+
+    latency_ms: float = 0
+    bandwidth_mbit: float = 0
+    loss: float = 0
+    through: tuple[str, ...] = ()
+    links: tuple[int, ...] = ()
+
+
+IMPLIED = Route()
+
+
+class Routes:
+    """All ways of one model. What it works out it remembers."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.direct: dict[frozenset[str], list[Link]] = {}
+        """Links between two brokers, by the two."""
+        self.access: dict[str, list[tuple[str, Link]]] = {}
+        """For each broker the physical nodes that it is linked to."""
+        self.network = nx.Graph()
+        """The physical nodes alone. An edge has the fastest of its `link`s."""
+        self.network.add_nodes_from(model.nodes)
+        self.trunks: list[Link] = []
+        self.doubled: set[frozenset[str]] = set()
+        """Pairs of physical nodes that more than one link joins."""
+        for link in model.links:
+            self._add(link)
+        self.is_forest = not self.doubled and (not self.network or nx.is_forest(self.network))
+        """Whether there is one way at most between any two physical nodes."""
+        self.network_of: dict[str, int] = {}
+        """The number of the network each physical node is part of."""
+        for number, part in enumerate(nx.connected_components(self.network)):
+            self.network_of.update(dict.fromkeys(part, number))
+        self.networks_of = {
+            name: frozenset(self.network_of[node] for node, _ in ways) for name, ways in self.access.items()
+        }
+        primaries = set(model.primaries)
+        with_direct = {name for pair in self.direct if len(pair & primaries) == 2 for name in pair}
+        self._wired_primaries = (with_direct | set(self.access)) & primaries
+        self._wired = {name for pair in self.direct for name in pair} | set(self.access)
+        self._found: dict[str, dict[str, Route]] = {}
+
+    def _add(self, link: Link) -> None:
+        (one_kind, one), (other_kind, other) = link.ends
+        if one_kind == other_kind == "broker":
+            self.direct.setdefault(frozenset((one, other)), []).append(link)
+        elif one_kind == other_kind:
+            self.trunks.append(link)
+            known = self.network.get_edge_data(one, other)
+            if known is not None:
+                self.doubled.add(frozenset((one, other)))
+            if known is None or link.latency_ms < known["latency_ms"]:
+                self.network.add_edge(one, other, link=link, latency_ms=link.latency_ms)
+        else:
+            broker, node = (one, other) if one_kind == "broker" else (other, one)
+            self.access.setdefault(broker, []).append((node, link))
+
+    def is_implied(self, one: str, other: str) -> bool:
+        """Whether the file leaves it to us that the two reach each other."""
+        primaries = self._model.brokers[one].is_primary, self._model.brokers[other].is_primary
+        if all(primaries):
+            return not {one, other} <= self._wired_primaries
+        if not any(primaries):
+            return False
+        secondary = other if primaries[0] else one
+        return secondary not in self._wired
+
+    def are_joined(self, one: str, other: str) -> bool:
+        """Whether there is a way, whatever it is."""
+        none: frozenset[int] = frozenset()
+        return (
+            frozenset((one, other)) in self.direct
+            or bool(self.networks_of.get(one, none) & self.networks_of.get(other, none))
+            or self.is_implied(one, other)
+        )
+
+    def between(self, one: str, other: str) -> Route | None:
+        """The fastest way; None where there is none."""
+        if self._model.brokers[other].is_primary and not self._model.brokers[one].is_primary:
+            one, other = other, one
+        ways = [
+            Route(latency_ms=each.latency_ms, bandwidth_mbit=each.bandwidth_mbit, loss=each.loss, links=(each.index,))
+            for each in self.direct.get(frozenset((one, other)), ())
+        ]
+        if one in self.access and other in self.access:
+            if one not in self._found:
+                self._found[one] = self._from(one)
+            through = self._found[one].get(other)
+            ways += [through] if through is not None else []
+        if ways:
+            return min(ways, key=lambda way: (way.latency_ms, way.links))
+        return IMPLIED if self.is_implied(one, other) else None
+
+    def _from(self, start: str) -> dict[str, Route]:
+        """The ways from one broker to all others through the physical network."""
+        network = self.network
+        origin = ("from", start)
+        network.add_node(origin)
+        first: dict[str, Link] = {}
+        for node, link in self.access[start]:
+            if node not in first or link.latency_ms < first[node].latency_ms:
+                first[node] = link
+                network.add_edge(origin, node, link=link, latency_ms=link.latency_ms)
+        try:
+            far, paths = nx.single_source_dijkstra(network, origin, weight="latency_ms")
+            links_to = {node: self._links_along(path) for node, path in paths.items() if node != origin}
+        finally:
+            network.remove_node(origin)
+        found: dict[str, Route] = {}
+        for name, ways in self.access.items():
+            reached = [(far[node] + link.latency_ms, node, link) for node, link in ways if node in links_to]
+            if name != start and reached:
+                _, node, last = min(reached, key=lambda way: (way[0], way[1], way[2].index))
+                found[name] = _route((*links_to[node], last), tuple(paths[node][1:]))
+        return found
+
+    def _links_along(self, path: list[str]) -> tuple[Link, ...]:
+        return tuple(self.network.edges[one, other]["link"] for one, other in pairwise(path))
+
+
+def _route(links: tuple[Link, ...], through: tuple[str, ...]) -> Route:
+    return Route(
+        latency_ms=math.fsum(each.latency_ms for each in links),
+        bandwidth_mbit=min((each.bandwidth_mbit for each in links if each.bandwidth_mbit), default=0),
+        loss=1 - math.prod(1 - each.loss for each in links),
+        through=through,
+        links=tuple(each.index for each in links),
+    )

@@ -1,0 +1,159 @@
+"""The formats that findings are told in. All say the same, and none changes the exit code."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Sequence
+from typing import TextIO
+
+import msgspec
+
+from topology.rules.finding import Finding, Report, Severity
+from topology.survive.combinations import Survival
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said of one file."""
+
+    report: Report
+    survival: Survival | None = None
+
+    @property
+    def has_shortfall(self) -> bool:
+        """Whether it does not survive what it is required to."""
+        return self.survival is not None and bool(self.survival.shortfall)
+
+    def exit_code(self, fail_level: Severity) -> int:
+        return max(self.report.exit_code(fail_level), int(self.has_shortfall))
+
+
+def result_of(report: Report, *, survival: Survival | None = None) -> Result:
+    """A result that every format can encode: names of files may hold bytes that are no UTF-8."""
+    replace = msgspec.structs.replace
+    file = encodable(report.file)
+    findings, ignored = (
+        tuple(replace(each, file=encodable(each.file), message=encodable(each.message)) for each in found)
+        for found in (report.findings, report.ignored)
+    )
+    return Result(report=replace(report, file=file, findings=findings, ignored=ignored), survival=survival)
+
+
+def encodable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run of the command has to say. `began` is a time in UTC, as `2026-01-31T09:30:00`.
+
+    `docs_url` is where the page of all rules can be read; empty: where it is installed.
+    """
+
+    results: tuple[Result, ...]
+    fail_level: Severity = Severity.ERROR
+    began: str = "1970-01-01T00:00:00"
+    docs_url: str = ""
+    only_counts: bool = False
+    """Findings are counted by their rules, and not told one by one."""
+
+    @property
+    def exit_code(self) -> int:
+        return max((each.exit_code(self.fail_level) for each in self.results), default=0)
+
+
+class Count(msgspec.Struct, frozen=True):
+    """How often a rule found something. `is_fixable`: `--fix` mends some of it."""
+
+    code: str
+    severity: str
+    title: str
+    count: int
+    is_fixable: bool
+
+
+def statistics(reports: Iterable[Report]) -> list[Count]:
+    """Of all rules that found something, the most frequent first; of one that is more and less grave, the gravest."""
+    from topology.rules.rule import RULES
+
+    found: dict[str, list[Finding]] = {}
+    fixable: set[str] = set()
+    for report in reports:
+        fixable.update(report.fixable_codes)
+        for each in report.findings:
+            found.setdefault(each.code, []).append(each)
+    counts = [
+        Count(code, max(each.severity for each in those).word, RULES[code].title, len(those), code in fixable)
+        for code, those in found.items()
+    ]
+    return sorted(counts, key=lambda each: (-each.count, each.code))
+
+
+def text(run: Run) -> str:
+    stream = io.StringIO()
+    show_text(run, stream)
+    return stream.getvalue()
+
+
+def show_text(run: Run, stream: TextIO) -> None:
+    """For people, in colours where the stream is a terminal: what is survived first, so that the summary comes last."""
+    from topology.output.text import show_reports, show_statistics
+    from topology.survive.text import show_required, show_survival
+
+    for each in run.results:
+        if each.survival is not None:
+            show_survival(each.survival, stream, title=each.report.file)
+    reports = [each.report for each in run.results]
+    if run.only_counts:
+        show_statistics(statistics(reports), stream)
+    show_reports(reports, stream, only_summaries=run.only_counts)
+    for each in run.results:
+        if each.survival is not None and each.survival.required:
+            show_required(each.survival, stream, title=each.report.file)
+
+
+def _json(run: Run) -> str:
+    from topology.output.json_document import document
+
+    return document(run)
+
+
+def _sarif(run: Run) -> str:
+    from topology.output.sarif import document
+
+    return document(run)
+
+
+def _junit(run: Run) -> str:
+    from topology.output.junit import document
+
+    return document(run)
+
+
+def _github(run: Run) -> str:
+    from topology.output.github import commands
+
+    return commands(run)
+
+
+def _markdown(run: Run) -> str:
+    from topology.output.markdown import comment
+
+    return comment(run)
+
+
+FORMATS: dict[str, Callable[[Run], str]] = {
+    "text": text,
+    "json": _json,
+    "sarif": _sarif,
+    "github": _github,
+    "junit": _junit,
+    "markdown": _markdown,
+}
+
+
+def named(given: Sequence[str]) -> list[tuple[str, str]]:
+    """Format and file of each `FORMAT:FILE`, the format empty where only a file is named. The format may be unknown."""
+    found = []
+    for each in given:
+        word, colon, file = each.partition(":")
+        found.append((word, file) if colon and word.isalpha() and len(word) > 1 else ("", each))
+    return found

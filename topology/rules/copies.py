@@ -1,0 +1,117 @@
+"""Several files beside each other: copies of one cluster's file, as each broker has one, or files of other clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from openclust.shell.config.broker_settings import setting_of
+from openclust.shell.config.check import value_of
+from openclust.shell.config.config import Config
+from openclust.shell.config.keys import KEYS, PATHS
+from openclust.shell.config.nested import is_nested
+from topology.model.address import normal
+from topology.model.words import few
+
+KINDS = ("client", "peer", "http")
+
+HEARTBEAT, SECRET = "cluster.heartbeat_ms", "cluster.secret"
+
+OWN = (
+    *("name", "listen.", "tls.", "http.", "log.", "trace.", "topology.", "redirect.weight"),
+    *("cluster.data_dir", "cluster.peer_", "cluster.client_", "cluster.join"),
+)
+"""Settings of a broker's own: that they differ is as it should be."""
+
+VALUE_SHOWN_MAX = 40
+
+
+def addresses(config: Config) -> dict[str, tuple[str, str, str]]:
+    """All that brokers of the file listen at, in one spelling: whose it is, of which kind, and as it is written."""
+    entries = (*config.cluster.primaries.items(), *config.topology.secondaries.items())
+    return {
+        normal(address): (name, kind, address)
+        for name, entry in entries
+        for kind in KINDS
+        if (address := getattr(entry, kind))
+    }
+
+
+def have_primaries(one: Config, other: Config) -> bool:
+    return bool(one.cluster.primaries and other.cluster.primaries)
+
+
+def are_copies(one: Config, other: Config) -> bool:
+    """Whether two files are of one cluster: they have one key, and a primary's address in common.
+
+    Two clusters with one key are a mistake too, and another one.
+    """
+    if one.cluster_key != other.cluster_key:
+        return False
+    ours, theirs = ({normal(each.peer) for each in config.cluster.primaries.values()} for config in (one, other))
+    return not ours.isdisjoint(theirs)
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """What is one thing here and another there. `path` are the names down to it in the file.
+
+    `is_refused`: brokers with the two files do not link, or go to the wrong place. Otherwise what clients can do hangs
+    on which of them is root.
+    """
+
+    what: str
+    here: str
+    there: str
+    path: tuple[str, ...]
+    brokers: tuple[str, ...] = ()
+    is_refused: bool = True
+
+
+def differences(one: Config, other: Config) -> Iterator[Difference]:
+    """How two copies have drifted apart."""
+    ours, theirs = one.cluster.primaries, other.cluster.primaries
+    if ours.keys() != theirs.keys():
+        yield Difference(
+            what="the list of primaries",
+            here=few(sorted(ours)),
+            there=few(sorted(theirs)),
+            path=("cluster", "primaries"),
+            brokers=tuple(sorted(ours.keys() - theirs.keys())),
+        )
+    common = sorted(ours.keys() & theirs.keys())
+    for name in common:
+        for kind in KINDS:
+            here, there = getattr(ours[name], kind), getattr(theirs[name], kind)
+            if normal(here) != normal(there):
+                yield Difference(
+                    what=f"the {kind} address of {name}",
+                    here=here or "missing",
+                    there=there or "missing",
+                    path=("cluster", "primaries", name, kind),
+                    brokers=(name,),
+                )
+    yield from _settings(one, other, common)
+
+
+def _settings(one: Config, other: Config, primaries: list[str]) -> Iterator[Difference]:
+    beats = {name: [setting_of(each, name, HEARTBEAT) for each in (one, other)] for name in primaries}
+    if odd := [name for name, (here, there) in beats.items() if here != there]:
+        here, there = beats[odd[0]]
+        yield Difference(
+            what=HEARTBEAT, here=str(here), there=str(there), path=tuple(HEARTBEAT.split(".")), brokers=tuple(odd)
+        )
+    if one.cluster.secret != other.cluster.secret and one.cluster.secret and other.cluster.secret:
+        yield Difference(what=SECRET, here="one", there="another", path=tuple(SECRET.split(".")))
+    for dotted, key in KEYS.items():
+        if is_nested(key.type) or dotted in (HEARTBEAT, SECRET, *PATHS) or dotted.startswith(OWN):
+            continue
+        mine, its = value_of(one, dotted), value_of(other, dotted)
+        if mine != its:
+            yield Difference(
+                what=dotted,
+                here=str(mine)[:VALUE_SHOWN_MAX],
+                there=str(its)[:VALUE_SHOWN_MAX],
+                path=tuple(dotted.split(".")),
+                is_refused=False,
+            )
