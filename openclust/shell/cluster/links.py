@@ -11,43 +11,28 @@ import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
-import aiormq
-from aiormq.abc import ChannelFrame
-from aiormq.connection import TransportFactory
 from aiormq.exceptions import AMQPError, AuthenticationError, ConnectionClosed, ProbableAuthenticationError
-from pamqp.commands import Connection as ConnectionMethods
 
 from openclust.broker.queues.repeats import Repeats
-from openclust.cluster.protocol.outbox import CONTROL_CHANNEL, Outbox
+from openclust.cluster.protocol.outbox import Outbox
+from openclust.shell.cluster.peer_connection import PeerConnection, Transport
 from openclust.shell.config.cluster_section import split_address
 from openclust.shell.host.clock import monotonic_ms
 from openclust.shell.host.log import Fields, fields
 from openclust.shell.net.answering import who_answers
 from openclust.shell.tls.certificate_files import TlsFiles
 from openclust.shell.tls.certificates import from_der
-from openclust.shell.tls.handshake_context import HandshakeContext, HandshakeFailed
+from openclust.shell.tls.handshake_context import HandshakeFailed
 from openclust.shell.tls.handshake_failure import reason, refusal
 from openclust.shell.tls.peer_context import PeerContexts
-from openclust.shell.tls.tls_dialling import open_tls
-from openclust.wire.frames import FRAME_MIN
-from openclust.wire.sasl import PEER
-
-if TYPE_CHECKING:
-    from yarl import URL
 
 log = logging.getLogger("openclust.links")
-# It logs every failed attempt; a link says so once, with the peer's name.
-logging.getLogger("aiormq").setLevel(logging.CRITICAL)
 
 BACKOFF_MIN_S = 0.05
 BACKOFF_MAX_S = 1.0
 CONNECT_TIMEOUT_S = 2.0
-SILENCE_MAX_MS = 2_000
-"""How long what was sent may stay without a sign of receipt, before the link is given up and dialled anew."""
-
-BATCHES_MAX = 1_000
 WRITING_BYTES_MAX = 1_048_576
 """What the connection may hold unwritten before the rest waits in the outbox."""
 
@@ -55,60 +40,6 @@ REFUSALS = (AuthenticationError, ConnectionClosed, ProbableAuthenticationError)
 """With these the broker at the other end has said no; all else is that none answered."""
 
 State = Literal["connecting", "connected", "refused"]
-
-
-class _Introduction:
-    """What aiormq takes for a way to log in: our name, and the proof over the nonce that the peer gave us."""
-
-    name = PEER
-
-    def __init__(self, response: bytes) -> None:
-        self._response = response
-
-    def value(self, _: aiormq.abc.AbstractConnection) -> _Introduction:
-        return self
-
-    def marshal(self) -> str:
-        return self._response.decode()
-
-
-class _Transport(TransportFactory):
-    """A socket that gives up on a peer that takes nothing; TCP by itself would try on for many minutes."""
-
-    def __init__(self, context: HandshakeContext | None) -> None:
-        self._context = context
-        self._reader: asyncio.StreamReader | None = None
-
-    async def create(self, url: URL, **_: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if self._context is None:
-            reader, writer = await asyncio.open_connection(url.host, url.port)
-        else:
-            assert url.host is not None and url.port is not None, "a link has an address"
-            reader, writer = await open_tls(url.host, url.port, self._context)
-        sock = writer.get_extra_info("socket")
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_MAX_MS)
-        self._reader = reader
-        return reader, writer
-
-    def refusal(self) -> ssl.SSLError | None:
-        """What the peer said to our certificate: in TLS 1.3 it does so when our side of the handshake is over."""
-        error = self._reader.exception() if self._reader is not None else None
-        return error if isinstance(error, ssl.SSLError) else None
-
-
-class _Dialled(aiormq.Connection):
-    """An aiormq connection that introduces itself as a broker."""
-
-    FRAME_BUFFER_SIZE = BATCHES_MAX
-
-    def __init__(self, url: str, introduction: Callable[[str], bytes], context: HandshakeContext | None) -> None:
-        self.tls = _Transport(context)
-        super().__init__(url, transport_factory=self.tls)
-        self._introduction = introduction
-
-    def _credentials_class(self, start_frame: ConnectionMethods.Start) -> Any:
-        nonce = str(start_frame.server_properties.get("nonce", ""))
-        return _Introduction(self._introduction(nonce))
 
 
 def _reason(error: BaseException) -> str:
@@ -155,7 +86,7 @@ class Link:
         self._tls = tls
         self._on_up = on_up
         self._on_down = on_down
-        self._connection: _Dialled | None = None
+        self._connection: PeerConnection | None = None
         self._failures = Repeats()
         # What was found to answer in place of a broker's peers.
         self._answering = ""
@@ -169,7 +100,7 @@ class Link:
     @property
     def frame_max(self) -> int:
         assert self._connection is not None, "only a connected link has agreed on it"
-        return self._connection.connection_tune.frame_max or FRAME_MIN
+        return self._connection.frame_max
 
     @property
     def is_writing(self) -> bool:
@@ -182,17 +113,12 @@ class Link:
         if connection is None or self.outbox.waiting_bytes > WRITING_BYTES_MAX or not self.outbox.frames:
             return
         data = self.outbox.take()
-        drained = self._loop.create_future()
-        drained.add_done_callback(partial(self._drained, connection, len(data)))
-        try:
-            frame = ChannelFrame(payload=data, should_close=False, drain_future=drained)
-            connection.write_queue.put_nowait(frame)
-        except asyncio.QueueFull:
-            # It does not write at all: what was to be said in order is lost, and so is the link.
+        if not connection.write(data, partial(self._drained, connection, len(data))):
+            # What was to be said in order is lost, and so is the link.
             log.error("a link takes nothing: dialled anew", extra=self._whose())
             self._loop.create_task(connection.close())
 
-    def _drained(self, connection: _Dialled, size: int, _: object) -> None:
+    def _drained(self, connection: PeerConnection, size: int) -> None:
         if connection is self._connection:
             self.outbox.waiting_bytes -= size
             self.flush()
@@ -214,7 +140,7 @@ class Link:
             await asyncio.sleep(backoff_s * random.uniform(0.5, 1.0))
             backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
 
-    async def _stay(self, connection: _Dialled) -> None:
+    async def _stay(self, connection: PeerConnection) -> None:
         """Be connected, until that ends."""
         self._connection, self.state, self.error = connection, "connected", ""
         self._failures.forget()
@@ -232,22 +158,17 @@ class Link:
             log.warning("link lost", extra=self._whose())
         self._on_down(self)
 
-    async def _connect(self) -> _Dialled:
+    async def _connect(self) -> PeerConnection:
         # With the certificate that was read last.
         context = self._tls.contexts.dialling if self._tls is not None else None
-        connection = _Dialled(f"amqp://{self.address}/?heartbeat=10", self._introduction, context)
+        transport = Transport(context)
+        connection = PeerConnection(self.address, self._introduction, transport)
         try:
-            await connection.connect()
+            await connection.open()
         except AMQPError:
-            refusal = connection.tls.refusal()
+            refusal = transport.refusal()
             if refusal is not None:
                 raise refusal from None
-            raise
-        try:
-            channel = await connection.channel(CONTROL_CHANNEL, publisher_confirms=False)
-            assert channel.number == CONTROL_CHANNEL, "a new connection has its first channel free"
-        except BaseException:
-            await connection.close()
             raise
         return connection
 
