@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import msgspec
 import networkx as nx  # type: ignore[import-untyped]
 
-from topology.model.capacity import clients, connections
+from topology.model.capacity import clients, connections, is_active_passive
 from topology.model.graph import Model
 
 LossKind = Literal["broker", "host", "rack", "zone", "region", "node", "link"]
@@ -41,6 +41,8 @@ class Aftermath(msgspec.Struct, frozen=True, kw_only=True):
     hangs on who is the most senior.
 
     `moved` are the expected clients that must find another broker, `connections` what the others can take in all.
+    In mode active-passive all clients are at the root: they all move where a primary can be root no longer, and
+    `connections` is what the smallest primary takes that still can be.
     """
 
     root: Outlook
@@ -88,15 +90,30 @@ def aftermath(model: Model, *lost: Loss) -> Aftermath:
     )
     without = {*gone, *cut_off}
     expected = clients(model)
+    takes = connections(model)
+    moved = round(sum(expected[name] for name in without))
+    left = sum(each for name, each in takes.items() if name not in without)
+    if is_active_passive(model):
+        can_be_root = _who_can_be_root(model, reach, up)
+        is_fewer = len(can_be_root) < len(_who_can_be_root(model, Reach(model), model.primaries))
+        moved = model.config.topology.clients if is_fewer else 0
+        left = min((takes[name] for name in can_be_root), default=0)
     return Aftermath(
         root=root if model.primaries else "none",
         is_sure=is_sure(reach, up, len(model.primaries)),
         voters=voters,
         gone=tuple(name for name in model.brokers if name in gone),
         cut_off=cut_off,
-        moved=round(sum(expected[name] for name in without)),
-        connections=sum(takes for name, takes in connections(model).items() if name not in without),
+        moved=moved,
+        connections=left,
     )
+
+
+def _who_can_be_root(model: Model, reach: Reach, up: Iterable[str]) -> list[str]:
+    """Those of these primaries that reach at least half of the defined ones: with fewer a root resigns."""
+    up = list(up)
+    heard = {name: sum(1 for each in up if each == name or reach.reaches(name, each)) for name in up}
+    return [name for name in up if 2 * heard[name] >= len(model.primaries)]
 
 
 def is_sure(reach: Reach, up: list[str], defined: int) -> bool:

@@ -103,6 +103,8 @@ class Survival(msgspec.Struct, frozen=True, kw_only=True):
     `by_seniority`: after these it hangs on who is the most senior; None where none such was looked at.
     `no_root`: no root is left at all. `no_room`: there is a root, and too little room for the clients. Each is None
     where no number of such failures does it.
+    `is_active_passive`: all clients go to the root, so that what is left is what the smallest primary bears that can
+    still be root.
     `required` failures are to leave a root that is elected for sure, 0 where nobody asked for it; `shortfall` is why
     they do not, empty where they do.
     """
@@ -113,6 +115,7 @@ class Survival(msgspec.Struct, frozen=True, kw_only=True):
     brokers: int
     clients: int
     client_mbit: int
+    is_active_passive: bool
     failures: int
     same: tuple[tuple[str, ...], ...]
     before: Rest
@@ -152,6 +155,7 @@ def survive(
         brokers=len(model.brokers),
         clients=model.config.topology.clients,
         client_mbit=model.config.topology.client_mbit,
+        is_active_passive=cluster.is_active_passive,
         failures=len(table.failures),
         same=tuple((each.text, *each.same) for each in table.failures if each.same),
         before=table.rest(cluster.left(0, 0)),
@@ -235,7 +239,7 @@ class Table:
         self.groups: dict[tuple[LossKind, ...], Group] = {}
         topology = model.config.topology
         self._clients, self._kbit = topology.clients, topology.client_mbit * 1000
-        brokers = model.brokers.values()
+        brokers = [each for each in model.brokers.values() if each.is_primary or not cluster.is_active_passive]
         self._has_memory = bool(brokers) and all(each.memory_mb for each in brokers)
         self._has_bandwidth = bool(brokers) and all(each.bandwidth_mbit for each in brokers)
         self._worst: dict[tuple[LossKind, ...], tuple[int, bool, bool, int, int]] = {}
@@ -348,7 +352,8 @@ class Table:
         known = self._found.get(what, Found(size=0))
         if 0 < known.size < none_below:
             return Smallest(known.size, known.shown(), known.count)
-        if what == "no_room" and not (self._clients or self._kbit):
+        if what == "no_room" and (self._cluster.is_active_passive or not (self._clients or self._kbit)):
+            # Failures make no primary a possible root that was none before: what had room has it still.
             return None
         if what == "no_room":
             at_least, found = smallest_without_room(self._cluster, [e.blow for e in self.failures], self.has_room)

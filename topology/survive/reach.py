@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from topology.model.capacity import connections, weight
+from topology.model.capacity import connections, is_active_passive, weight
 from topology.model.graph import Model
 from topology.model.loss import Loss, Outlook
 
@@ -31,6 +31,9 @@ class Blow(msgspec.Struct, frozen=True):
 
 class Left(msgspec.Struct, frozen=True):
     """What is left, in sums. Memory and bandwidth are of those brokers that tell theirs.
+
+    In mode active-passive, where all clients go to the root: of each quantity what the primary has that has the least
+    of those that can be root.
 
     `is_sure`: an election succeeds, whoever is more senior than whom.
     """
@@ -313,8 +316,19 @@ class Cluster:
                 break
         cut_off = self.all & ~gone & ~reached
         weights, takes, memory, kbit = self.sums(gone | cut_off)
-        moved = round(self._clients * weights / self._weights) if self._weights else 0
         root = self.root(voters)
+        if self.is_active_passive:
+            can_be_root = self._who_can_be_root(gone, rows)
+            moved = self._clients if can_be_root != self._can_be_root else 0
+            return Left(
+                root,
+                root == "elected" and self.is_sure(gone, rows),
+                voters,
+                cut_off,
+                moved,
+                *self._least(can_be_root),
+            )
+        moved = round(self._clients * weights / self._weights) if self._weights else 0
         return Left(
             root,
             root == "elected" and self.is_sure(gone, rows),
@@ -325,6 +339,23 @@ class Cluster:
             self.memory_mb - memory,
             self.kbit - kbit,
         )
+
+    def _who_can_be_root(self, gone: int, rows: Rows) -> int:
+        """The primaries that reach at least half of the defined ones: with fewer a root resigns."""
+        up = self.of_primaries & ~gone
+        return sum(
+            bit
+            for bit, row in zip(self.primaries, rows, strict=True)
+            if bit & up and 2 * (row & up).bit_count() >= len(self.primaries)
+        )
+
+    def _least(self, brokers: int) -> tuple[int, int, int]:
+        """Connections, memory and bandwidth (kbit/s) of that of these brokers that has the least of each."""
+        each = [self.sums(1 << place)[1:] for place in bits(brokers)]
+        if not each:
+            return 0, 0, 0
+        takes, memory, kbit = (min(of_one) for of_one in zip(*each, strict=True))
+        return takes, memory, kbit
 
     def _weigh(self) -> None:
         """Tables of sums for every eight brokers, all quantities of a broker in one number."""
@@ -347,6 +378,8 @@ class Cluster:
                 table += [value + each for each in table]
             self._tables.append(table)
         self._clients = model.config.topology.clients
+        self.is_active_passive = is_active_passive(model)
+        self._can_be_root = self._who_can_be_root(0, self.rows(0))
         self._weights, self.connections, self.memory_mb, self.kbit = self.sums(self.all)
 
     def sums(self, brokers: int) -> tuple[int, int, int, int]:

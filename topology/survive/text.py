@@ -46,6 +46,11 @@ def sentences(survival: Survival) -> list[str]:
         if each.is_sampled
     ]
     said += _of_root(survival)
+    if survival.is_active_passive:
+        said.append(
+            "All clients go to the root (active-passive): what is left is what the smallest primary bears that can be "
+            "root."
+        )
     if survival.by_seniority is not None:
         what = "Whether a root is elected hangs on who is the most senior"
         said.append(_fewest(survival.by_seniority, what, ""))

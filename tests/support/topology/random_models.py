@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from hypothesis import strategies as st
 
+from openclust.cluster.protocol.redirect import Mode, Redirect
 from openclust.shell.config.config import Config
 from openclust.shell.config.topology_section import Topology
 from topology.model.graph import Broker, Key, Link, Model, Node
@@ -17,10 +18,13 @@ def model_of(
     *,
     clients: int = 0,
     client_mbit: int = 0,
+    mode: Mode = "balanced",
 ) -> Model:
     """A model without a file."""
     config = Config(cluster_key="test", name="p1")
-    config = msgspec.structs.replace(config, topology=Topology(clients=clients, client_mbit=client_mbit))
+    config = msgspec.structs.replace(
+        config, topology=Topology(clients=clients, client_mbit=client_mbit), redirect=Redirect(mode=mode)
+    )
     links = tuple(Link(index=i, ends=ends, line=i + 1) for i, ends in enumerate(between))
     return Model(config, file="cluster.toml", brokers=brokers, nodes=nodes, links=links)
 
@@ -57,4 +61,5 @@ def models(draw: st.DrawFn, *, primaries_max: int = 5, secondaries_max: int = 3)
         tuple(between),
         clients=draw(st.integers(0, 200)),
         client_mbit=draw(st.integers(0, 8)),
+        mode=draw(st.sampled_from(["balanced", "active-passive"])),
     )

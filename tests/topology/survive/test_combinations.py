@@ -222,6 +222,44 @@ def test_too_little_room_is_told_with_the_smallest_set_that_leaves_a_root() -> N
     assert found.no_room is not None and found.no_room.size == 2 and found.no_room.count == 12
 
 
+def active_passive(*connections: int, clients: int) -> Model:
+    primaries = [broker(f"p{i + 1}", connections=takes) for i, takes in enumerate(connections)]
+    return model_of((*primaries, broker("s1", connections=5_000)), clients=clients, mode="active-passive")
+
+
+def test_in_active_passive_mode_what_is_left_is_what_the_smallest_possible_root_bears() -> None:
+    found = survive(active_passive(100, 200, 300, clients=100), 1, kinds=("broker",))
+    assert (found.before.connections, found.before.has_room) == (100, True)
+    group = by_kinds(found)["broker",]
+    assert (group.connections, group.no_room, group.moved) == (100, 0, 100)
+    assert found.no_room is None, "what any primary bears alone, it bears whatever fails"
+    assert any("All clients go to the root (active-passive)" in each for each in sentences(found))
+
+
+def test_in_active_passive_mode_one_primary_too_small_to_be_root_is_too_little_room() -> None:
+    found = survive(active_passive(100, 200, 300, clients=150), 2, kinds=("broker",))
+    assert found.no_room == Smallest(0, ((),), 1), "all brokers together would have had room"
+    groups = by_kinds(found)
+    assert groups["broker",].no_room == 3, "without p2, p3 or s1 the root may still be p1, without p1 it is not"
+    assert groups["broker", "broker"].connections == 0, "no root takes any"
+
+
+def test_in_active_passive_mode_the_loss_of_a_secondary_moves_no_client() -> None:
+    model = active_passive(100, 200, 300, clients=100)
+    secondary = next(each for each in losses(model) if each.text == "broker s1")
+    assert aftermath(model, secondary).moved == 0
+    primary = next(each for each in losses(model) if each.text == "broker p1")
+    assert (aftermath(model, primary).moved, aftermath(model, primary).connections) == (100, 200)
+
+
+def test_in_active_passive_mode_bandwidth_is_that_of_primaries_alone() -> None:
+    primaries = tuple(broker(f"p{i}", bandwidth_mbit=100 * i) for i in (1, 2, 3))
+    model = model_of((*primaries, broker("s1")), client_mbit=150, mode="active-passive")
+    found = survive(model, 1, kinds=("broker",))
+    assert found.before.mbit == 100
+    assert not found.before.has_room
+
+
 def test_the_worst_combinations_come_first() -> None:
     brokers = tuple(broker(f"p{i}", zone="a" if i < 3 else "b") for i in range(5))
     found = survive(model_of(brokers), 2)
