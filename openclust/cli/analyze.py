@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from openclust import __version__
-from openclust.cli.simulate_progress import Watched
+from openclust.cli.simulate_progress import progress_bar
 from openclust.cli.simulate_summary import show_summary
 from openclust.cli.spark_options import SparkOptions, spark_options
 from openclust.shell.config.config import ConfigError
@@ -76,7 +76,7 @@ def _analyzed(
     _check_apart(files, out)
     make_folder(out, keep=keep)
     began = time.monotonic()
-    with warnings.catch_warnings(), Watched(is_shown=not quiet) as watched:
+    with warnings.catch_warnings(), progress_bar(is_shown=not quiet) as watched:
         warnings.simplefilter("ignore")  # what Spark and pandas have to tell their own developers
         with spark_session(**options._asdict(), out=out, name="openclust analyze") as spark:
             from topology.simulate.results.summary import Summary

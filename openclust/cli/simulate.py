@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from openclust import __version__
-from openclust.cli.simulate_progress import Watched
+from openclust.cli.simulate_progress import progress_bar
 from openclust.cli.simulate_summary import show_summary
 from openclust.cli.simulate_validate import OrValidate
 from openclust.cli.spark_options import SparkOptions, spark_options
@@ -153,7 +153,7 @@ def _simulated(asked: Asked, out: Path, options: SparkOptions, *, keep: bool, pa
     check_packages()
     make_folder(out, keep=keep)
     began = time.monotonic()
-    with warnings.catch_warnings(), Watched(is_shown=not quiet) as watched:
+    with warnings.catch_warnings(), progress_bar(is_shown=not quiet) as watched:
         warnings.simplefilter("ignore")  # what Spark and pandas have to tell their own developers
         with spark_session(**options._asdict(), out=out) as spark:
             from topology.simulate.pipeline import simulate as compute

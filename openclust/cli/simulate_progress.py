@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
-from types import TracebackType
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
-class Watched:
-    """What `pipeline.simulate` tells, shown. Use it as a context manager."""
+@contextmanager
+def progress_bar(*, is_shown: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """Call what it gives with a stage that is under way, and after how many of all that there are to do."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    def __init__(self, *, is_shown: bool) -> None:
-        self._bar: Any = None
-        self._is_shown = is_shown and sys.stderr.isatty()
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Watched:
-        if self._is_shown:
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-            progress = Progress(*columns, console=Console(stderr=True), transient=True)
-            self._bar = self._stack.enter_context(progress)
-            self._task = self._bar.add_task("starting Spark", total=None)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
-        self._bar = None
-
-    def __call__(self, stage: str, done: int, of: int) -> None:
-        """`stage` is under way, after so many of all that there are to do."""
-        if self._bar is not None:
-            self._bar.update(self._task, description=stage, completed=done, total=of)
+    is_hidden = not (is_shown and sys.stderr.isatty())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    console = Console(stderr=True, quiet=is_hidden)
+    with Progress(*columns, console=console, transient=True, disable=is_hidden) as bar:
+        task = bar.add_task("starting Spark", total=None)
+        yield lambda stage, done, of: bar.update(task, description=stage, completed=done, total=of)
