@@ -212,8 +212,6 @@ def _settings(
     parallelism = parallelism or (threads * TASKS_PER_THREAD if threads else None)
     if parallelism:
         settings |= {"spark.sql.shuffle.partitions": str(parallelism), "spark.default.parallelism": str(parallelism)}
-    if is_local(master):
-        settings["spark.python.daemon.module"] = "topology.simulate.spark.python_daemon"
     if is_local(master) or is_loopback(master):
         # The name of this machine need not lead back to it.
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
