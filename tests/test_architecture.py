@@ -21,35 +21,12 @@ TOOLS = 5
 SANS_IO = ("wire", "broker", "cluster")
 
 ON_DEMAND = {"cli": {"bench", "client", "federation", "manage", "topology"}}
-"""Neighbours that a tool may import inside a function: `openclust start` must not wait for what `bench` needs.
+"""Neighbours that a tool may import inside a function: `openclust start` must not wait for what `bench` needs."""
 
-The command of the same name (`cli/bench.py`) may do so at its top, because the command line loads commands on demand.
+COMMANDS_OF = {"topology": {"topology", "simulate"}, "bench": {"bench", "simulate"}}
+"""The folders of `cli` with the commands of a tool. They may import it at their top, because the command line loads
+commands on demand; whoever imports from them does so inside a function, or is one of them.
 """
-
-COMMANDS_OF = {
-    "topology": {
-        "topology",
-        "lint",
-        "lint_output",
-        "draw",
-        "simulate",
-        "simulate_costs",
-        "simulate_played",
-        "simulate_summary",
-        "simulate_validate",
-        "simulate_validated",
-        "analyze",
-    },
-    "bench": {
-        "bench",
-        "bench_calibrate",
-        "simulate_costs",
-        "simulate_played",
-        "simulate_validate",
-        "simulate_validated",
-    },
-}
-"""The commands of a tool that has others than the one of its name."""
 
 _IO_MODULES = """
     aio_pika aiohttp aiormq asyncio builtins concurrent ctypes fcntl http importlib io logging mmap multiprocessing os
@@ -129,14 +106,17 @@ def complaint(importer: str, wanted: Import) -> str:
     """What is wrong with an import in layer `importer`; empty if nothing is."""
     target = layer_of(wanted.module)
     parts = wanted.module.split(".")
-    if target == "cli" and importer == "cli" and parts[2:3] and parts[2] in ON_DEMAND["cli"] and not wanted.is_lazy:
-        return f"{wanted}: commands that need other tools are loaded on demand"
+    folder = wanted.file.parent.name
+    if target == "cli" and importer == "cli" and not wanted.is_lazy:
+        needing_tools = set().union(*COMMANDS_OF.values())
+        if {*parts[2:3]} & needing_tools and folder not in needing_tools:
+            return f"{wanted}: commands that need other tools are loaded on demand"
     if not target or target == importer or importer == "__main__":
         return ""
     if importer == "topology":
         return "" if target in LAYERS else f"{wanted}: topology stands beside people and tools, on what is below them"
     if target in ON_DEMAND.get(importer, ()):
-        is_its_command = wanted.file.stem in COMMANDS_OF.get(target, {target})
+        is_its_command = folder in COMMANDS_OF.get(target, ())
         return (
             ""
             if wanted.is_lazy or is_its_command
@@ -175,7 +155,7 @@ def test_imports_point_downwards() -> None:
         ("bench", "openclust.manage", True),
         ("manage", "openclust.cli.main", False),
         ("cli", "openclust.bench.client.url", False),
-        ("cli", "openclust.cli.bench", False),
+        ("cli", "openclust.cli.bench.bench", False),
         ("broker", "topology.rules", True),
         ("shell", "topology.model.graph", True),
         ("topology", "openclust.cli.term", False),

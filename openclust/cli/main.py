@@ -19,22 +19,34 @@ from openclust.cli.exit_codes import DONE, FAILED, INTERRUPTED
 
 # name: (where it is, what `openclust --help` says). Nothing of a command is imported before it is called.
 COMMANDS = {
-    "start": ("openclust.cli.start:start", "Run a broker until SIGTERM or Ctrl-C."),
-    "up": ("openclust.cli.up:up", "Run a local cluster of real processes until Ctrl-C."),
-    "status": ("openclust.cli.status:status", "Show the brokers of a cluster, their roles, votes and links."),
-    "why-no-root": ("openclust.cli.why_no_root:why_no_root", "Say who stands in the way of a root, and why."),
-    "force-root": ("openclust.cli.force_root:force_root", "Make a primary root although too many others are missing."),
-    "step-down": ("openclust.cli.step_down:step_down", "Have the root give up its place; the others elect another."),
-    "drain": ("openclust.cli.drain:drain", "Empty a broker of its clients, so that it can be stopped."),
-    "users": ("openclust.cli.users:users", "Add, list, change and remove users of a users file."),
-    "definitions": ("openclust.cli.definitions:definitions", "Export or import exchanges, queues, bindings, policies."),
-    "store": ("openclust.cli.store:store", "Look at, check or compact the store in a broker's data directory."),
-    "lint": ("openclust.cli.lint:lint", "Say what is wrong with cluster files, before it goes wrong."),
-    "draw": ("openclust.cli.draw:command", "Draw a cluster file: who is what, where it stands, findings in red."),
-    "topology": ("openclust.cli.topology:topology", "Make a cluster file to begin with."),
-    "simulate": ("openclust.cli.simulate:simulate", "Compute what a layout of brokers does under a workload."),
-    "analyze": ("openclust.cli.analyze:analyze", "Say what really happened, from the traces of brokers."),
-    "bench": ("openclust.cli.bench:bench", "Measure this broker, or any other AMQP broker."),
+    "start": ("openclust.cli.broker.start:start", "Run a broker until SIGTERM or Ctrl-C."),
+    "up": ("openclust.cli.cluster.up:up", "Run a local cluster of real processes until Ctrl-C."),
+    "status": ("openclust.cli.cluster.status:status", "Show the brokers of a cluster, their roles, votes and links."),
+    "why-no-root": ("openclust.cli.cluster.why_no_root:why_no_root", "Say who stands in the way of a root, and why."),
+    "force-root": (
+        "openclust.cli.cluster.force_root:force_root",
+        "Make a primary root although too many others are missing.",
+    ),
+    "step-down": (
+        "openclust.cli.cluster.step_down:step_down",
+        "Have the root give up its place; the others elect another.",
+    ),
+    "drain": ("openclust.cli.cluster.drain:drain", "Empty a broker of its clients, so that it can be stopped."),
+    "users": ("openclust.cli.broker.users:users", "Add, list, change and remove users of a users file."),
+    "definitions": (
+        "openclust.cli.broker.definitions:definitions",
+        "Export or import exchanges, queues, bindings, policies.",
+    ),
+    "store": ("openclust.cli.broker.store:store", "Look at, check or compact the store in a broker's data directory."),
+    "lint": ("openclust.cli.topology.lint:lint", "Say what is wrong with cluster files, before it goes wrong."),
+    "draw": (
+        "openclust.cli.topology.draw:command",
+        "Draw a cluster file: who is what, where it stands, findings in red.",
+    ),
+    "topology": ("openclust.cli.topology.new:topology", "Make a cluster file to begin with."),
+    "simulate": ("openclust.cli.simulate.simulate:simulate", "Compute what a layout of brokers does under a workload."),
+    "analyze": ("openclust.cli.simulate.analyze:analyze", "Say what really happened, from the traces of brokers."),
+    "bench": ("openclust.cli.bench.bench:bench", "Measure this broker, or any other AMQP broker."),
 }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from openclust.cli.bench import bench
+from openclust.cli.bench.bench import bench
 
 
 def run(*args: str) -> Result:
@@ -70,7 +70,7 @@ def test_a_checkout_without_an_openclust_is_named(tmp_path: Path) -> None:
 
 def test_sigterm_ends_it_in_order_and_is_the_process_s_own_again_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr("openclust.cli.bench.parse_url", lambda _: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr("openclust.cli.bench.bench.parse_url", lambda _: signal.raise_signal(signal.SIGTERM))
     assert run("p2p").exit_code == 128 + signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) is before
 

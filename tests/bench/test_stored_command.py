@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from openclust.cli.bench import bench
+from openclust.cli.bench.bench import bench
 
 
 @pytest.mark.parametrize("command", ["cold", "backlog"])

@@ -147,7 +147,7 @@ main.openclust.main(["start"])
 def test_a_command_whose_library_is_missing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(main.COMMANDS, "gone", ("openclust.cli.gone:gone", ""))
     assert "this version has no command 'gone'" in run("gone").stderr
-    monkeypatch.setitem(sys.modules, "openclust.cli.start", None)
+    monkeypatch.setitem(sys.modules, "openclust.cli.broker.start", None)
     monkeypatch.setattr("importlib.import_module", raise_missing)
     assert "needs the Python package 'rich'" in run("start").stderr
 

@@ -12,7 +12,7 @@ import pytest
 from celery import Celery, chain, group
 from celery.exceptions import TaskRevokedError
 
-from openclust.cli.local_cluster import HOST
+from openclust.cli.cluster.local_cluster import HOST
 from tests.clients.test_celery import Worker
 from tests.support.clients.broker_process import Broker
 from tests.support.clients.celery_app import make_app

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openclust.cli.local_cluster import LocalCluster, plan_cluster
+from openclust.cli.cluster.local_cluster import LocalCluster, plan_cluster
 from tests.support.clients.certificates import Authority
 from tests.support.clients.deadline import eventually
 from tests.support.cluster.running_cluster import RunningCluster, run_command

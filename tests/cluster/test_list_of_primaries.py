@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from openclust.cli.local_cluster import LocalCluster, plan_cluster
+from openclust.cli.cluster.local_cluster import LocalCluster, plan_cluster
 from tests.cluster.test_all_primaries_die import publish
 from tests.cluster.test_full_disk import received
 from tests.support.clients.deadline import eventually

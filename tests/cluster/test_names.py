@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from openclust.cli.local_cluster import LocalCluster, plan_cluster
+from openclust.cli.cluster.local_cluster import LocalCluster, plan_cluster
 from openclust.cluster.protocol.hello import introduce
 from openclust.wire.errors import ConnectionError
 from openclust.wire.handshake import State

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from openclust.cli.local_cluster import LocalBroker, LocalCluster
+from openclust.cli.cluster.local_cluster import LocalBroker, LocalCluster
 from tests.support.cluster.cut_network import CutNetwork, check_tools
 from tests.support.cluster.running_cluster import ASK_WAIT_S, POLL_S, START_WAIT_S, Primary, RunningCluster
 

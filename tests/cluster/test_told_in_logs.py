@@ -15,7 +15,7 @@ import pika
 import pika.exceptions
 import pytest
 
-from openclust.cli.local_cluster import LocalBroker, plan_cluster
+from openclust.cli.cluster.local_cluster import LocalBroker, plan_cluster
 from tests.support.clients.broker_process import free_port
 from tests.support.clients.deadline import eventually
 from tests.support.cluster.running_cluster import Primary, RunningCluster, run_command

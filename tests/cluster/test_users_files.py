@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from openclust.broker.model.access import User
-from openclust.cli.local_cluster import plan_cluster
+from openclust.cli.cluster.local_cluster import plan_cluster
 from openclust.shell.users.users_file import GUEST_HASH, guest, load_users, save_users
 from tests.support.clients.deadline import eventually
 from tests.support.cluster.running_cluster import RunningCluster

@@ -334,6 +334,6 @@ def test_a_port_in_use_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
 
 
 def test_without_the_api_its_library_is_not_loaded() -> None:
-    code = "import sys, openclust.cli.start, openclust.shell.server; print('aiohttp' in sys.modules)"
+    code = "import sys, openclust.cli.broker.start, openclust.shell.server; print('aiohttp' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from openclust.cli.local_cluster import LocalBroker, LocalCluster
+from openclust.cli.cluster.local_cluster import LocalBroker, LocalCluster
 from tests.torture.child import end_children, start_child
 from tests.torture.disk import SmallDisk
 from tests.torture.network import TortureNetwork

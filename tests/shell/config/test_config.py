@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from openclust.broker.model.limits import Limits
-from openclust.cli.start import FLAGS
+from openclust.cli.broker.start import FLAGS
 from openclust.shell.config.check import RANGES
 from openclust.shell.config.config import Config, ConfigError
 from openclust.shell.config.file import Given, load

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from openclust.cli.local_cluster import LocalBroker, LocalCluster, plan_cluster
+from openclust.cli.cluster.local_cluster import LocalBroker, LocalCluster, plan_cluster
 from tests.support.clients.deadline import eventually
 
 START_WAIT_S = 20.0

@@ -17,7 +17,7 @@ from typing import Any
 import pika
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 
-from openclust.cli.local_cluster import HOST, LocalBroker, LocalCluster, plan_cluster
+from openclust.cli.cluster.local_cluster import HOST, LocalBroker, LocalCluster, plan_cluster
 from tests.support.clients.deadline import eventually
 from tests.support.clients.pika_client import Received
 from tests.support.cluster.running_cluster import START_WAIT_S, Primary, RunningCluster

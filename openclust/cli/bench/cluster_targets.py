@@ -1,0 +1,87 @@
+"""`openclust bench cluster`: the targets of a cluster, measured with clusters of this machine's own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from openclust.cli.bench.benched_cluster import BenchedCluster
+from openclust.cli.exit_codes import FAILED, NO, Failure
+
+
+def _int(default: int, text: str) -> dict[str, Any]:
+    return {"type": click.IntRange(1), "default": default, "show_default": True, "help": text}
+
+
+@click.command("cluster")
+@click.option("--only", metavar="ROW,ROW...", help="Some rows only.  [default: all]")
+@click.option("--rounds", **_int(3, "Rounds at the cluster and at the single broker; times `up` is started."))
+@click.option("--seconds", type=click.FloatRange(0.01), default=3.0, show_default=True, help="Length of a round.")
+@click.option("--warm-up", type=click.FloatRange(0), default=1.0, show_default=True, help="Seconds before the first.")
+@click.option("--size", type=click.IntRange(0, 60_000), default=100, show_default=True, help="Body bytes.")
+@click.option("--subscribers", **_int(1_000, "Subscribers of the fan-out, over three brokers."))
+@click.option("--window", **_int(100, "Messages of the fan-out in flight."))
+@click.option("--bindings", **_int(100_000, "Private bindings of the broker that joins."))
+@click.option("--crowd", **_int(50_000, "Subscribers that are attached at once, over six brokers."))
+@click.option("--per-connection", **_int(1, "Subscribers of the crowd that share a connection."))
+@click.option("--messages", **_int(10, "Messages to the crowd, one after another."))
+@click.option("--unconfirmed", **_int(200, "Messages without their confirm, of the replicated queue."))
+@click.option("--prefetch", **_int(200, "Deliveries not yet acknowledged, of the replicated queue."))
+@click.option("--rate", type=click.FloatRange(1), default=5_000.0, show_default=True, help="Messages/s, for rejoin.")
+@click.option("--down", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Seconds, for rejoin.")
+@click.option(
+    "--compare",
+    multiple=True,
+    metavar="NAME=URL,URL,URL",
+    help="Three brokers of another cluster, for the replicated queue: RabbitMQ's is a quorum queue.",
+)
+@click.option(
+    "--data-in",
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    metavar="DIR",
+    help="Where the brokers' data directories go.  [default: somewhere on a disk]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--check", is_flag=True, help="Exit with 1 when a target is missed.")
+def cluster(
+    only: str | None, as_json: bool, check: bool, compare: tuple[str, ...], data_in: Path | None, **options: Any
+) -> int:
+    """Start local clusters, measure them against one broker, and show what is wanted beside what was found."""
+    from openclust.bench.brokers.disk import described, folder_on_disk
+    from openclust.bench.brokers.wanted_cluster import Wanted
+    from openclust.bench.client.errors import BenchError
+    from openclust.bench.client.url import parse_named_urls
+    from openclust.bench.report.progress import progress
+    from openclust.bench.rows.cluster import ROWS, measure
+    from openclust.bench.rows.cluster_row import rows_data, show_rows
+
+    keys = [key.strip() for key in only.split(",")] if only else list(ROWS)
+    for key in keys:
+        if key not in ROWS:
+            raise click.UsageError(f"--only: there is no row {key!r}; there are {', '.join(ROWS)}")
+    try:
+        wanted = Wanted(**options, compare=tuple(parse_named_urls(text) for text in compare))
+        folder = folder_on_disk(data_in)
+    except BenchError as error:
+        raise Failure(str(error)) from None
+
+    def make(primaries: int, secondaries: int) -> BenchedCluster:
+        return BenchedCluster(primaries, secondaries, folder)
+
+    with progress(len(keys)) as watcher:
+        rows = [row for key in keys for row in measure(key, wanted, make, watcher)]
+    if as_json:
+        data = {**rows_data(rows), "data_in": str(folder)}
+        click.echo(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
+    else:
+        from rich.console import Console
+
+        show_rows(rows, Console(width=None if sys.stdout.isatty() else 200, highlight=False))
+        click.echo(described(folder))
+    if any(row.failed for row in rows):
+        return FAILED
+    return NO if check and any(row.met is False for row in rows) else 0

@@ -1,0 +1,71 @@
+"""What brokers cost on this machine, just now, for a simulation that is to be held against it."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from openclust.cli.bench.benched_cluster import BenchedCluster
+from openclust.shell.config.config import ConfigError
+from topology.simulate.input.calibration import Calibration
+
+if TYPE_CHECKING:
+    from openclust.bench.calibration.parts import Effort
+
+
+class CostsHere:
+    """Brokers are started for it in folders of `data_in`, or of wherever a disk is. ConfigError where it fails."""
+
+    def __init__(self, data_in: Path | None, effort: Effort | None = None) -> None:
+        from openclust.bench.brokers.disk import folder_on_disk
+        from openclust.bench.calibration.parts import Effort
+        from openclust.bench.client.errors import BenchError
+
+        self._effort = effort or Effort()
+        try:
+            self._folder = folder_on_disk(data_in)
+        except BenchError as error:
+            raise ConfigError(str(error)) from None
+
+    def all(self) -> Calibration:
+        """Some minutes."""
+        from openclust.bench.calibration.calibrating import calibrate, document
+        from openclust.bench.client.errors import BenchError
+        from openclust.bench.report.progress import Quiet
+
+        try:
+            found = calibrate(self._make, self._folder, self._effort, Quiet())
+        except BenchError as error:
+            raise ConfigError(f"the costs of this machine: {error}") from None
+        return msgspec.convert(document(found.costs), Calibration)
+
+    def in_company(self, costs: Calibration) -> Calibration:
+        """`costs`, with those of brokers that share this machine measured anew."""
+        from openclust.bench.calibration.calibrating import Calibrated, in_company
+        from openclust.bench.client.errors import BenchError
+        from openclust.bench.report.progress import Quiet
+
+        known = {name: cost for name, cost in msgspec.structs.asdict(costs).items() if not isinstance(cost, str)}
+        try:
+            found = in_company(Calibrated(costs=known, rows=[]), self._make, self._effort, Quiet())
+        except BenchError as error:
+            raise ConfigError(f"the costs of brokers that share this machine: {error}") from None
+        return msgspec.structs.replace(costs, **found.costs)
+
+    def _make(self, primaries: int, secondaries: int) -> BenchedCluster:
+        return BenchedCluster(primaries, secondaries, self._folder)
+
+
+def middle(costs: Sequence[Calibration]) -> Calibration:
+    """The median of each."""
+    first = msgspec.structs.asdict(costs[0])
+    figures = {
+        name: statistics.median(getattr(each, name) for each in costs)
+        for name, value in first.items()
+        if isinstance(value, float)
+    }
+    return msgspec.structs.replace(costs[0], **figures)

@@ -1,0 +1,99 @@
+"""A drawn workload as the plans of real clients, and played by them against a cluster of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openclust.shell.config.config import ConfigError
+from topology.simulate.input.layout import Layout
+from topology.simulate.input.workload import Workload
+
+if TYPE_CHECKING:
+    from openclust.bench.live.cost import LiveFound
+    from openclust.bench.live.plan import LivePlan
+    from openclust.bench.live.run import Stage
+    from topology.simulate.traffic.drawn import Drawn
+
+SAMPLED_OF = 20
+"""One of so many subscribers has the time of its messages taken, by a process that is not busy with all the others."""
+
+
+def played(layout: Layout, workload: Workload, plan: Drawn, stage: Stage, data_in: Path | None) -> LiveFound:
+    from openclust.bench.brokers.disk import folder_on_disk
+    from openclust.bench.client.errors import BenchError
+    from openclust.bench.live.run import LiveQueue, play
+    from openclust.cli.bench.benched_cluster import BenchedCluster
+
+    primaries = len(layout.primaries)
+    try:
+        with BenchedCluster(primaries, len(layout.sites) - primaries, folder_on_disk(data_in)) as brokers:
+            brokers.start()
+            root = brokers.wait_until_serving()
+            # The first of the layout begins as root.
+            real = [root, *(name for name in brokers.primaries if name != root), *brokers.names[primaries:]]
+            names = dict(zip(layout.names, real, strict=True))
+            addresses = {name: brokers.address(each) for name, each in names.items()}
+            queues = [
+                LiveQueue(name=name, replicate=kind.replicate)
+                for kind in workload.queues
+                for name in queue_names(workload)[kind.name]
+            ]
+            return play(brokers, names, list(plans(layout, workload, plan, addresses)), queues, stage)
+    except BenchError as error:
+        raise ConfigError(f"--validate: {error}") from None
+
+
+def queue_names(workload: Workload) -> dict[str, list[str]]:
+    """Of each kind, in the order in which the simulation numbers them."""
+    return {kind.name: [f"live.{kind.name}.{number}" for number in range(kind.count)] for kind in workload.queues}
+
+
+def plans(layout: Layout, workload: Workload, plan: Drawn, addresses: dict[str, tuple[str, int]]) -> Iterator[LivePlan]:
+    """Of two processes: many subscribers, and all others with those whose messages are timed."""
+    from openclust.bench.live.plan import LiveClient, LiveMessage, LivePlan
+
+    kinds = {kind.name: kind for kind in workload.queues}
+    names = queue_names(workload)
+    every = [name for kind in workload.queues for name in names[kind.name]]
+    persistent = [kind.persistent for kind in workload.queues for _ in range(kind.count)]
+    numbers: dict[tuple[int, int], int] = {}
+    clients: list[LiveClient] = []
+    for number, each in enumerate(plan.clients):
+        group = each.group
+        numbers[group.number, each.client] = number
+        is_of_queue = group.kind in ("producers", "consumers")
+        clients.append(
+            LiveClient(
+                number=number,
+                kind=group.kind,
+                joins_ms=each.joins_ms,
+                contact=layout.names[each.contact],
+                keys=[f"t{topic}" for topic in each.topics],
+                queue=names[group.name][each.client % kinds[group.name].count] if is_of_queue else "",
+                work_us=round(kinds[group.name].work_ms * 1000) if group.kind == "consumers" else 0,
+                follows=group.follows,
+            )
+        )
+    messages = [
+        LiveMessage(
+            at_us=each.at_us,
+            client=numbers[each.group, each.client],
+            key=f"t{each.topic}" if each.topic >= 0 else every[-1 - each.topic],
+            size=each.size,
+            is_queued=each.topic < 0,
+            is_persistent=each.topic < 0 and persistent[-1 - each.topic],
+        )
+        for each in plan.messages
+    ]
+    is_here = [each.kind != "subscribers" or each.number % SAMPLED_OF == 0 for each in clients]
+    for is_sampling in (False, True):
+        yield LivePlan(
+            brokers=addresses,
+            exchange="amq.direct",
+            duration_ms=workload.duration_ms,
+            clients=[each for each, here in zip(clients, is_here, strict=True) if here is is_sampling],
+            messages=messages if is_sampling else [],
+            is_sampling=is_sampling,
+        )
