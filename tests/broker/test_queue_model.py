@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -25,6 +25,7 @@ from openclust.wire.methods import (
     QueuePurgeOk,
 )
 from tests.support.client import Client, Delivery, new_broker, publish_frames
+from tests.support.examples import examples
 from tests.support.invariants import check
 
 CLIENTS = 2
@@ -239,7 +240,5 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.broker.books.held_bytes == 0
 
 
-QueueMachine.TestCase.settings = settings(
-    max_examples=100, stateful_step_count=40, suppress_health_check=list(HealthCheck)
-)
+QueueMachine.TestCase.settings = examples(30, step_count=40, suppress=list(HealthCheck))
 TestAQueueAgainstItsModel = QueueMachine.TestCase

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from openclust.broker.backlog import page as leaf
@@ -32,6 +32,7 @@ from openclust.node import Node
 from openclust.wire.properties import Properties, encode_header
 from tests.simulator.store import ModelStore
 from tests.support.driver import Driver
+from tests.support.examples import examples
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -553,7 +554,7 @@ class Story:
         self.queue.on_deadline(self.now_ms)
 
 
-@settings(max_examples=300, suppress_health_check=list(HealthCheck))
+@examples(60, suppress=list(HealthCheck))
 @given(steps=STEPS)
 def test_whatever_happens_the_queue_is_what_the_story_tells(steps: list[tuple[str, int]]) -> None:
     story = Story()

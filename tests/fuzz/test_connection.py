@@ -6,12 +6,13 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
 from tests.fuzz.choices import ByteChoices, DrawnChoices
 from tests.fuzz.connection import main, run, run_seed
+from tests.support.examples import examples
 
 SEEDS = 400
 
@@ -22,17 +23,13 @@ def test_clients_may_say_anything_in_any_order(first: int) -> None:
         run_seed(seed)
 
 
-@settings(
-    max_examples=40,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
-)
+@examples(10, suppress=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example])
 @given(st.data())
 def test_what_hypothesis_has_clients_say_harms_nobody(data: DataObject) -> None:
     run(DrawnChoices(data))
 
 
-@settings(max_examples=100)
+@examples(50)
 @given(st.binary(max_size=2_000))
 def test_what_a_fuzzer_has_clients_say_harms_nobody(data: bytes) -> None:
     run(ByteChoices(data))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from openclust.wire import methods
@@ -13,11 +12,11 @@ from openclust.wire.frames import FRAME_BODY, FRAME_HEADER, FRAME_METHOD, HEARTB
 from openclust.wire.methods import Method
 from openclust.wire.properties import Properties
 from openclust.wire.table import Timestamp
+from tests.support.examples import examples
 
-PROPERTY_TEST = settings(max_examples=60, print_blob=True)
-"""Bounded for every run of the suite; `--hypothesis-seed` explores, and a failure prints how to repeat it."""
+PROPERTY_TEST = examples(25)
 
-SMALL_PROPERTY_TEST = settings(PROPERTY_TEST, max_examples=5)
+SMALL_PROPERTY_TEST = examples(5)
 """For what is asked of each of sixty-seven methods."""
 
 METHODS: list[type[Method]] = sorted(

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.topology.cases import CASES
 from tests.support.topology.files import SOUND
 from topology.lint.check import check
 from topology.output.text import show_reports
 
-LIMITS = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+LIMITS = examples(50, suppress=[HealthCheck.function_scoped_fixture])
 
 NAMES = st.sampled_from(["p1", "p2", "p3", "s1", "sw1", "", "p.1", "ü", "\x00", "a b", '"', "x" * 300])
 ADDRESSES = st.sampled_from(

@@ -159,6 +159,7 @@ class _Lanes:
 
     def __init__(self, cards: Sequence[Area], titles: Sequence[Area], frames: Sequence[Area]) -> None:
         self._cards = cards
+        self._kept_clear = [each.grown(LANE - 1) for each in cards]
         self._titles = titles
         steps = [LANE * (i + 1) for i in range(LANES)]
         self._xs = _lanes([at for each in cards for k in steps for at in (each.x - k, each.right + k)])
@@ -203,7 +204,7 @@ class _Lanes:
         if known is not None:
             return known
         one, other = ((low, at), (high, at)) if is_level else ((at, low), (at, high))
-        if any(each.grown(LANE - 1).is_crossed(one, other) for each in self._cards):
+        if any(each.is_crossed(one, other) for each in self._kept_clear):
             cost = float("inf")
         else:
             cost = high - low + sum(TITLE for each in self._titles if each.is_crossed(one, other))

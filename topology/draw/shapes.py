@@ -38,10 +38,16 @@ class Area(msgspec.Struct, frozen=True):
 
     def is_crossed(self, one: Point, other: Point) -> bool:
         """Whether the straight line between two points passes through it."""
+        # Nearly all lines that are asked about lie wholly on one side.
+        if (one[0] <= self.x and other[0] <= self.x) or (one[1] <= self.y and other[1] <= self.y):
+            return False
+        right, bottom = self.x + self.w, self.y + self.h
+        if (one[0] >= right and other[0] >= right) or (one[1] >= bottom and other[1] >= bottom):
+            return False
         begin, end = 0.0, 1.0
         for low, high, start, step in (
-            (self.x, self.right, one[0], other[0] - one[0]),
-            (self.y, self.bottom, one[1], other[1] - one[1]),
+            (self.x, right, one[0], other[0] - one[0]),
+            (self.y, bottom, one[1], other[1] - one[1]),
         ):
             if abs(step) < 1e-9:
                 if not low < start < high:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from openclust.broker.backlog import page as leaf
@@ -15,6 +15,7 @@ from openclust.broker.backlog.page_index import Shelf
 from openclust.broker.backlog.paged_backlog import Away, size_of
 from openclust.broker.journal.journal import KEPT
 from openclust.broker.queues.queue_recovery import put_in_place, remove
+from tests.support.examples import examples
 from tests.support.paged_place import Place
 
 SMALL_PAGE = 400
@@ -121,7 +122,7 @@ class Telling:
         self.away.append((one, {seq: self.ready.pop(seq)}))
 
 
-@settings(max_examples=300)
+@examples(60)
 @given(steps=STEPS)
 def test_a_paged_backlog_behaves_as_the_sorted_list_does(steps: list[tuple[str, int]]) -> None:
     telling = Telling()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -15,6 +14,7 @@ from openclust.cluster.election.view import Election, Role, Terms, begin, why_no
 from openclust.cluster.protocol.status import Ended, Position, Reign, Seniority
 from tests.cluster.election.test_view import hear, ready, root, said, tick
 from tests.support.cluster.scenario import FILES, Scenario, replay
+from tests.support.examples import examples
 
 MISSING = sorted(
     ((role, trigger) for role in Role for trigger in Trigger if (role, trigger) not in TRANSITIONS),
@@ -341,7 +341,7 @@ class Anything(RuleBasedStateMachine):
 
 
 TestAnything = Anything.TestCase
-TestAnything.settings = settings(max_examples=60, stateful_step_count=40)
+TestAnything.settings = examples(30, step_count=40)
 
 
 # -- epochs that nobody remembers

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from openclust.cluster.placing.placing import Newcomer, Placing
 from openclust.cluster.placing.rebalance import ROUND_MS, SETTLE_MS, Rebalance
 from openclust.cluster.protocol.redirect import Redirect
 from openclust.cluster.protocol.roster import BrokerInfo, Roster
+from tests.support.examples import examples
 
 FAST = 1_000
 START_MS = 1_000_000
@@ -227,7 +228,7 @@ class Cluster:
         return sum(self.counts.values()) * self.weights[name] / weights
 
 
-@settings(max_examples=100)
+@examples(30)
 @given(data=st.data())
 def test_any_cluster_comes_to_rest_and_moves_little_more_than_its_surplus(data: st.DataObject) -> None:
     names = "abcdef"[: data.draw(st.integers(2, 6))]

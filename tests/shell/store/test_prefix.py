@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from openclust.broker.journal.store_rows import (
@@ -28,6 +28,7 @@ from openclust.broker.journal.store_rows import (
     Spool,
     Write,
 )
+from tests.support.examples import examples
 from tests.support.opened_store import Opened, found, info
 
 MEMORY = "/dev/shm"
@@ -162,7 +163,7 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-quick = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+quick = examples(10, suppress=[HealthCheck.too_slow])
 
 
 @quick

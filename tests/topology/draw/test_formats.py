@@ -8,8 +8,9 @@ from itertools import combinations, pairwise, product
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 
+from tests.support.examples import examples
 from tests.support.paths import ROOT
 from tests.support.topology.random_models import broker, model_of, models
 from topology.draw.colors import ORANGE, RED
@@ -24,7 +25,7 @@ from topology.model.graph import Key, Model, Node
 from topology.rules.finding import Finding, Report, Severity
 
 EXAMPLE = "conf/topologies/three-zones.toml"
-QUICK = settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+QUICK = examples(12, suppress=[HealthCheck.too_slow])
 NO_FINDINGS = Report(file="cluster.toml", findings=())
 
 
@@ -124,7 +125,7 @@ def test_a_thousand_brokers_are_drawn_in_seconds() -> None:
     assert len(picture) < 200_000
 
 
-@given(models(primaries_max=6, secondaries_max=8))
+@given(models(primaries_max=5, secondaries_max=6))
 @QUICK
 def test_no_card_covers_another_and_no_text_another(model: Model) -> None:
     picture = picture_of(model, lint(model))
@@ -140,7 +141,7 @@ def test_no_card_covers_another_and_no_text_another(model: Model) -> None:
         assert whole.x <= each.area.x and each.area.right <= whole.right + 1 and each.area.bottom <= whole.bottom
 
 
-@given(models(primaries_max=6, secondaries_max=8))
+@given(models(primaries_max=5, secondaries_max=6))
 @QUICK
 def test_no_line_passes_behind_a_card(model: Model) -> None:
     picture = picture_of(model, lint(model))

@@ -3,9 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.topology.files import SOUND
 from topology.lint.check import check_all
 from topology.lint.fix_files import Change, fix_all, with_fixable
@@ -104,7 +105,7 @@ def test_what_could_be_mended_is_counted(file: Path) -> None:
 
 
 @given(st.text(max_size=12), st.sampled_from(["zone", "rack", "client", "heartbeat_ms", "p1", '"a"', "5672"]))
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@examples(20, suppress=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_mending_never_makes_a_file_worse(tmp_path: Path, text: str, place: str) -> None:
     path = tmp_path / "any.toml"
     path.write_bytes(SOUND.replace(place, text, 1).encode("utf-8", "backslashreplace"))

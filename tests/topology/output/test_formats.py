@@ -10,9 +10,10 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 import xmlschema
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.topology.random_models import broker, model_of, models
 from topology.lint.check import bad_input, lint
 from topology.model.graph import Model, Other
@@ -26,7 +27,7 @@ from topology.survive.combinations import survive
 
 SCHEMAS = Path(__file__).parent / "schemas"
 NASTY = 'a|b <script> @all "q" `c` % :,\r\n\x1b[31m ]]> & *x* \u202e é 漢'
-QUICK = settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+QUICK = examples(12, suppress=[HealthCheck.too_slow])
 
 
 @cache

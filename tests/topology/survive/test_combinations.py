@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from itertools import combinations, permutations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from openclust.cluster.election.election import step
 from openclust.cluster.election.events import Answer, CaughtUp, Event, StatusHeard, StoreRead, TakeOver, Tell, Tick
 from openclust.cluster.election.view import Role, Terms, begin
+from tests.support.examples import examples
 from tests.support.topology.random_models import broker, model_of, models
 from topology.model.graph import Key, Model, Node
 from topology.model.loss import LOSS_KINDS, Loss, Reach, aftermath, losses
@@ -20,7 +21,7 @@ from topology.survive.reach import Cluster
 from topology.survive.smallest import smallest_against_root
 from topology.survive.text import root_of, sentences
 
-QUICK = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+QUICK = examples(20, suppress=[HealthCheck.too_slow])
 
 
 def three_in_zones() -> Model:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from openclust.cluster.placing.rebalance import SETTLE_MS
 from openclust.cluster.protocol.redirect import Redirect
+from tests.support.examples import examples
 from tests.support.simulate.clients import COSTS, Placed, dealt, group
 from topology.simulate.clients.attaching import attach
 from topology.simulate.clients.backoff import FIRST_MAX_MS, FIRST_MIN_MS, LATER_MAX_MS, interval_ms, spread
@@ -281,7 +282,7 @@ GROUPS: st.SearchStrategy[list[dict[str, object]]] = st.lists(
 )
 
 
-@settings(max_examples=60)
+@examples(30)
 @given(
     st.sampled_from(DESIGNS),
     st.integers(1, 3),

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from openclust.shell.config.config import ConfigError
+from tests.support.examples import examples
 from topology.simulate.input.layout import layout_of_counts
 from topology.simulate.input.workload import Publishers, Queues, Subscribers, Topics, Workload
 from topology.simulate.input.workload_check import RANGES
@@ -181,7 +182,7 @@ def _toml(value: object) -> str:
 
 
 @given(st.integers(0, SOUND.count("\n") - 1), _VALUES)
-@settings(max_examples=150)
+@examples(50)
 def test_whatever_a_key_is_set_to_is_taken_or_told(line: int, value: object) -> None:
     lines = SOUND.splitlines()
     if " = " in lines[line]:
@@ -190,7 +191,7 @@ def test_whatever_a_key_is_set_to_is_taken_or_told(line: int, value: object) -> 
 
 
 @given(st.integers(0, len(SOUND)), st.integers(0, 20), st.binary(max_size=6))
-@settings(max_examples=150)
+@examples(50)
 def test_whatever_is_cut_out_or_put_in_is_taken_or_told(start: int, length: int, added: bytes) -> None:
     _read_or_refuse(SOUND[:start].encode() + added + SOUND[start + length :].encode())
 

@@ -6,9 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from topology.simulate.input.calibration import shipped
 from topology.simulate.queueing.broker_thread import Costs, Done, Jobs, Turns
 
@@ -213,7 +214,7 @@ def streams(draw: st.DrawFn) -> tuple[Jobs, Costs, list[int]]:
 
 
 @given(streams())
-@settings(max_examples=200)
+@examples(50)
 def test_the_same_is_found_however_the_stream_is_cut(stream: tuple[Jobs, Costs, list[int]]) -> None:
     jobs, costs, cuts = stream
     whole, parts = worked(jobs, costs), worked(jobs, costs, cuts)
@@ -223,7 +224,7 @@ def test_the_same_is_found_however_the_stream_is_cut(stream: tuple[Jobs, Costs, 
 
 
 @given(streams())
-@settings(max_examples=100)
+@examples(50)
 def test_whatever_comes_every_job_is_done_and_what_was_paid_is_what_it_took(
     stream: tuple[Jobs, Costs, list[int]],
 ) -> None:

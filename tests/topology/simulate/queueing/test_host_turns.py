@@ -7,9 +7,10 @@ from math import factorial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from topology.simulate.input.calibration import shipped
 from topology.simulate.input.layout import Host, LocalClients
 from topology.simulate.queueing.broker_thread import Costs, Done, Jobs, Turns
@@ -65,7 +66,7 @@ def streams(seed: int, brokers: int, count: int, apart_us: float) -> list[HostRo
     ]
 
 
-@settings(max_examples=40)
+@examples(20)
 @given(st.integers(0, 2**32), st.sampled_from([100.0, 400.0, 3_000.0]))
 def test_with_a_core_for_each_they_do_what_brokers_alone_do(seed: int, apart_us: float) -> None:
     costs, rows = costs_of(shipped())._replace(wait_us_per_ms=20.0), streams(seed, 3, 120, apart_us)
@@ -97,7 +98,7 @@ def test_jobs_at_random_wait_for_two_cores_as_erlang_says() -> None:
     assert half < expected / 4
 
 
-@settings(max_examples=25)
+@examples(15)
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 150), max_size=5))
 def test_it_is_the_same_however_the_rows_are_cut(seed: int, cuts: list[int]) -> None:
     host = Host(
