@@ -28,7 +28,7 @@ def test_the_root_gives_up_its_place(api: RunningApi) -> None:
     member = put_member(api)
     result = run("--url", api.url, "--reason", "new kernel")
     assert (result.exit_code, result.stdout) == (0, "p1 gave up the root of epoch 3.\n")
-    assert member.reasons == ["new kernel"]
+    assert member.reasons == ["new kernel (asked by user 'guest')"]
 
 
 def test_another_broker_says_no_and_where_the_root_is(api: RunningApi) -> None:

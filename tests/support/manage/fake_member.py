@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+import functools
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import msgspec
 
+from openclust.cluster.protocol.outbox import Outbox
+from openclust.shell.cluster.cluster_snapshot import cluster_snapshot
 from openclust.shell.server import Server
+from openclust.shell.tracing.rates import Rates
+from tests.support.cluster.joined import Joined
 from tests.support.manage.running_api import RunningApi
 
 
@@ -53,12 +60,45 @@ def put_member(api: RunningApi, **changed: Any) -> FakeMember:
     return member
 
 
+class IdleLink(NamedTuple):
+    """What a snapshot looks at in a link, without a socket."""
+
+    outbox: Outbox
+    state: str = "connected"
+    error: str = ""
+
+    @property
+    def peer(self) -> str:
+        return self.outbox.peer
+
+
 def seen_by_root() -> dict[str, Any]:
-    snapshot: dict[str, Any] = msgspec.json.decode(_SEEN_BY_ROOT)
-    return snapshot
+    """The snapshot of a real root of three primaries and a secondary, with values that a test can expect."""
+    return copy.deepcopy(_seen_by_root())
 
 
-_SEEN_BY_ROOT = """
+@functools.cache
+def _seen_by_root() -> dict[str, Any]:
+    cluster = Joined("p1", "p2", "p3", secondaries=("s1",))
+    membership = cluster["p1"]
+    links = {peer: IdleLink(outbox) for peer, outbox in membership.outboxes.items()}
+    asked = SimpleNamespace(membership=membership, links=links, rates=Rates(membership))
+    real = msgspec.to_builtins(cluster_snapshot(asked, cluster.now_ms))  # type: ignore[arg-type]
+    return _with_values(real, msgspec.json.decode(_VALUES))
+
+
+def _with_values(real: Any, made_up: Any) -> Any:
+    """The real snapshot with the values that are made up. It must have a place for each of these."""
+    if isinstance(real, dict) and isinstance(made_up, dict):
+        unknown = made_up.keys() - real.keys()
+        assert not unknown, f"no snapshot says {sorted(unknown)}"
+        return {key: _with_values(real[key], made_up[key]) if key in made_up else real[key] for key in real}
+    if isinstance(made_up, list) and any(isinstance(each, dict) for each in made_up):
+        return [_with_values(one, other) for one, other in zip(real, made_up, strict=True)]
+    return made_up
+
+
+_VALUES = """
 {
   "cluster_key": "demo", "cluster_uuid": "c0ffee", "name": "p1", "role": "root", "root": "p1", "epoch": 3,
   "seniority_ms": 1700000000123, "position": {"epoch": 3, "sequence": 1042},
