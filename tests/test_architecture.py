@@ -171,11 +171,11 @@ def test_an_import_upwards_or_aside_is_found(importer: str, module: str, is_lazy
         ("broker", "openclust.wire.frames", False),
         ("node", "openclust.cluster.election.election", False),
         ("shell", "openclust.node.Node", False),
-        ("cli", "openclust.shell.config.config", False),
+        ("cli", "openclust.shell.config.schema", False),
         ("cli", "openclust.bench.client.url", True),
         ("shell", "asyncio", False),
         ("wire", "openclust.__version__", False),
-        ("topology", "openclust.shell.config.file", False),
+        ("topology", "openclust.shell.config.load", False),
     ],
 )
 def test_an_import_downwards_is_fine(importer: str, module: str, is_lazy: bool) -> None:

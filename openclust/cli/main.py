@@ -97,7 +97,7 @@ class CommandLine(click.Group):
     def _exit_code(
         self, args: Sequence[str] | None, prog_name: str | None, complete_var: str | None, **extra: Any
     ) -> int:
-        from openclust.shell.config.config import ConfigError  # small, but `--help` does without it
+        from openclust.shell.config.schema import ConfigError  # small, but `--help` does without it
 
         try:
             result = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)

@@ -25,7 +25,7 @@ from openclust.broker.model.changes import (
 from openclust.broker.model.password_hash import RABBIT_DEFAULT, from_rabbit
 from openclust.broker.model.policy import ApplyTo, Policy
 from openclust.manage.call import ANSWER_WAIT_S, Call, Refused, answer, bad_request, not_found
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from openclust.shell.definitions_file import FILE_BYTES_MAX, parse_definitions
 from openclust.shell.users.passwords import hash_password
 from openclust.shell.users.users_file import name_problem

@@ -11,7 +11,7 @@ from openclust.cluster.membership.draining import obstacle
 from openclust.cluster.placing.placing import Newcomer
 from openclust.cluster.protocol.roster import BrokerInfo
 from openclust.manage.call import Call, Refused, answer, bad_request
-from openclust.shell.config.cluster_section import split_address
+from openclust.shell.config.addresses import split_address
 
 log = logging.getLogger("openclust.http")
 

@@ -22,7 +22,7 @@ from openclust.broker.model.effects import CheckLogin, CloseTransport, Effect, N
 from openclust.broker.server.broker import Broker
 from openclust.node import Node, perform
 from openclust.shell.cluster.cluster_driver import Member
-from openclust.shell.config.config import Config
+from openclust.shell.config.schema import Config
 from openclust.shell.definitions_file import import_at_start, import_in_cluster
 from openclust.shell.host.clock import monotonic_ms, wall_ms
 from openclust.shell.host.event_loop import new_event_loop

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from openclust.cluster.storage.recovery import recover
 from openclust.shell.cluster.data_directory import check_owner
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from openclust.shell.store import MemoryStore, Store, open_store
 
 if TYPE_CHECKING:
     from openclust.broker.journal.store_rows import Write
-    from openclust.shell.config.config import Config
+    from openclust.shell.config.schema import Config
     from openclust.shell.server import Server
 
 log = logging.getLogger("openclust.store")

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from openclust import __version__
 from openclust.cli import main
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 
 
 def run(*arguments: str) -> Result:

@@ -11,7 +11,7 @@ from openclust.broker.model.access import Permission, User
 from openclust.broker.model.limits import Limits
 from openclust.broker.server.broker import Broker
 from openclust.shell import definitions_file
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from openclust.shell.definitions_file import check_definitions, import_at_start, load_definitions_file
 from openclust.shell.users.users_file import load_users, save_users
 from tests.support.paths import RABBITMQ_DEFINITIONS

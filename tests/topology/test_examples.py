@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openclust.shell.config.file import load
+from openclust.shell.config.load import load
 from tests.support.paths import ROOT
 from tests.support.topology.files import report_of
 from topology.lint.check import check, check_all

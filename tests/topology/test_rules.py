@@ -213,7 +213,7 @@ def test_what_is_no_cluster_is_not_taken_for_one() -> None:
 
 
 def test_a_model_of_nothing_has_nothing_wrong() -> None:
-    from openclust.shell.config.config import Config
+    from openclust.shell.config.schema import Config
 
     assert lint(Model(Config(cluster_key="k"))).findings == ()
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from openclust.shell.config.config import ConfigError
-from openclust.shell.config.file import FILE_BYTES_MAX, Loaded, load
-from openclust.shell.config.topology_section import Ignore
+from openclust.shell.config.load import FILE_BYTES_MAX, Loaded, load
+from openclust.shell.config.schema import ConfigError, Ignore
 from topology.model.building import build, hosts_of
 from topology.model.graph import Model, Other
 from topology.model.live import Live

@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Sequence
 
-from openclust.shell.config.file import FILE_BYTES_MAX
+from openclust.shell.config.load import FILE_BYTES_MAX
 
 FOUND_MAX = 10_000
 

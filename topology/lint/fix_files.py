@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from openclust.shell.config.file import FILE_BYTES_MAX
+from openclust.shell.config.load import FILE_BYTES_MAX
 from topology.lint.fixes import PASSES_MAX, Fix, fixed, fixes_of
 from topology.model.graph import Model
 from topology.rules.finding import Report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from openclust.shell.config.config import Cluster, Config
+from openclust.shell.config.schema import Cluster, Config
 from topology.lint.check import lint
 from topology.model.address import host_of
 from topology.model.graph import Broker, Model

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Iterable
 from functools import lru_cache
 
-from openclust.shell.config.cluster_section import split_address
+from openclust.shell.config.addresses import split_address
 
 
 def host_of(address: str) -> str:

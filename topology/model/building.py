@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from openclust.shell.config.config import Primary
-from openclust.shell.config.file import Loaded
-from openclust.shell.config.toml_lines import Path, line_of
-from openclust.shell.config.topology_section import Place, Secondary
+from openclust.shell.config.keys import KeyPath
+from openclust.shell.config.load import Loaded, line_of
+from openclust.shell.config.schema import Place, Primary, Secondary
 from topology.model.address import host_of, is_wildcard, names_of, spelled
 from topology.model.graph import Broker, Key, Link, Model, Node, Other
 from topology.model.live import Live
@@ -97,7 +96,7 @@ def _broker(name: str, entry: Primary | Secondary, names: dict[str, str], *, is_
 
 
 def _links(
-    loaded: Loaded, keys: dict[str, Key], lines: dict[Path, int]
+    loaded: Loaded, keys: dict[str, Key], lines: dict[KeyPath, int]
 ) -> tuple[list[Link], list[tuple[str, str, int]]]:
     links: list[Link] = []
     strangers: list[tuple[str, str, int]] = []

@@ -13,10 +13,9 @@ from functools import cached_property
 import msgspec
 import networkx as nx  # type: ignore[import-untyped]
 
-from openclust.shell.config.broker_settings import setting_of
-from openclust.shell.config.config import Config
-from openclust.shell.config.toml_lines import line_of
-from openclust.shell.config.topology_section import NodeKind
+from openclust.shell.config.checks import setting_of
+from openclust.shell.config.load import line_of
+from openclust.shell.config.schema import Config, NodeKind
 from topology.model.address import is_loopback
 from topology.model.live import Live
 from topology.model.place import DOMAIN_KINDS, Domain, DomainKind, Key, Places

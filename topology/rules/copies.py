@@ -6,11 +6,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from openclust.shell.config.broker_settings import setting_of
-from openclust.shell.config.check import value_of
-from openclust.shell.config.config import Config
-from openclust.shell.config.keys import KEYS, PATHS
-from openclust.shell.config.nested import is_nested
+from openclust.shell.config.checks import setting_of, value_of
+from openclust.shell.config.keys import KEYS, PATHS, is_nested
+from openclust.shell.config.schema import Config
 from topology.model.address import normal
 from topology.model.words import few
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from openclust.shell.config.broker_settings import flattened
+from openclust.shell.config.checks import flattened
 from topology.model.graph import DOMAIN_KINDS, Broker, Domain, Model
 from topology.model.words import few
 from topology.rules.finding import Found, Severity

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from topology.simulate.input.calibration import Calibration, read_calibration, shipped
 from topology.simulate.input.fault import Add, parse_fault
 from topology.simulate.input.grid import Axes, parse_sweep, runs_of

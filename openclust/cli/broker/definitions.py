@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from openclust.shell.host.log import escape
 
 URL_DEFAULT = "http://guest:guest@127.0.0.1:15672"

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from openclust.shell.config.cluster_section import address_keys, peer_listen
-from openclust.shell.config.config import Config, ConfigError
-from openclust.shell.config.file import Given, Loaded, load, parse_setting
+from openclust.shell.config.addresses import address_keys, peer_listen
+from openclust.shell.config.load import Given, Loaded, load, parse_setting
+from openclust.shell.config.schema import Config, ConfigError
 from openclust.shell.host.log import escape
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import click
 
 from openclust.cli.exit_codes import DONE
 from openclust.cli.term import show_json, show_table
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from openclust.shell.host.log import escape
 
 if TYPE_CHECKING:

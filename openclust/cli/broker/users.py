@@ -11,8 +11,8 @@ import click
 
 from openclust.broker.model.access import Permission, User, UserType
 from openclust.cli.term import show_json, show_table
-from openclust.shell.config.file import load
 from openclust.shell.config.keys import did_you_mean
+from openclust.shell.config.load import load
 from openclust.shell.users.passwords import hash_password
 from openclust.shell.users.users_file import editing, load_users, name_problem, pattern_problems
 

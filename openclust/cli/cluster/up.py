@@ -30,7 +30,7 @@ from openclust.cli.cluster.status import reasons
 from openclust.cli.exit_codes import DONE
 from openclust.cli.http_client import HttpClient
 from openclust.cli.term import show_table
-from openclust.shell.config.check import RANGES
+from openclust.shell.config.checks import RANGES
 
 ALL_ENDED = 1
 ROOT_WAIT_S = 30.0

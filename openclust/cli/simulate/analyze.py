@@ -15,7 +15,7 @@ from openclust import __version__
 from openclust.cli.simulate.progress import progress_bar
 from openclust.cli.simulate.spark_options import SparkOptions, spark_options
 from openclust.cli.simulate.summary import show_summary
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from topology.simulate.report.results_folder import PARQUET, make_folder, write_results
 from topology.simulate.trace.files import TraceFiles, find_files
 

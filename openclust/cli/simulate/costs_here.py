@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from openclust.cli.bench.benched_cluster import BenchedCluster
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from topology.simulate.input.calibration import Calibration
 
 if TYPE_CHECKING:

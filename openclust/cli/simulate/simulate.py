@@ -17,7 +17,7 @@ from openclust.cli.simulate.progress import progress_bar
 from openclust.cli.simulate.spark_options import SparkOptions, spark_options
 from openclust.cli.simulate.summary import show_summary
 from openclust.cli.simulate.validate import OrValidate
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from topology.simulate.asked import Asked, read_asked
 from topology.simulate.input.grid import parse_count, shown
 from topology.simulate.input.layout import DESIGNS

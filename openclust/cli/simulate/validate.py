@@ -17,7 +17,7 @@ import topology.simulate
 from openclust.cli.simulate.costs_here import CostsHere, middle
 from openclust.cli.simulate.played import SAMPLED_OF, played
 from openclust.cli.simulate.spark_options import SparkOptions, spark_options
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from topology.simulate.input.calibration import Calibration
 from topology.simulate.input.fault import Kill, parse_fault
 from topology.simulate.input.layout import Layout, LocalClients, Run, layout_of_counts

@@ -40,7 +40,7 @@ def new(
     primaries: int, secondaries: int, zones: str, cluster_key: str, domain: str, output: Path | None, force: bool
 ) -> int:
     """Write a cluster file with comments, that passes openclust lint."""
-    from openclust.shell.config.file import FILE_BYTES_MAX
+    from openclust.shell.config.load import FILE_BYTES_MAX
     from topology.model.template import Plan, text_of
 
     names = [each.strip() for each in zones.split(",") if each.strip()]

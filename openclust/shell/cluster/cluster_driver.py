@@ -22,7 +22,7 @@ from openclust.shell.cluster.cluster_uuid_file import Identity
 from openclust.shell.cluster.last_primaries import look_at_primaries
 from openclust.shell.cluster.rebalancing import Rebalancing
 from openclust.shell.cluster.votes import Votes
-from openclust.shell.config.cluster_section import (
+from openclust.shell.config.addresses import (
     client_advertised,
     http_advertised,
     own_entry,
@@ -34,7 +34,7 @@ from openclust.shell.tracing.trace import new_tracing
 
 if TYPE_CHECKING:
     from openclust.shell.cluster.links import Link
-    from openclust.shell.config.config import Config
+    from openclust.shell.config.schema import Config
     from openclust.shell.server import Server
 
 log = logging.getLogger("openclust.cluster")

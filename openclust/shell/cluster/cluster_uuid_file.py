@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from openclust.shell.host.atomic_file import replace_file
 
 log = logging.getLogger("openclust.cluster")

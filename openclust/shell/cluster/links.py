@@ -18,7 +18,7 @@ from aiormq.exceptions import AMQPError, AuthenticationError, ConnectionClosed, 
 from openclust.broker.queues.repeats import Repeats
 from openclust.cluster.protocol.outbox import Outbox
 from openclust.shell.cluster.peer_connection import PeerConnection, Transport
-from openclust.shell.config.cluster_section import split_address
+from openclust.shell.config.addresses import split_address
 from openclust.shell.host.clock import monotonic_ms
 from openclust.shell.host.log import Fields, fields
 from openclust.shell.net.answering import who_answers

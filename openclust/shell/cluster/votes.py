@@ -9,7 +9,7 @@ import os
 import msgspec
 
 from openclust.cluster.protocol.status import Reign
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from openclust.shell.host.atomic_file import replace_file, sync_folder
 
 VOTE_FILE = "vote.json"

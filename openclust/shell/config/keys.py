@@ -1,15 +1,22 @@
-"""The keys of the configuration as a flat table (`listen.port`), and values brought to the type each key wants."""
+"""The keys of the configuration as a flat table (`listen.port`), and values brought to the type each key wants.
+
+Values may have keys of their own (`[cluster.primaries.p1]`, `[[topology.links]]`): each key in them is checked, and
+told, like any other.
+"""
 
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
-from openclust.shell.config.config import Config
+from openclust.shell.config.addresses import split_address
+from openclust.shell.config.schema import NUMBERS, Config
 
 ENV_PREFIX = "OPENCLUST_"
 INTEGER_MAX = 2**63 - 1  # what TOML promises to keep
@@ -21,6 +28,19 @@ PATHS = frozenset(
         *("tls.cert", "tls.key", "tls.ca", "auth.users_file", "definitions.file", "trace.file"),
     }
 )
+
+
+NAME_BYTES_MAX = 255
+"""Short strings of the protocol carry names: that of a virtual host, a field of a message."""
+
+KeyPath = tuple[str, ...]
+"""The names down to a key; the place in a list is one of them: `("topology", "links", "0", "between")`."""
+
+ADDRESSES = frozenset({"client", "peer", "http"})
+"""Fields of brokers that are `host:port`."""
+
+Problems = list[tuple[KeyPath, str]]
+"""What is wrong, and where: the names down from the value."""
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -133,3 +153,114 @@ def wanted_text(type_: Any, value: Any) -> str:
         return f"wanted a list in brackets, such as [{value!r}]"
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "text in quotes"}
     return f"wanted {names.get(type_, str(type_))}"
+
+
+def is_nested(type_: Any) -> bool:
+    """Whether values of this type have keys that are checked here."""
+    is_list = get_origin(type_) is tuple and _is_struct(get_args(type_)[0])
+    return get_origin(type_) is dict or is_list or _is_struct(type_)
+
+
+def convert_nested(type_: Any, value: Any, problems: Problems, path: KeyPath = ()) -> Any:
+    """The value as its type wants it. Where something is wrong it is added to `problems`, and the result is useless."""
+    if get_origin(type_) is dict:
+        return _table(type_, value, problems, path)
+    if get_origin(type_) is tuple:
+        (item, _) = get_args(type_)
+        if not isinstance(value, list):
+            problems.append((path, f"wanted a list{'' if _is_struct(item) else ' in brackets'}{_instead(value)}"))
+            return ()
+        return tuple(convert_nested(item, each, problems, (*path, str(i))) for i, each in enumerate(value))
+    if _is_struct(type_):
+        return _struct(type_, value, problems, path)
+    return _plain(type_, value, problems, path)
+
+
+def _table(type_: Any, value: Any, problems: Problems, path: KeyPath) -> dict[str, Any]:
+    _, inner = get_args(type_)
+    if not isinstance(value, dict):
+        problems.append((path, f"wanted a table{_instead(value)}"))
+        return {}
+    for name in value:
+        if not name or not name.isprintable() or len(name.encode()) > NAME_BYTES_MAX:
+            problems.append(((*path, name), f"a name has 1 to {NAME_BYTES_MAX} bytes and no control characters"))
+    if inner is Any:
+        return value
+    return {name: convert_nested(inner, each, problems, (*path, name)) for name, each in value.items()}
+
+
+def _struct(type_: Any, value: Any, problems: Problems, path: KeyPath) -> Any:
+    fields = _fields(type_)
+    if not isinstance(value, dict):
+        problems.append((path, f"wanted a table with the keys {', '.join(fields)}{_instead(value)}"))
+        return None
+    before = len(problems)
+    for name in value:
+        if name not in fields:
+            hint = did_you_mean(name, fields) or f"; its keys are {', '.join(fields)}"
+            problems.append(((*path, name), f"unknown key {name!r}{hint}"))
+    missing = [name for name, field in fields.items() if field.required and name not in value]
+    if missing:
+        problems.append((path, f"needs {' and '.join(missing)} too"))
+    found = {
+        name: convert_nested(fields[name].type, each, problems, (*path, name))
+        for name, each in value.items()
+        if name in fields
+    }
+    for name in sorted(ADDRESSES & found.keys()):
+        if isinstance(found[name], str) and (found[name] or fields[name].required):
+            _address(found[name], problems, (*path, name))
+    return type_(**found) if len(problems) == before else None
+
+
+@cache
+def _fields(type_: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
+    """Read once for each kind of entry: a file may have thousands of them."""
+    return {field.name: field for field in msgspec.structs.fields(type_)}
+
+
+def _address(value: str, problems: Problems, path: KeyPath) -> None:
+    try:
+        split_address(value)
+    except ValueError:
+        problems.append((path, f"wanted HOST:PORT, with a port from 1 to 65535{_instead(value)}"))
+
+
+def _plain(type_: Any, value: Any, problems: Problems, path: KeyPath) -> Any:
+    if isinstance(value, int) and abs(value) > INTEGER_MAX:
+        problems.append((path, "wanted a number of at most 64 bits"))
+        return None
+    try:
+        found = msgspec.convert(value, type_, strict=True)
+    except msgspec.ValidationError:
+        problems.append((path, f"{wanted_text(type_, value)}{'' if _is_choice(type_) else _instead(value)}"))
+        return None
+    low, high = NUMBERS.get(path[-1], (-math.inf, math.inf)) if path else (-math.inf, math.inf)
+    if isinstance(found, int | float) and not isinstance(found, bool) and not low <= found <= high:
+        wanted = "wanted a number" if high == math.inf else f"allowed is {low} to {high}"
+        problems.append((path, f"{wanted}{_instead(found)}"))
+    if isinstance(found, str) and not found.isprintable():
+        problems.append((path, "must not contain control characters"))
+    return found
+
+
+def _is_struct(type_: Any) -> bool:
+    return isinstance(type_, type) and issubclass(type_, msgspec.Struct)
+
+
+def _is_choice(type_: Any) -> bool:
+    return any(get_origin(each) is Literal for each in _parts(type_))
+
+
+def _parts(type_: Any) -> tuple[Any, ...]:
+    return get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
+
+
+def _instead(value: Any) -> str:
+    """What is there, where that is short enough to be shown."""
+    if isinstance(value, dict | list):
+        return ", not a table" if isinstance(value, dict) else ", not a list"
+    if isinstance(value, int) and abs(value) > INTEGER_MAX:
+        return ""  # it may have more digits than repr() will print
+    shown = repr(value)
+    return f", not {shown}" if len(shown) <= 60 else ""

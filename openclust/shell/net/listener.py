@@ -8,7 +8,7 @@ import logging
 import socket
 from collections.abc import Callable
 
-from openclust.shell.config.cluster_section import join_address
+from openclust.shell.config.addresses import join_address
 
 log = logging.getLogger("openclust.listener")
 

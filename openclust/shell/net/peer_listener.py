@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from openclust.shell.config.cluster_section import peer_listen
+from openclust.shell.config.addresses import peer_listen
 from openclust.shell.net.listener import Listener, listening_sockets
 from openclust.shell.tls.certificate_files import TlsFiles
 from openclust.shell.tls.certificates import OurCertificate

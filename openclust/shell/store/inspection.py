@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 import msgspec
 
 from openclust.broker.journal.store_rows import Contents
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from openclust.shell.store.checksum import checksum
 from openclust.shell.store.contents import Damaged, read_contents
 from openclust.shell.store.disk_failure import is_damage, reason_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 
 LOCK_FILE = "store.lock"
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import NoReturn, TypeAlias
 
 from openclust.broker.journal.store_rows import Contents, Write
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from openclust.shell.store.checksum import checksum
 from openclust.shell.store.contents import read_contents
 from openclust.shell.store.disk_failure import is_damage, reason_of

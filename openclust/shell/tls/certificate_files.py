@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from openclust.shell.config.config import Cluster, ConfigError, Tls
+from openclust.shell.config.schema import Cluster, ConfigError, Tls
 from openclust.shell.host.log import fields
 from openclust.shell.tls.certificates import Expiry, OurCertificate, shown, trusted
 from openclust.shell.tls.handshake_context import HandshakeContext

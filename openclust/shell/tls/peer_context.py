@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from typing import NamedTuple
 
-from openclust.shell.config.config import Cluster, ConfigError
+from openclust.shell.config.schema import Cluster, ConfigError
 from openclust.shell.tls.handshake_context import HandshakeContext
 
 

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Mapping
 from typing import Any
 
-from openclust.shell.config.config import ConfigError, LoginFrom, Tls
+from openclust.shell.config.schema import ConfigError, LoginFrom, Tls
 from openclust.shell.tls.handshake_context import HandshakeContext
 
 _VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}

@@ -17,7 +17,7 @@ from openclust.shell.tracing.trace_lines import BeginLine, EndLine, LostLine, St
 
 if TYPE_CHECKING:
     from openclust.cluster.membership.membership import Membership
-    from openclust.shell.config.config import Config
+    from openclust.shell.config.schema import Config
     from openclust.shell.server import Server
 
 log = logging.getLogger("openclust.trace")

@@ -19,8 +19,8 @@ from click.testing import CliRunner, Result
 from openclust.cli.broker import start as start_module
 from openclust.cli.broker.start import FLAGS, listen_problem
 from openclust.cli.main import openclust
-from openclust.shell.config.config import Config, Listen
 from openclust.shell.config.keys import KEYS
+from openclust.shell.config.schema import Config, Listen
 from tests.support.clients.broker_process import free_port
 from tests.support.clients.certificates import Authority
 from tests.support.clients.deadline import eventually

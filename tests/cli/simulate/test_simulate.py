@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from openclust.cli.main import openclust
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from tests.support.paths import ROOT
 from tests.topology.simulate.results.test_goal import run as summary_of
 from topology.simulate.input.layout import Run

@@ -18,7 +18,7 @@ from openclust.cli.simulate.costs_here import CostsHere, middle
 from openclust.cli.simulate.played import SAMPLED_OF, plans
 from openclust.cli.simulate.validate import Validation, local_layout, near, stage_of, validate
 from openclust.cli.simulate.validation_report import Line, data, lines, show
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from tests.support.live import live_found
 from tests.support.spark import spark
 from topology.simulate.input.calibration import shipped

@@ -11,8 +11,8 @@ from openclust.cluster.protocol.status import Reign
 from openclust.shell.cluster.cluster_uuid_file import Identity
 from openclust.shell.cluster.last_primaries import look_at_primaries
 from openclust.shell.cluster.votes import Votes
-from openclust.shell.config.config import Config, ConfigError
-from openclust.shell.config.file import Given, load
+from openclust.shell.config.load import Given, load
+from openclust.shell.config.schema import Config, ConfigError
 from openclust.shell.store_driver import new_store
 
 THREE = ("p1", "p2", "p3")

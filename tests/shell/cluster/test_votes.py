@@ -8,7 +8,7 @@ import pytest
 
 from openclust.cluster.protocol.status import Reign
 from openclust.shell.cluster.votes import Votes
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 
 
 def test_a_vote_outlives_the_process(tmp_path: Path) -> None:

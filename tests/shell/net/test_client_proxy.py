@@ -13,7 +13,7 @@ from openclust.broker.amqp.connection import Connection
 from openclust.broker.amqp.placement import PROXIED, Placement
 from openclust.broker.cluster_port import Standalone
 from openclust.broker.server.broker import Broker
-from openclust.shell.config.config import Config, Http, Listen
+from openclust.shell.config.schema import Config, Http, Listen
 from openclust.shell.net import client_proxy as proxy
 from openclust.shell.server import Server
 from openclust.wire.codec import method_frame

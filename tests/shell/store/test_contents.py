@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from tests.support.opened_store import change, checkpoint, found, keep, page, written
 
 TABLES = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from tests.support.opened_store import Opened, checkpoint, found, keep, kept
 
 pytestmark = pytest.mark.sockets

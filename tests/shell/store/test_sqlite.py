@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from openclust.broker.journal.store_rows import Ahead, Contents, Cut, Keep, Restart, Spool
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from openclust.shell.store import open_store
 from tests.support.opened_store import Opened, change, checkpoint, found, info, keep, kept, page, written
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from openclust.shell.config.config import Cluster, Tls
+from openclust.shell.config.schema import Cluster, Tls
 from openclust.shell.tls.certificate_files import CHECK_INTERVAL_MS, TlsFiles, client_files, peer_files
 from openclust.shell.tls.handshake_context import HandshakeContext
 from tests.support.clients.certificates import Authority

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openclust.shell.config.config import Tls
+from openclust.shell.config.schema import Tls
 from openclust.shell.tls.certificates import from_der
 from openclust.shell.tls.handshake_context import Handshake, HandshakeContext, HandshakeFailed
 from openclust.shell.tls.handshake_failure import LINES_INTERVAL_MS, LINES_MAX, HandshakeFailures, reason, refusal

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from openclust.shell.config.config import ConfigError, Tls
+from openclust.shell.config.schema import ConfigError, Tls
 from openclust.shell.tls.server_context import login_name, server_context
 
 ALICE = {

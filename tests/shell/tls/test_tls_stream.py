@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from openclust.broker.model.limits import Limits
-from openclust.shell.config.config import Config, Http, Listen, Tls
+from openclust.shell.config.schema import Config, Http, Listen, Tls
 from openclust.shell.net.answering import who_answers
 from openclust.shell.server import Server
 from openclust.shell.tls.handshake_context import HandshakeContext

@@ -14,7 +14,7 @@ import pytest
 
 from openclust.broker.amqp.trace import TraceEvent
 from openclust.broker.server.broker import Broker
-from openclust.shell.config.config import Config, Trace
+from openclust.shell.config.schema import Config, Trace
 from openclust.shell.server import Server
 from openclust.shell.tracing import trace as module
 from openclust.shell.tracing.trace import MB, Tracing, new_tracing

@@ -15,7 +15,7 @@ import msgspec
 
 from openclust.broker.model.limits import Limits
 from openclust.manage.http import HttpApi
-from openclust.shell.config.config import Auth, Config, Http, Listen
+from openclust.shell.config.schema import Auth, Config, Http, Listen
 from openclust.shell.server import Server
 
 WAIT_S = 20.0

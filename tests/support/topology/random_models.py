@@ -6,8 +6,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from openclust.cluster.protocol.redirect import Mode, Redirect
-from openclust.shell.config.config import Config
-from openclust.shell.config.topology_section import Topology
+from openclust.shell.config.schema import Config, Topology
 from topology.model.graph import Broker, Key, Link, Model, Node
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 
 SHIPPED = "calibration.json"
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, cast
 
-from openclust.shell.config.config import ConfigError
 from openclust.shell.config.keys import did_you_mean
+from openclust.shell.config.schema import ConfigError
 from topology.simulate.input.layout import DESIGNS, PRIMARIES_MAX, Design, Layout, Run, as_design, layout_of_counts
 from topology.simulate.input.layouts import resized
 from topology.simulate.input.workload import Workload

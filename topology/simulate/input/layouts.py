@@ -7,8 +7,8 @@ from statistics import median
 
 import msgspec
 
-from openclust.shell.config.broker_settings import setting_of
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.checks import setting_of
+from openclust.shell.config.schema import ConfigError
 from topology.lint.check import read
 from topology.model.building import build
 from topology.model.graph import Broker, Model

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from openclust.shell.config.keys import did_you_mean
-from openclust.shell.config.nested import Problems
+from openclust.shell.config.keys import Problems, did_you_mean
 from topology.simulate.input.fault import Add, Fault, Kill, Partition, Return, parse_fault
 from topology.simulate.input.workload import Clients, Publishers, Queues, Subscribers, Topics, Workload
 

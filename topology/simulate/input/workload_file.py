@@ -6,12 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from openclust.shell.config.config import ConfigError
-from openclust.shell.config.file import read_toml
-from openclust.shell.config.keys import did_you_mean
-from openclust.shell.config.nested import Problems, convert_nested
-from openclust.shell.config.toml_lines import Path as KeyPath
-from openclust.shell.config.toml_lines import line_of
+from openclust.shell.config.keys import KeyPath, Problems, convert_nested, did_you_mean
+from openclust.shell.config.load import line_of, read_toml
+from openclust.shell.config.schema import ConfigError
 from topology.simulate.input.fault import Add, Fault, Partition, parse_fault
 from topology.simulate.input.layout import Layout
 from topology.simulate.input.workload import Workload

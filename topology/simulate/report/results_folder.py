@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from topology.simulate.results.summary import Summary
 
 SUMMARY, REPORT, PARQUET = "summary.json", "report.html", "parquet"

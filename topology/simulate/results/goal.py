@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from openclust.shell.config.config import ConfigError
 from openclust.shell.config.keys import did_you_mean
+from openclust.shell.config.schema import ConfigError
 from topology.simulate.input.layout import DESIGNS
 from topology.simulate.results.summary import Cheapest, FaultSummary, RunSummary
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 
 LOG_BYTES_MAX = 65_536
 LINE_CHARS_MAX = 300

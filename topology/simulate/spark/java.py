@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 
 JAVA_MIN = 17
 ANSWER_S = 30.0

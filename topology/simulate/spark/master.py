@@ -7,7 +7,7 @@ import socket
 from collections.abc import Mapping
 from contextlib import suppress
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 
 ANSWER_S = 5.0
 WANTED = "wanted local[N], local[*], spark://HOST:PORT, yarn or k8s://URL"

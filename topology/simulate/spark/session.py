@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from topology.simulate.spark.class_archive import ClassArchive
 from topology.simulate.spark.errors import said_clearly
 from topology.simulate.spark.java import checked_java

@@ -12,7 +12,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from topology.simulate.results.summary import RunSummary, Stage
 from topology.simulate.results.tally import SPANS_MAX
 from topology.simulate.trace import stages as stages

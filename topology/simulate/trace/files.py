@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from openclust.shell.tracing.trace_lines import FORMAT
 from topology.simulate.trace.schemas import EVENTS, MESSAGE_EVENTS
 

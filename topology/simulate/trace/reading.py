@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from topology.simulate.trace.files import NAMED_MAX, TraceFiles, bad_lines
 from topology.simulate.trace.schemas import EVENTS, MESSAGE_EVENTS, TRACE
 

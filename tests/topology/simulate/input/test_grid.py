@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from topology.simulate.input.grid import RUNS_MAX, parse_count, parse_sweep, runs_of, shown
 from topology.simulate.input.layout import layout_of_brokers, layout_of_counts
 from topology.simulate.input.workload import Publishers, Subscribers, Topics, Workload

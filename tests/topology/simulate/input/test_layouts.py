@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from tests.support.paths import ROOT
 from tests.support.topology.files import SOUND, links, model_of, nodes
 from topology.simulate.input.layout import Host, LocalClients, layout_of_counts

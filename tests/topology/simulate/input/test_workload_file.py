@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from tests.support.examples import examples
 from topology.simulate.input.layout import layout_of_counts
 from topology.simulate.input.workload import Publishers, Queues, Subscribers, Topics, Workload

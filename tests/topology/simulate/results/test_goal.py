@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from topology.simulate.results.goal import cheapest, parse_goal, survivable
 from topology.simulate.results.summary import BrokerSummary, FaultSummary, Latency, RunSummary, Totals
 

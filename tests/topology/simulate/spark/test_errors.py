@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from topology.simulate.spark.errors import said_clearly
 
 STACK = """\

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from tests.support.paths import ROOT
 from topology.simulate.spark.java import checked_java, version_in
 

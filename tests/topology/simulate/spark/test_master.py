@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from topology.simulate.spark.master import check_master, is_local, is_loopback, threads_of
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from tests.support.paths import ROOT
 from tests.support.spark import BRIEF_JVM
 from topology.simulate.spark import session
@@ -121,7 +121,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 FILL = """
 import sys
 from pathlib import Path
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from topology.simulate.spark.session import spark_session
 try:
     with spark_session("local[1]", memory="600m", local_dir=Path(sys.argv[1])) as spark:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openclust.shell.config.config import ConfigError
+from openclust.shell.config.schema import ConfigError
 from tests.support.simulate.traces import Line, begin, deliver, line, publish, status, write
 from topology.simulate.trace.files import bad_lines, find_files
 from topology.simulate.trace.schemas import EVENTS

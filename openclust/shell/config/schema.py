@@ -1,18 +1,17 @@
 """The configuration of one broker: every section and key, with its default, as frozen structs.
 
-Names here are the names in the TOML file: `Config.listen.port` is `port` in `[listen]`. `config_file.load` fills these
-from the file, the environment and the command line; `check` says what values are allowed.
+Names here are the names in the TOML file: `Config.listen.port` is `port` in `[listen]`. `load` fills these from
+the file, the environment and the command line; `checks` says what values are allowed.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from openclust.broker.model.limits import Limits
 from openclust.cluster.protocol.redirect import Redirect
-from openclust.shell.config.topology_section import Place, Topology
 
 Mechanism = Literal["PLAIN", "AMQPLAIN", "EXTERNAL"]
 PeerVerification = Literal["none", "optional", "required"]
@@ -20,6 +19,7 @@ TlsVersion = Literal["1.2", "1.3"]
 LoginFrom = Literal["cn", "dn", "san"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["text", "json"]
+NodeKind = Literal["switch", "router", "network", "wan"]
 
 
 class ConfigError(Exception):
@@ -77,6 +77,20 @@ class Definitions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     file: str | None = None
 
 
+class Place(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every broker may say of itself: where it stands, and what it bears. Empty and 0: not said."""
+
+    host: str = ""
+    rack: str = ""
+    zone: str = ""
+    region: str = ""
+    connections: int = 0
+    memory_mb: int = 0
+    cores: int = 0
+    bandwidth_mbit: float = 0
+    weight: int = 0
+
+
 class Primary(Place, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where one primary is, as `host:port`: for clients, for its peers, and its HTTP API (none without)."""
 
@@ -89,7 +103,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """The primaries that elect a root, this broker among them by its `name`; or whom it joins as a secondary.
 
     With neither it is a cluster of one. With `peer_cert`, `peer_key` and `peer_ca` the links are TLS, and a certificate
-    that the authority signed proves a peer. Addresses are `host:port`; `cluster_section` says what an empty one means.
+    that the authority signed proves a peer. Addresses are `host:port`; `addresses` says what an empty one means.
     """
 
     secret: str | None = None
@@ -127,6 +141,96 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     file: str | None = None
     sample: int = 1_000
     max_mb: int = 100
+
+
+NUMBERS: dict[str, tuple[float, float]] = {
+    "connections": (0, 10_000_000),
+    "memory_mb": (0, 2**30),
+    "cores": (0, 4_096),
+    "bandwidth_mbit": (0, 10**9),
+    "weight": (0, 1_000),
+    "latency_ms": (0, 3_600_000),
+    "loss": (0, 1),
+    "connections_max": (1, 10_000_000),
+    "primaries_max": (1, 1_000),
+    "wan_latency_ms": (0, 3_600_000),
+    "round_trip_share_max": (0.01, 1),
+    "capability_share_min": (0, 1),
+}
+"""What the numbers of brokers and of the structs below may be, by the name of their field."""
+
+
+class Secondary(Place, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A secondary that is expected to join. It does so without being on any list; this is for the tools."""
+
+    client: str = ""
+    peer: str = ""
+    http: str = ""
+
+
+class PhysicalNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What links pass through. `wan`: a network of others, which a stranger may listen to."""
+
+    kind: NodeKind = "switch"
+    rack: str = ""
+    zone: str = ""
+    region: str = ""
+
+
+class TopologyLink(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A link between two of all brokers and nodes. The latency is that of one way; bandwidth 0 is not said."""
+
+    between: tuple[str, ...]
+    latency_ms: float = 0
+    bandwidth_mbit: float = 0
+    loss: float = 0
+
+
+class Ignore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Findings of a rule that are meant to be so, and why; of all brokers, or of these."""
+
+    rule: str
+    reason: str = ""
+    brokers: tuple[str, ...] = ()
+
+
+class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """From where on `openclust lint` finds fault, where that is a matter of judgement.
+
+    `connections_max` are what one broker is asked for in practice, and taken to bear where it says nothing else (an
+    address has some 64,000 ports to a client behind a proxy, and heartbeats of more keep one process busy);
+    `wan_latency_ms` is that of one way (light goes a thousand kilometres in 5 ms, farther than within any building);
+    `round_trip_share_max` what a round trip may take of the time that a root's lease leaves; `capability_share_min` how
+    much the weakest primary must have of what the strongest has.
+    """
+
+    connections_max: int = 60_000
+    primaries_max: int = 9
+    wan_latency_ms: float = 5
+    round_trip_share_max: float = 0.5
+    capability_share_min: float = 1
+
+
+class Topology(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[topology]`: what a cluster file says for `openclust lint`, `draw` and `simulate`.
+
+    A broker reads and checks it as any other section, and needs none of it but its own weight. Where no links are
+    listed, everybody reaches everybody.
+
+    `settings` are of single brokers where they differ from the file, by dotted key. `clients` are connections at one
+    time, `client_mbit` what goes to and from all of them, `shared_mbit` what of it is published to shared queues.
+    """
+
+    secondaries: dict[str, Secondary] = {}
+    nodes: dict[str, PhysicalNode] = {}
+    links: tuple[TopologyLink, ...] = ()
+    settings: dict[str, dict[str, Any]] = {}
+    ignore: tuple[Ignore, ...] = ()
+    thresholds: Thresholds = Thresholds()
+    failover_ms: int = 0
+    clients: int = 0
+    client_mbit: int = 0
+    shared_mbit: int = 0
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from openclust.shell.config.config import Config, ConfigError
-from openclust.shell.config.file import FILE_BYTES_MAX, Given, load, parse_setting
+from openclust.shell.config.load import FILE_BYTES_MAX, Given, line_of, lines_of, load, parse_setting
+from openclust.shell.config.schema import Config, ConfigError
 
 
 @pytest.fixture
@@ -200,3 +200,14 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     huge.write_bytes(b"#" * (FILE_BYTES_MAX + 1))
     with pytest.raises(ConfigError, match="at most"):
         load(huge, environ={})
+
+
+def test_lines_are_found_in_tables_lists_of_tables_and_dotted_keys() -> None:
+    lines = lines_of('a = 1\n[b."c.d"]\ne.f = 2\n[[g.h]]\ni = 3\n[[g.h]]\n[g.h.j]\nk = 4\n')
+    assert lines[("a",)] == 1
+    assert lines[("b", "c.d")] == 2
+    assert lines[("b", "c.d", "e", "f")] == 3
+    assert lines[("g", "h", "0", "i")] == 5
+    assert lines[("g", "h", "1", "j", "k")] == 8
+    assert line_of(lines, ("g", "h", "1", "other")) == 6
+    assert line_of(lines, ("z",)) == 0

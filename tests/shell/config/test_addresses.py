@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from openclust.shell.config.cluster_section import (
+from openclust.shell.config.addresses import (
     client_advertised,
     http_advertised,
     own_entry,
@@ -15,8 +15,8 @@ from openclust.shell.config.cluster_section import (
     split_address,
     tls_advertised,
 )
-from openclust.shell.config.config import Config, ConfigError, Tls
-from openclust.shell.config.file import Given, load
+from openclust.shell.config.load import Given, load
+from openclust.shell.config.schema import Config, ConfigError, Tls
 
 TEXT = """
 cluster_key = "k"

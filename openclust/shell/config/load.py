@@ -15,25 +15,34 @@ from typing import Any
 
 import msgspec
 
-from openclust.shell.config.broker_settings import settings_problems
-from openclust.shell.config.check import check_files, check_values
-from openclust.shell.config.cluster_section import ADDRESS_KEYS, cluster_problems, placed, unused_address, with_secret
-from openclust.shell.config.config import Config, ConfigError
+from openclust.shell.config.addresses import placed
+from openclust.shell.config.checks import (
+    ADDRESS_KEYS,
+    check_files,
+    check_values,
+    cluster_problems,
+    settings_problems,
+    unused_address,
+)
 from openclust.shell.config.keys import (
     ENV_PREFIX,
     KEYS,
     PATHS,
     SECTIONS,
     Key,
+    KeyPath,
+    Problems,
     WrongType,
     convert,
+    convert_nested,
     convert_text,
     did_you_mean,
+    is_nested,
     nearest,
 )
-from openclust.shell.config.nested import Problems, convert_nested, is_nested
-from openclust.shell.config.toml_lines import Path as KeyPath
-from openclust.shell.config.toml_lines import line_of, lines_of
+from openclust.shell.config.schema import Config, ConfigError
+
+SECRET_BYTES_MAX = 4_096
 
 FILE_BYTES_MAX = 16 * 1_048_576
 """Room for the entries of a hundred thousand brokers."""
@@ -46,6 +55,13 @@ OTHER_VARIABLES = frozenset({"OPENCLUST_CONFIG", "OPENCLUST_TEST_URL"})
 
 # Kubernetes sets these in every container for a service named openclust or openclust-something.
 _KUBERNETES = re.compile(r"OPENCLUST_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)")
+
+
+# tomllib tells of no lines, so they are read off the text: in odd layouts a guess, never more than a help for people.
+_KEY = r"""(?:[\w-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
+_KEYS = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
+_TABLE = re.compile(rf"\s*(\[\[?)\s*({_KEYS})\s*\]")
+_VALUE = re.compile(rf"\s*({_KEYS})\s*=")
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -355,3 +371,66 @@ def _syntax(path: Path, text: str, message: str) -> str:
     if line is None:
         line, column = str(text.count("\n") + 1), str(len(text) - text.rfind("\n"))
     return f"{path} line {line}, column {column}: {reason[:1].lower()}{reason[1:]}"
+
+
+def with_secret(config: Config) -> Config:
+    """The configuration with the secret of its file. ConfigError where that cannot be read."""
+    path = config.cluster.secret_file
+    if path is None:
+        return config
+    try:
+        with open(path, encoding="utf-8") as file:
+            secret = file.read(SECRET_BYTES_MAX).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not text in UTF-8"
+        raise ConfigError(f"cluster.secret_file = {path!r}: {reason}") from None
+    if not secret:
+        raise ConfigError(f"cluster.secret_file = {path!r}: is empty; write a long random text into it")
+    return msgspec.structs.replace(config, cluster=msgspec.structs.replace(config.cluster, secret=secret))
+
+
+def lines_of(text: str) -> dict[KeyPath, int]:
+    """The line of each table and key that begins a line."""
+    found: dict[KeyPath, int] = {}
+    counts: dict[KeyPath, int] = {}
+    table: KeyPath = ()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if match := _TABLE.match(line):
+            table = _within(_split(match[2]), counts)
+            if match[1] == "[[":
+                found.setdefault(table, number)
+                counts[table] = counts.get(table, -1) + 1
+                table = (*table, str(counts[table]))
+        elif match := _VALUE.match(line):
+            path = (*table, *_split(match[1]))
+            for end in range(len(table) + 1, len(path)):
+                found.setdefault(path[:end], number)
+            found.setdefault(path, number)
+            continue
+        else:
+            continue
+        for end in range(1, len(table) + 1):
+            found.setdefault(table[:end], number)
+    return found
+
+
+def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int:
+    """The line of a key, or of the nearest above it that has one; 0 where none has."""
+    for end in range(len(path), 0, -1):
+        if path[:end] in lines:
+            return lines[path[:end]]
+    return 0
+
+
+def _within(path: KeyPath, counts: dict[KeyPath, int]) -> KeyPath:
+    """`[a.b.c]` after `[[a.b]]` is a part of the last of these."""
+    there: KeyPath = ()
+    for each in path[:-1]:
+        there = (*there, each)
+        if there in counts:
+            there = (*there, str(counts[there]))
+    return (*there, path[-1])
+
+
+def _split(keys: str) -> KeyPath:
+    return tuple(each[1:-1] if each[0] in "\"'" else each for each in re.findall(_KEY, keys))

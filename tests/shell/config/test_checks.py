@@ -10,10 +10,10 @@ import pytest
 
 from openclust.broker.model.limits import Limits
 from openclust.cli.broker.start import FLAGS
-from openclust.shell.config.check import RANGES
-from openclust.shell.config.config import Config, ConfigError
-from openclust.shell.config.file import Given, load
+from openclust.shell.config.checks import RANGES
 from openclust.shell.config.keys import KEYS
+from openclust.shell.config.load import Given, load
+from openclust.shell.config.schema import Config, ConfigError
 from tests.support.paths import ROOT
 
 EXAMPLE = ROOT / "conf" / "openclust.toml"

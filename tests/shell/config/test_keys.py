@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from openclust.shell.config.broker_settings import setting_of
-from openclust.shell.config.config import Config, ConfigError
-from openclust.shell.config.file import load
-from openclust.shell.config.toml_lines import line_of, lines_of
-from openclust.shell.config.topology_section import PhysicalNode, TopologyLink
+from openclust.shell.config.checks import setting_of
+from openclust.shell.config.load import load
+from openclust.shell.config.schema import Config, ConfigError, PhysicalNode, TopologyLink
 
 TEXT = """\
 cluster_key = "k"
@@ -101,14 +99,3 @@ def test_a_setting_of_one_broker_goes_before_that_of_the_file(tmp_path: Path) ->
     assert setting_of(config, "p1", "cluster.heartbeat_ms") == 200
     assert setting_of(config, "p1", "listen.backlog") == 5
     assert setting_of(config, "p.2", "cluster.heartbeat_ms") == 100
-
-
-def test_lines_are_found_in_tables_lists_of_tables_and_dotted_keys() -> None:
-    lines = lines_of('a = 1\n[b."c.d"]\ne.f = 2\n[[g.h]]\ni = 3\n[[g.h]]\n[g.h.j]\nk = 4\n')
-    assert lines[("a",)] == 1
-    assert lines[("b", "c.d")] == 2
-    assert lines[("b", "c.d", "e", "f")] == 3
-    assert lines[("g", "h", "0", "i")] == 5
-    assert lines[("g", "h", "1", "j", "k")] == 8
-    assert line_of(lines, ("g", "h", "1", "other")) == 6
-    assert line_of(lines, ("z",)) == 0

@@ -1,0 +1,125 @@
+"""Where a broker listens, and what it tells others of that."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import msgspec
+
+from openclust.cluster.protocol.redirect import Redirect
+from openclust.shell.config.schema import Config, Primary
+
+PEER_LISTEN_OF_SECONDARY = "127.0.0.1:0"
+
+
+def placed(config: Config) -> Config:
+    """The configuration of a primary: it listens where its entry says. A broker of no list stays as it is."""
+    entry = own_entry(config)
+    if entry is None:
+        return config
+    replace = msgspec.structs.replace
+    host, port = split_address(config.cluster.client_listen or entry.client)
+    config = replace(config, listen=replace(config.listen, host=host, port=port))
+    if entry.weight and config.redirect.weight == Redirect().weight:
+        config = replace(config, redirect=replace(config.redirect, weight=entry.weight))
+    if not entry.http:
+        return replace(config, http=replace(config.http, enabled=False))
+    host, port = split_address(entry.http)
+    return replace(config, http=replace(config.http, host=host, port=port))
+
+
+def address_keys(config: Config, host: str, port: int) -> str:
+    """Which flag or key gives an address where this broker was to listen; empty where none that is known does."""
+    name = config.name
+    if own_entry(config) is not None:
+        client, peer = config.cluster.client_listen, config.cluster.peer_listen
+        of_clients = "cluster.client_listen" if client else f"cluster.primaries.{name}.client"
+        of_peers = "cluster.peer_listen" if peer else f"cluster.primaries.{name}.peer"
+        of_http = f"cluster.primaries.{name}.http"
+    else:
+        of_clients, of_peers, of_http = "--port", "--set cluster.peer_listen", "--http-port"
+    if config.tls.port == port:
+        return "--tls-port"
+    peers_at = peer_listen(config)
+    if peers_at is not None and peers_at[1] == port and (peers_at[0] == host or config.listen.port != port):
+        return of_peers
+    if config.http.enabled and config.http.port == port and (config.http.host == host or config.listen.port != port):
+        return of_http
+    return of_clients if config.listen.port == port else ""
+
+
+def own_entry(config: Config) -> Primary | None:
+    """What the list of primaries says of this broker; None for a secondary, and in a cluster of one."""
+    return config.cluster.primaries.get(config.name)
+
+
+def peer_listen(config: Config) -> tuple[str, int] | None:
+    """Where peers are accepted, port 0 being any free one; None in a cluster of one, which has no peers."""
+    entry = own_entry(config)
+    if entry is not None:
+        return split_address(config.cluster.peer_listen or entry.peer)
+    if config.cluster.join:
+        return split_address(config.cluster.peer_listen or PEER_LISTEN_OF_SECONDARY, port_min=0)
+    return None
+
+
+def peer_advertised(config: Config, listening: tuple[str, int]) -> str:
+    """Where the others are to dial this broker, which accepts peers at `listening`."""
+    entry = own_entry(config)
+    return entry.peer if entry is not None else config.cluster.peer_advertise or join_address(*listening)
+
+
+def client_advertised(config: Config, listening: tuple[str, int]) -> str:
+    """Where clients are sent that are to come to this broker, which accepts them at `listening`."""
+    entry = own_entry(config)
+    return entry.client if entry is not None else config.cluster.client_advertise or join_address(*listening)
+
+
+def tls_advertised(config: Config, client: str) -> str:
+    """Where clients by TLS are sent that are to come to this broker; empty where it does not listen for them."""
+    if not config.tls.port:
+        return ""
+    # As a rule the name that certificates are made for is the one by which clients know the broker.
+    host = config.tls.host or ""
+    return join_address(split_address(client)[0] if is_every_address(host) else host, config.tls.port)
+
+
+def http_advertised(config: Config) -> str:
+    """Where the others find this broker's HTTP API; empty where it has none that they can reach."""
+    entry = own_entry(config)
+    if entry is not None:
+        return entry.http
+    http = config.http
+    advertised = config.cluster.client_advertise
+    client_host = split_address(advertised)[0] if advertised else config.listen.host
+    if not http.enabled or (is_this_machine(http.host) and not is_this_machine(client_host)):
+        return ""
+    return join_address(client_host if is_every_address(http.host) else http.host, http.port)
+
+
+def is_every_address(host: str) -> bool:
+    try:
+        return not host or ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def is_this_machine(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def split_address(address: str, *, port_min: int = 1) -> tuple[str, int]:
+    """`host:port`, with brackets around an IPv6 host; ValueError where it is none."""
+    host, colon, port = address.rpartition(":")
+    is_number = port.isascii() and port.isdigit()  # int() takes more: spaces, signs, underscores
+    if not colon or not host or not is_number or not port_min <= int(port) < 65_536:
+        raise ValueError(address)
+    return host.strip("[]"), int(port)
+
+
+def join_address(host: str, port: int) -> str:
+    """The reverse of `split_address`."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
