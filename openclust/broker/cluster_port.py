@@ -7,9 +7,10 @@ better off elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from openclust.broker.model.changes import Change, Counts, perform
+from openclust.broker.routing.remote_broker import RemoteBroker
 from openclust.wire.errors import ACCESS_REFUSED, AmqpError, ChannelError, ConnectionError
 
 if TYPE_CHECKING:
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
     from openclust.broker.amqp.placement import Placement
     from openclust.broker.backlog.backlog import Entry
     from openclust.broker.delivery.consumer import Consumer
+    from openclust.broker.delivery.origin import Origin
     from openclust.broker.model.access import User
     from openclust.broker.model.message import Message
     from openclust.broker.queues.queue import Queue
+    from openclust.broker.routing.destination import Destination
     from openclust.broker.routing.exchange import Exchange
-    from openclust.broker.routing.remote_broker import Outlet, RemoteBroker
     from openclust.broker.server.broker import Broker
     from openclust.broker.server.vhost import VirtualHost
     from openclust.wire.table import Table
@@ -36,9 +38,9 @@ Verdict = Callable[[bool, bool], None]
 
 
 class Fetched(NamedTuple):
-    """What basic.get has fetched. The queue may be a stand-in: it is asked to forget the entry, or to take it back."""
+    """What basic.get has fetched. The queue is asked to forget the entry, or to take it back."""
 
-    queue: Queue
+    queue: Origin
     entry: Entry
     left: int
 
@@ -84,7 +86,7 @@ class ClusterPort(Protocol):
 
     # -- messages
 
-    def reach(self, vhost: VirtualHost, targets: list[Queue | RemoteBroker]) -> tuple[list[Queue | Outlet], bool]:
+    def reach(self, vhost: VirtualHost, targets: list[Queue | RemoteBroker]) -> tuple[list[Destination], bool]:
         """Where an application's message goes from here, and whether it must be forwarded to the root as well."""
 
     def forward(self, channel: Channel | None, vhost: VirtualHost, message: Message, verdict: Verdict | None) -> None:
@@ -95,7 +97,7 @@ class ClusterPort(Protocol):
     ) -> int:
         """Give the root messages of which nobody wants to be told: how many of them are on their way."""
 
-    def reply_outlet(self, address: str) -> Outlet | None:
+    def reply_outlet(self, address: str) -> Destination | None:
         """Where a reply address of another broker is reached."""
 
     # -- shared queues
@@ -180,8 +182,8 @@ class Standalone:
     def control(self, connection: Connection, body: bytes) -> None:
         raise ChannelError(ACCESS_REFUSED, "this broker is a cluster of its own")
 
-    def reach(self, vhost: VirtualHost, targets: list[Queue | RemoteBroker]) -> tuple[list[Queue | Outlet], bool]:
-        return cast("list[Queue | Outlet]", targets), False
+    def reach(self, vhost: VirtualHost, targets: list[Queue | RemoteBroker]) -> tuple[list[Destination], bool]:
+        return [each for each in targets if not isinstance(each, RemoteBroker)], False
 
     def forward(self, channel: Channel | None, vhost: VirtualHost, message: Message, verdict: Verdict | None) -> None:
         raise AssertionError("nothing is elsewhere")
@@ -191,7 +193,7 @@ class Standalone:
     ) -> int:
         raise AssertionError("nothing is elsewhere")
 
-    def reply_outlet(self, address: str) -> Outlet | None:
+    def reply_outlet(self, address: str) -> Destination | None:
         return None
 
     def is_elsewhere(self, queue: Queue) -> bool:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from openclust.broker.amqp.content import Incoming
     from openclust.broker.backlog.backlog import Entry
     from openclust.broker.delivery.direct_reply import ReplyQueue
-    from openclust.broker.queues.queue import Queue
+    from openclust.broker.delivery.origin import Origin
 
 OPEN = 0
 CLOSING = 1
@@ -57,7 +57,7 @@ def handles(method: type[Method]) -> Callable[[Callable[..., None]], Callable[..
 class Unacked(msgspec.Struct, gc=False):
     """A delivery that waits for its acknowledgement; `consumer` is None after basic.get."""
 
-    queue: Queue
+    queue: Origin
     consumer: Consumer | None
     entry: Entry
     since_ms: int
@@ -168,7 +168,7 @@ class Channel:
         settled = 0 if transaction is None else len(transaction.acks) + len(transaction.rejects)
         return len(self.unacked) + settled
 
-    def remember(self, tag: int, queue: Queue, consumer: Consumer | None, entry: Entry) -> None:
+    def remember(self, tag: int, queue: Origin, consumer: Consumer | None, entry: Entry) -> None:
         """Keep a delivery until it is acknowledged."""
         now_ms = self.broker.now_ms
         if not self.unacked:
@@ -212,7 +212,7 @@ class Channel:
 
     def take_back(self, items: list[Unacked]) -> None:
         """Return deliveries of this channel to their queues, in their old order, and let these deliver again."""
-        queues: dict[Queue, None] = {}
+        queues: dict[Origin, None] = {}
         consumers: dict[Consumer, None] = {}
         for item in items:
             item.queue.put_back(item.entry)

@@ -17,7 +17,8 @@ from openclust.broker.delivery.fanout import fan_out
 from openclust.broker.journal.confirm_gates import Ticket
 from openclust.broker.journal.journal import IN_MEMORIES, ON_DISKS, ON_OWN_DISK, Journal
 from openclust.broker.queues.dead_letter import redirect_letters
-from openclust.broker.queues.queue import Queue
+from openclust.broker.routing.destination import Destination
+from openclust.broker.routing.remote_broker import RemoteBroker
 from openclust.broker.routing.route import Route, find_queues
 from openclust.wire.errors import PRECONDITION_FAILED, RESOURCE_ERROR, ChannelError
 from openclust.wire.methods import TxCommit, TxCommitOk, TxRollback, TxRollbackOk, TxSelect, TxSelectOk
@@ -130,18 +131,18 @@ class Bundle:
     def _settle(self) -> int:
         channel, transaction = self.channel, self.transaction
         broker = channel.broker
-        here = [item for item in transaction.items() if isinstance(item.queue, Queue)]
+        here = [item for item in transaction.items() if item.queue.is_here]
         places = places_of(broker.journal, (item.entry for item in here))
         for item in transaction.items():
-            if not isinstance(item.queue, Queue):
+            if not item.queue.is_here:
                 broker.cluster.committed(item)
                 channel.credit(item)
         for item in transaction.acks:
-            if isinstance(item.queue, Queue):
+            if item.queue.is_here:
                 channel.settle(item)
-        channel.take_back([item for item, back in transaction.rejects if back and isinstance(item.queue, Queue)])
+        channel.take_back([item for item, back in transaction.rejects if back and item.queue.is_here])
         for item, back in transaction.rejects:
-            if not back and isinstance(item.queue, Queue):
+            if not back and item.queue.is_here:
                 item.queue.reject(item.entry)
                 channel.credit(item)
         # What leaves as a dead letter leaves in the same batch as all the rest.
@@ -161,33 +162,24 @@ def _routed(channel: Channel, publication: Publication) -> Publication:
     vhost, cluster = channel.connection.vhost, channel.broker.cluster
     headers = (decode_properties(whole).headers or {}) if (whole[12] << 8 | whole[13]) & HEADERS else {}
     targets, _ = find_queues(vhost, vhost.exchange(exchange), (key, *copy_keys(headers)), headers)
-    here = [each for each in targets if not (isinstance(each, Queue) and cluster.is_elsewhere(each))]
+    here = [each for each in targets if isinstance(each, RemoteBroker) or not cluster.is_elsewhere(each)]
     queues, _ = cluster.reach(vhost, here)
     if before.whole_header:
-        queues = [queue if isinstance(queue, Queue) else Whole(queue, whole) for queue in queues]
+        queues = [Whole(each, whole) if each.is_remote else each for each in queues]
     route = Route(exchange, key, queues, mandatory=before.mandatory, forward=len(here) < len(targets))
     route.whole_header = before.whole_header
     return Publication(route, header, publication.body)
 
 
 def demand_room(publications: Iterable[Publication]) -> None:
-    """Raise 406 where a queue would refuse some of these messages: it is to take them all, or nobody is.
-
-    What consumers would take out of it meanwhile is not foreseen.
-    """
-    coming: dict[Queue, tuple[int, int]] = {}
+    """Raise 406 where a queue would refuse some of these messages: it is to take them all, or nobody is."""
+    coming: dict[Destination, tuple[int, int]] = {}
     for publication in publications:
-        for queue in publication.route.queues:
-            if isinstance(queue, Queue) and queue.limited and queue.settings.overflow == "reject-publish":
-                count, size = coming.get(queue, (len(queue), queue.ready_bytes))
-                coming[queue] = count + 1, size + len(publication.body)
-    for queue, (count, size) in coming.items():
-        settings = queue.settings
-        if (settings.max_length is not None and count > settings.max_length) or (
-            settings.max_length_bytes is not None and size > settings.max_length_bytes
-        ):
-            text = f"queue '{queue.name}' in vhost '{queue.vhost.name}' has no room for all that the transaction"
-            raise ChannelError(PRECONDITION_FAILED, f"{text} publishes to it: nothing of it was done")
+        for each in publication.route.queues:
+            count, size = coming.get(each, (0, 0))
+            coming[each] = count + 1, size + len(publication.body)
+    for destination, (count, size) in coming.items():
+        destination.demand_room(count, size)
 
 
 def not_known() -> ChannelError:

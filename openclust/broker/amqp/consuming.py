@@ -12,6 +12,7 @@ from openclust.broker.backlog.backlog import Entry
 from openclust.broker.cluster_port import Fetched
 from openclust.broker.delivery.consumer import Consumer, pack_tag
 from openclust.broker.delivery.direct_reply import REPLY_PREFIX, REPLY_TO, ReplyQueue
+from openclust.broker.delivery.origin import Origin
 from openclust.broker.model.message import counted_header
 from openclust.broker.queues.queue import Queue
 from openclust.wire.errors import (
@@ -167,7 +168,7 @@ def _consume_replies(channel: Channel, method: BasicConsume, consumers: dict[str
         raise ChannelError(PRECONDITION_FAILED, "reply consumer already set")
     broker = channel.broker
     # The name in it tells other brokers where to send the answer.
-    reply = ReplyQueue(f"{REPLY_PREFIX}{broker.name}.{broker.unguessable()}")
+    reply = ReplyQueue(channel.connection.vhost, f"{REPLY_PREFIX}{broker.name}.{broker.unguessable()}")
     channel.reply = reply
     channel.broker.replies[reply.address] = reply
     channel.consumers = consumers
@@ -221,7 +222,7 @@ def basic_get(channel: Channel, method: BasicGet) -> None:
     queue.refresh_direct()
 
 
-def fetched_header(queue: Queue, entry: Entry) -> bytes:
+def fetched_header(queue: Origin, entry: Entry) -> bytes:
     """The content header of a message that basic.get fetches."""
     counted = entry.deliveries and queue.settings.queue_type == "quorum"
     return counted_header(entry.message, entry.deliveries) if counted else entry.message.header

@@ -10,10 +10,10 @@ from openclust.broker.amqp.channel import OPEN, Channel, handles
 from openclust.broker.amqp.confirms import Confirms
 from openclust.broker.amqp.transaction import Transaction
 from openclust.broker.delivery.cluster_exchange import CLUSTER_EXCHANGE, ControlQueue
-from openclust.broker.delivery.direct_reply import REPLY_PREFIX, REPLY_TO, ReplyQueue
+from openclust.broker.delivery.direct_reply import REPLY_PREFIX, REPLY_TO
 from openclust.broker.delivery.fanout import fan_out
 from openclust.broker.model.message import OVERHEAD_BYTES, Message
-from openclust.broker.queues.queue import Queue
+from openclust.broker.routing.destination import Destination
 from openclust.broker.routing.route import Route, find_queues
 from openclust.wire.codec import decode_method, method_frame
 from openclust.wire.errors import (
@@ -48,7 +48,6 @@ from openclust.wire.table import Table
 
 if TYPE_CHECKING:
     from openclust.broker.cluster_port import Verdict
-    from openclust.broker.routing.remote_broker import Outlet
     from openclust.broker.server.broker import Broker
 
 EXPIRATION_MAX_MS = 2**53
@@ -216,9 +215,7 @@ def _publish_with_care(channel: Channel, route: Route, header: bytes, body: byte
         if keys:
             # Other brokers find their queues by these keys too: they get the message as it is.
             route.whole_header = header
-            route.queues = [
-                queue if isinstance(queue, Queue | ReplyQueue) else Whole(queue, header) for queue in route.queues
-            ]
+            route.queues = [Whole(each, header) if each.is_remote else each for each in route.queues]
         properties, header = without_blind_copies(properties, header, len(body))
     if channel.transaction is not None:
         _remember(channel, channel.transaction, Publication(route, header, body))
@@ -331,19 +328,21 @@ def without_blind_copies(properties: Properties, header: bytes, size: int) -> tu
     return properties, encode_header(properties, size, fields)
 
 
-class Whole:
-    """Another broker's place in the route of one message, which gets it with all its headers."""
+class Whole(Destination):
+    """Other brokers in the route of one message, who get it with all its headers."""
 
-    direct = None
-    is_alive = True
+    __slots__ = ("_header", "_remote", "name")
 
-    def __init__(self, outlet: Outlet, header: bytes) -> None:
-        self.name = outlet.name
-        self._outlet = outlet
+    name: str
+    is_remote = True
+
+    def __init__(self, remote: Destination, header: bytes) -> None:
+        self.name = remote.name
+        self._remote = remote
         self._header = header
 
     def publish(self, message: Message) -> bool:
-        return self._outlet.publish(msgspec.structs.replace(message, header=self._header))
+        return self._remote.publish(msgspec.structs.replace(message, header=self._header))
 
 
 def _carbon_copies(headers: Table, name: str) -> list[str]:

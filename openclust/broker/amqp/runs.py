@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from openclust.broker.amqp.channel import Channel
 from openclust.broker.delivery.consumer import LARGE_BYTES, Consumer, pack_tag
-from openclust.broker.queues.queue import Queue
 from openclust.wire.frames import ENVELOPE, FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_OVERHEAD
 from openclust.wire.properties import content_header
 
@@ -59,20 +58,10 @@ def pass_run(broker: Broker, route: Route, properties: bytes, bodies: list[bytes
         queue = route.queues[0]
         if queue.direct is not None:
             taken = deliver_run(queue.direct, route.suffix, properties, bodies)
-        elif isinstance(queue, Queue):
-            taken = _pass_through(queue, route.suffix, properties, bodies)
+        else:
+            taken = queue.pass_run(route.suffix, properties, bodies)
     broker.turn_bytes += sum(map(len, bodies[:taken])) + 200 * taken
     return taken
-
-
-def _pass_through(queue: Queue, suffix: bytes, properties: bytes, bodies: list[bytes]) -> int:
-    """By a queue that has nothing to do with messages but to give them to a consumer that takes them by the run."""
-    if queue.backlog or queue.records or queue.dedup is not None or not queue.plain or properties[0] & 0x01:
-        return 0
-    consumer = queue.turns.only()
-    if consumer is None or not consumer.waiting or not consumer.no_ack:
-        return 0
-    return consumer.pass_run(suffix, properties, bodies)
 
 
 def deliver_run(consumer: Consumer, suffix: bytes, properties: bytes, bodies: list[bytes]) -> int:

@@ -15,9 +15,7 @@ import msgspec
 
 from openclust.broker.delivery.cluster_exchange import CLUSTER_EXCHANGE
 from openclust.broker.delivery.consumer import Consumer
-from openclust.broker.delivery.direct_reply import ReplyQueue
 from openclust.broker.delivery.fanout import fan_out
-from openclust.broker.queues.queue import Queue
 
 if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
@@ -108,9 +106,9 @@ class Tracer:
         size = len(body)
         private, straight = 0, []
         for queue in route.queues:
-            if isinstance(queue, ReplyQueue) or (isinstance(queue, Queue) and queue.owner is not None):
+            if queue.is_private:
                 private += 1
-            elif isinstance(queue, Queue):
+            elif queue.is_shared:
                 self._write(TraceEvent(event=ENQUEUE, id=key, queue=queue.name, count=1, size=size))
                 if queue.direct is not None:
                     straight.append(queue.name)

@@ -20,8 +20,7 @@ from openclust.broker.model.changes import Change, PutPermission, PutUser
 from openclust.broker.model.field_type import value_text
 from openclust.broker.model.password_hash import to_rabbit
 from openclust.broker.model.policy import Policy
-from openclust.broker.queues.queue import Queue
-from openclust.broker.routing.exchange import Exchange
+from openclust.broker.routing.exchange import Exchange, Target
 from openclust.broker.server.vhost import PREDECLARED, VirtualHost
 from openclust.wire.errors import AmqpError
 from openclust.wire.text import decode_text
@@ -176,11 +175,11 @@ class _Export:
         return found
 
 
-def is_exported(thing: Queue | Exchange) -> bool:
+def is_exported(thing: Target) -> bool:
     """Whether definitions have it: what does not outlive its broker or its connection is no definition."""
-    if isinstance(thing, Queue):
-        return thing.durable and thing.owner is None
-    return thing.durable and thing.name not in PREDECLARED
+    if isinstance(thing, Exchange):
+        return thing.durable and thing.name not in PREDECLARED
+    return thing.durable and not thing.is_private
 
 
 def _user(user: User) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openclust.broker.model.message import Message
+from openclust.broker.routing.destination import Destination
 
 if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
@@ -12,15 +13,14 @@ if TYPE_CHECKING:
 CLUSTER_EXCHANGE = "amq.cluster"
 
 
-class ControlQueue:
-    """What stands in for a queue behind `amq.cluster`, for the messages of one peer."""
+class ControlQueue(Destination):
+    """Where the messages go that one peer publishes to `amq.cluster`."""
 
-    __slots__ = ("_connection", "direct", "is_alive", "name")
+    __slots__ = ("_connection",)
+
+    name = CLUSTER_EXCHANGE
 
     def __init__(self, connection: Connection) -> None:
-        self.name = CLUSTER_EXCHANGE
-        self.direct = None
-        self.is_alive = True
         self._connection = connection
 
     def publish(self, message: Message) -> bool:

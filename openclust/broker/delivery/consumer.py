@@ -13,7 +13,7 @@ from openclust.wire.text import encode_text
 
 if TYPE_CHECKING:
     from openclust.broker.amqp.channel import Channel
-    from openclust.broker.queues.queue import Queue
+    from openclust.broker.delivery.origin import Origin
 
 pack_tag = Struct(">Q").pack
 
@@ -50,7 +50,7 @@ class Consumer:
     def __init__(
         self,
         channel: Channel,
-        queue: Queue,
+        queue: Origin,
         tag: str,
         *,
         no_ack: bool,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from openclust.broker.backlog.backlog import Entry
 from openclust.broker.delivery.consumer import Consumer
+from openclust.broker.delivery.origin import Origin
 from openclust.broker.model.message import Message
+from openclust.broker.routing.destination import Destination
 
 if TYPE_CHECKING:
     from openclust.broker.amqp.channel import Channel
-    from openclust.broker.queues.queue import Queue
+    from openclust.broker.server.vhost import VirtualHost
 
 REPLY_TO = "amq.rabbitmq.reply-to"
 REPLY_PREFIX = REPLY_TO + "."
@@ -25,18 +27,24 @@ class ReplyConsumer(Consumer):
         return self.channel.flowing and not self.channel.connection.paused
 
 
-class ReplyQueue:
-    """What stands in for a queue behind one channel's reply address: to its one consumer it looks like one.
+class ReplyQueue(Destination, Origin):
+    """One channel's reply address, and where its one consumer receives from.
 
     Nothing waits here: a message is sent or lost.
     """
 
-    __slots__ = ("address", "consumer", "direct", "name")
+    __slots__ = ("address", "consumer", "direct", "vhost")
 
-    def __init__(self, address: str) -> None:
-        self.name = REPLY_TO
+    name = REPLY_TO
+    vhost: VirtualHost
+    direct: Consumer | None
+    is_private = True
+    is_shared = False
+
+    def __init__(self, vhost: VirtualHost, address: str) -> None:
+        self.vhost = vhost
         self.address = address
-        self.direct: Consumer | None = None
+        self.direct = None
         self.consumer: Consumer | None = None
 
     @property
@@ -44,8 +52,7 @@ class ReplyQueue:
         return self.consumer is not None
 
     def attach(self, channel: Channel, tag: str) -> Consumer:
-        queue = cast("Queue", self)
-        consumer = ReplyConsumer(channel, queue, tag, no_ack=True, exclusive=False, priority=0, arguments={})
+        consumer = ReplyConsumer(channel, self, tag, no_ack=True, exclusive=False, priority=0, arguments={})
         self.consumer = consumer
         self.refresh_direct()
         return consumer

@@ -18,6 +18,7 @@ from openclust.broker.queues.dedup import DedupWindow
 from openclust.broker.queues.expiry import bury, expire, expiry, is_full, make_room, refuse
 from openclust.broker.queues.queue_arguments import NO_ARGS, QueueArgs
 from openclust.broker.queues.queue_recovery import keep_as, value_key
+from openclust.wire.errors import PRECONDITION_FAILED, ChannelError
 from openclust.wire.table import Table
 
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ class Queue:
         "unused_since_ms",
         "vhost",
     )
+
+    # To what it is given, a queue is where it is; to its consumers, what it has delivered stays delivered.
+    is_remote = False
+    is_here = True
+    is_void = False
 
     def __init__(
         self,
@@ -134,6 +140,29 @@ class Queue:
         else:
             self._push(message, 1 if redelivered else 0)
             self.dispatch()
+
+    def pass_run(self, suffix: bytes, properties: bytes, bodies: list[bytes]) -> int:
+        """Pass on messages alike in all but their bodies, where nothing is to be done with them but that: how many."""
+        if self.backlog or self.records or self.dedup is not None or not self.plain or properties[0] & 0x01:
+            return 0
+        consumer = self.turns.only()
+        if consumer is None or not consumer.waiting or not consumer.no_ack:
+            return 0
+        return consumer.pass_run(suffix, properties, bodies)
+
+    def demand_room(self, count: int, size: int) -> None:
+        """Raise 406 where it would refuse some of so many messages of so many bytes together.
+
+        What consumers would take out of it meanwhile is not foreseen.
+        """
+        settings = self.settings
+        if not self.limited or settings.overflow != "reject-publish":
+            return
+        if (settings.max_length is not None and len(self) + count > settings.max_length) or (
+            settings.max_length_bytes is not None and self.ready_bytes + size > settings.max_length_bytes
+        ):
+            text = f"queue '{self.name}' in vhost '{self.vhost.name}' has no room for all that the transaction"
+            raise ChannelError(PRECONDITION_FAILED, f"{text} publishes to it: nothing of it was done")
 
     def _entry(self, message: Message) -> Entry:
         """The message's place in this queue, behind all others."""
@@ -396,6 +425,21 @@ class Queue:
     def _is_active(self) -> bool:
         """Whether it may expire and drop messages: a shared one only follows where another broker is root."""
         return self.owner is not None or self.vhost.broker.journal.is_in_charge
+
+    @property
+    def is_private(self) -> bool:
+        """Whether it is its owner's alone, on this broker only."""
+        return self.owner is not None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all brokers of the cluster know it."""
+        return self.owner is None
+
+    @property
+    def is_deserted(self) -> bool:
+        """Whether it goes with its last consumer, and has none."""
+        return self.auto_delete and not self.turns.all
 
     @property
     def is_alive(self) -> bool:

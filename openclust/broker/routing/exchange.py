@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol, TypeAlias, Union, cast
+from typing import TYPE_CHECKING, Protocol, TypeAlias, Union
 
 import msgspec
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TYPES = ("direct", "fanout", "headers", "topic")
 
-Target: TypeAlias = Union["Queue", "Exchange"]
+Target: TypeAlias = Union["Queue", "Exchange", "RemoteBroker"]
 BindingKey: TypeAlias = "tuple[Target, str, bytes]"
 
 _NO_ARGUMENTS: Table = {}
@@ -156,6 +156,8 @@ class Exchange:
         "type",
     )
 
+    is_private = False
+
     def __init__(
         self,
         name: str,
@@ -217,16 +219,15 @@ class Exchange:
         if self.remote_bindings is None or self.remote_table is None:
             self.remote_bindings = {}
             self.remote_table = _TABLES[self.type]()
-        # Whoever follows bindings to messages' ends finds other brokers among the queues.
-        binding = Binding(self, cast("Queue", remote), routing_key, arguments or _NO_ARGUMENTS)
+        binding = Binding(self, remote, routing_key, arguments or _NO_ARGUMENTS)
         with contextlib.suppress(ValueError):
             self.remote_table.add(binding)
-            self.remote_bindings[binding_key(cast("Queue", remote), routing_key, arguments)] = binding
+            self.remote_bindings[binding_key(remote, routing_key, arguments)] = binding
 
     def unbind_remote(self, remote: RemoteBroker, routing_key: str, arguments: Table) -> None:
         if self.remote_bindings is None or self.remote_table is None:
             return
-        binding = self.remote_bindings.pop(binding_key(cast("Queue", remote), routing_key, arguments), None)
+        binding = self.remote_bindings.pop(binding_key(remote, routing_key, arguments), None)
         if binding is not None:
             self.remote_table.remove(binding)
         if not self.remote_bindings:

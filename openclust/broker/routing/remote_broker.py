@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from openclust.broker.model.message import Message
     from openclust.broker.routing.exchange import Binding
 
 
@@ -14,18 +13,10 @@ class RemoteBroker:
 
     __slots__ = ("incoming", "name")
 
+    # The broker that has a private queue tells of it: here it is neither kept nor told of again.
+    durable = False
+    is_private = False
+
     def __init__(self, name: str) -> None:
         self.name = name
         self.incoming: dict[Binding, None] | None = None
-
-
-class Outlet(Protocol):
-    """What stands in a route for other brokers, and takes messages as a queue does."""
-
-    @property
-    def direct(self) -> None: ...
-    @property
-    def is_alive(self) -> bool: ...
-    @property
-    def name(self) -> str: ...
-    def publish(self, message: Message) -> bool: ...

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from openclust.broker.model.durability_level import NOTHING
 from openclust.broker.model.message import delivery_suffix
 from openclust.broker.routing.exchange import Exchange
 from openclust.wire.table import Table
 
 if TYPE_CHECKING:
-    from openclust.broker.delivery.cluster_exchange import ControlQueue
-    from openclust.broker.delivery.direct_reply import ReplyQueue
     from openclust.broker.queues.queue import Queue
-    from openclust.broker.routing.remote_broker import Outlet, RemoteBroker
+    from openclust.broker.routing.destination import Destination
+    from openclust.broker.routing.remote_broker import RemoteBroker
     from openclust.broker.server.vhost import VirtualHost
 
 _NO_HEADERS: Table = {}
@@ -46,7 +44,7 @@ class Route:
         self,
         exchange: str,
         routing_key: str,
-        queues: Iterable[Queue | ReplyQueue | ControlQueue | Outlet],
+        queues: Iterable[Destination],
         *,
         mandatory: bool = False,
         watch: int = 0,
@@ -60,7 +58,7 @@ class Route:
         self.forward = forward
         self.whole_header = b""
         self.is_plain = bool(self.queues) and not forward
-        self.is_recorded = any(getattr(queue, "records", NOTHING) for queue in self.queues)
+        self.is_recorded = any(queue.records for queue in self.queues)
         self.suffix = delivery_suffix(exchange, routing_key)
 
 

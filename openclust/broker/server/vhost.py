@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from itertools import chain
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from openclust.broker.delivery.consumer import Consumer
 from openclust.broker.model.changes import Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
@@ -82,9 +82,9 @@ class VirtualHost:
                 return chain(found, exchange.remote_table.match(routing_key, headers))
             return found
         queue = self.queues.get(routing_key)
-        here = () if queue is None else (queue,)
+        here: tuple[Target, ...] = () if queue is None else (queue,)
         if self.elsewhere and routing_key in self.elsewhere:
-            return chain(here, cast("dict[Queue, None]", self.elsewhere[routing_key]))
+            return chain(here, self.elsewhere[routing_key])
         return here
 
     # -- exchanges
@@ -179,8 +179,7 @@ class VirtualHost:
 
     def _told(self, binding: Binding, count: int) -> None:
         """Other brokers send here what private queues want, as long as they want it."""
-        target = binding.target
-        if isinstance(target, Queue) and target.owner is not None:
+        if binding.target.is_private:
             self.broker.cluster.wanted(self.name, binding.source.name, binding.routing_key, binding.arguments, count)
 
     def apply_policy_to_exchange(self, exchange: Exchange) -> None:
@@ -360,8 +359,8 @@ class VirtualHost:
         if not queue.is_alive:
             return
         queue.remove_consumer(consumer)
-        if queue.auto_delete and not queue.turns.all:
-            self._delete_unused(queue)
+        if queue.is_deserted:
+            self._delete_unused(self.queues[queue.name])
 
     def follow_policies(self) -> None:
         """Look up again which policies apply to what is here."""

@@ -181,9 +181,7 @@ class Kept:
 
     def has(self, target: Target) -> bool:
         """Whether it stays; a private queue always does."""
-        if isinstance(target, Queue):
-            return target.owner is not None or target.name in self.queues
-        return target.name in self.exchanges
+        return target.is_private or target.name in (self.exchanges if isinstance(target, Exchange) else self.queues)
 
 
 def _same_exchange(exchange: Exchange, wanted: DeclareExchange) -> bool:
@@ -230,7 +228,7 @@ def is_declared(exchange: Exchange) -> bool:
 
 def is_shared(binding: Binding) -> bool:
     """Whether all brokers know it: private queues and what is bound to them are their own broker's."""
-    return not isinstance(binding.target, Queue) or binding.target.owner is None
+    return not binding.target.is_private
 
 
 def _same_arguments(one: Table, other: Table) -> bool:

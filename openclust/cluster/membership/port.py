@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from openclust.broker.model.change_codec import encode_change
 from openclust.cluster.protocol.messages import Define, Inspect, Purge
+from openclust.cluster.shared_queues.remote_queue import Nowhere
 from openclust.cluster.shared_queues.root_requests import defined
 from openclust.wire.text import encode_text
 
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
     from openclust.broker.model.changes import Change
     from openclust.broker.model.message import Message
     from openclust.broker.queues.queue import Queue
+    from openclust.broker.routing.destination import Destination
     from openclust.broker.routing.exchange import Exchange
-    from openclust.broker.routing.remote_broker import Outlet, RemoteBroker
+    from openclust.broker.routing.remote_broker import RemoteBroker
     from openclust.broker.server.broker import Broker
     from openclust.broker.server.vhost import VirtualHost
     from openclust.cluster.log.replica import Replica
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from openclust.cluster.relay.relay import Relay
     from openclust.cluster.shared_queues.forwarding import Forwarding
     from openclust.cluster.shared_queues.remote_consumers import Distant
-    from openclust.cluster.shared_queues.remote_queue import Nowhere
     from openclust.cluster.shared_queues.root_requests import Asking
     from openclust.wire.table import Table
 
@@ -124,7 +125,7 @@ class Port:
     def control(self, connection: Connection, body: bytes) -> None:
         self.control_room.heard(connection, body)
 
-    def reach(self, vhost: VirtualHost, targets: list[Queue | RemoteBroker]) -> tuple[list[Queue | Outlet], bool]:
+    def reach(self, vhost: VirtualHost, targets: list[Queue | RemoteBroker]) -> tuple[list[Destination], bool]:
         return self.relay.reach(vhost, targets)
 
     def forward(self, channel: Channel | None, vhost: VirtualHost, message: Message, verdict: Verdict | None) -> None:
@@ -135,7 +136,7 @@ class Port:
     ) -> int:
         return self.forwarding.publish_run(channel, vhost, suffix, properties, bodies)
 
-    def reply_outlet(self, address: str) -> Outlet | None:
+    def reply_outlet(self, address: str) -> Destination | None:
         return self.relay.reply_outlet(address)
 
     def is_elsewhere(self, queue: Queue) -> bool:
@@ -168,7 +169,8 @@ class Port:
         self.asking.commits.commit(bundle, done)
 
     def committed(self, item: Unacked) -> None:
-        cast("Nowhere", item.queue).committed(item.entry)
+        assert isinstance(item.queue, Nowhere), "it came from the root"
+        item.queue.committed(item.entry)
 
     def wanted(self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int) -> None:
         if not self.is_alone:

@@ -17,7 +17,7 @@ from openclust.broker.amqp.runs import upto_body
 from openclust.broker.amqp.trace import DROP, RELAY
 from openclust.broker.delivery.direct_reply import REPLY_PREFIX
 from openclust.broker.model.message import Message
-from openclust.broker.queues.queue import Queue
+from openclust.broker.routing.destination import Destination
 from openclust.broker.routing.remote_broker import RemoteBroker
 from openclust.cluster.protocol.lane_names import lane_name
 from openclust.cluster.protocol.messages import Lane
@@ -37,7 +37,7 @@ from openclust.wire.text import encode_text
 
 if TYPE_CHECKING:
     from openclust.broker.amqp.trace import Tracer
-    from openclust.broker.routing.remote_broker import Outlet
+    from openclust.broker.queues.queue import Queue
     from openclust.broker.server.vhost import VirtualHost
     from openclust.cluster.membership.membership import Membership
     from openclust.cluster.protocol.outbox import Outbox
@@ -117,12 +117,13 @@ def run_frames(lane: int, suffix: bytes, properties: bytes, bodies: list[bytes])
     return b"".join([b"%b%b\xce" % (before[len(body)], body) for body in bodies])
 
 
-class Spread:
+class Spread(Destination):
     """In a route, all other brokers that want its messages for private queues: each once."""
 
-    direct = None
-    is_alive = True
+    __slots__ = ("_relay", "_sends", "_tracer", "_vhost")
+
     name = "(other brokers)"
+    is_remote = True
 
     def __init__(self, relay: Relay, vhost: str, sends: list[tuple[Outbox, Reach]]) -> None:
         self._relay = relay
@@ -164,9 +165,9 @@ class Relay:
     def tracer(self) -> Tracer | None:
         return self._cluster.broker.tracer
 
-    def reach(self, vhost: VirtualHost, targets: Iterable[Queue | RemoteBroker]) -> tuple[list[Queue | Outlet], bool]:
+    def reach(self, vhost: VirtualHost, targets: Iterable[Queue | RemoteBroker]) -> tuple[list[Destination], bool]:
         """Where an application's message goes, here and to private queues elsewhere; whether the root must have it."""
-        here: list[Queue | Outlet] = []
+        here: list[Destination] = []
         remotes: list[RemoteBroker] = []
         forward = False
         for target in targets:
@@ -194,7 +195,7 @@ class Relay:
                 sends.append((outbox, Reach.PRIVATE | (Reach.PASS_ON if name == passes_on else 0)))
         return sends
 
-    def reply_outlet(self, address: str) -> Outlet | None:
+    def reply_outlet(self, address: str) -> Destination | None:
         """The way to the broker that a reply address names: it is the part behind the prefix."""
         name = address.removeprefix(REPLY_PREFIX).rpartition(".")[0]
         cluster = self._cluster

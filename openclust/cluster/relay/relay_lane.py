@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from openclust.broker.amqp.channel import Channel
 from openclust.broker.amqp.publishing import Whole, copy_keys, decode_publish, without_blind_copies
 from openclust.broker.amqp.runs import pass_run
-from openclust.broker.delivery.direct_reply import REPLY_PREFIX, ReplyQueue
+from openclust.broker.delivery.direct_reply import REPLY_PREFIX
 from openclust.broker.delivery.fanout import fan_out
 from openclust.broker.journal.confirm_gates import Gates
-from openclust.broker.queues.queue import Queue
 from openclust.broker.routing.remote_broker import RemoteBroker
 from openclust.broker.routing.route import Route, find_queues
 from openclust.cluster.protocol.lane_names import lane_name
@@ -23,7 +22,8 @@ from openclust.wire.text import decode_text
 
 if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
-    from openclust.broker.routing.remote_broker import Outlet
+    from openclust.broker.queues.queue import Queue
+    from openclust.broker.routing.destination import Destination
     from openclust.broker.server.vhost import VirtualHost
     from openclust.cluster.membership.membership import Membership
     from openclust.cluster.protocol.outbox import Outbox
@@ -158,9 +158,8 @@ class RelayLane(Channel):
             route = Route(method.exchange, key, self._reached(targets))
         if properties.headers and "BCC" in properties.headers:
             if keys:
-                here = Queue | ReplyQueue
                 route.whole_header = header
-                route.queues = [each if isinstance(each, here) else Whole(each, header) for each in route.queues]
+                route.queues = [Whole(each, header) if each.is_remote else each for each in route.queues]
             header = without_blind_copies(properties, header, len(body))[1]
         return route, header
 
@@ -181,10 +180,10 @@ class RelayLane(Channel):
         outlet = self._cluster.relay.reply_outlet(address) if self.reach & Reach.PASS_ON else None
         return Route("", address, [] if outlet is None else [outlet])
 
-    def _reached(self, targets: Iterable[Queue | RemoteBroker]) -> list[Queue | Outlet]:
+    def _reached(self, targets: Iterable[Queue | RemoteBroker]) -> list[Destination]:
         """Of all that the exchanges name, what this lane's messages may reach."""
         cluster = self._cluster
-        found: list[Queue | Outlet] = []
+        found: list[Destination] = []
         sends: list[tuple[Outbox, Reach]] = []
         for target in targets:
             if isinstance(target, RemoteBroker):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from openclust.broker.amqp.channel import Channel
 from openclust.broker.model.message import Message
@@ -10,7 +10,6 @@ from openclust.broker.routing.route import Route
 
 if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
-    from openclust.broker.queues.queue import Queue
     from openclust.cluster.shared_queues.remote_queue import Source
 
 
@@ -25,7 +24,7 @@ class DeliveryLane(Channel):
         self.count = 0
         self._arguments = b""
         # Nobody here asks a delivery where it was published to, but for the bytes of it.
-        self._route = Route("", "", () if source is None else (cast("Queue", source),))
+        self._route = Route("", "", () if source is None else (source,))
         self._redelivered = 0
 
     def publish(self, arguments: bytes, header: bytes, body: bytes) -> None:
@@ -46,7 +45,7 @@ class DeliveryLane(Channel):
         source = self.source
         if source is None or arguments != self._arguments or self._redelivered:
             return 0
-        taken = source.pass_run(self._route.suffix, properties, bodies, self.count)
+        taken = source.pass_run_straight(self._route.suffix, properties, bodies, self.count)
         self.count += taken
         return taken
 

@@ -174,9 +174,7 @@ class Forwarding:
             if "BCC" in headers:
                 header = without_blind_copies(message.properties, message.header, len(message.body))[1]
             targets, _ = find_queues(vhost, vhost.exchanges[message.exchange], keys, headers)
-            queues = [
-                each for each in self._cluster.relay.reach(vhost, targets)[0] if getattr(each, "owner", 0) is None
-            ]
+            queues = [each for each in self._cluster.relay.reach(vhost, targets)[0] if each.is_shared]
         route = Route(message.exchange, message.routing_key, queues)
         journal = self._broker.journal
         journal.places = 0

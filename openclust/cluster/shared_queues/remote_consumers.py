@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from openclust.broker.amqp.channel import OPEN, Channel
 from openclust.broker.amqp.consuming import demand_exclusive
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
     from openclust.broker.cluster_port import Done
     from openclust.broker.delivery.consumer import Consumer
+    from openclust.broker.delivery.origin import Origin
     from openclust.broker.server.vhost import VirtualHost
     from openclust.cluster.membership.membership import Membership
     from openclust.cluster.protocol.messages import Cancelled, Lane
@@ -89,7 +90,7 @@ class Distant:
         return source
 
     def _move(self, consumer: Consumer, source: Source) -> None:
-        consumer.queue = cast("Queue", source)
+        consumer.queue = source
         _follow(consumer)
         # Nothing is kept for it: it need not be asked whether it takes more.
         consumer.waiting = True
@@ -214,7 +215,7 @@ class Distant:
         else:
             stand_in = Source(self, self._run, queue.vhost, queue.name, ALL, None)
             self._broker.books.hold(message)
-        return Fetched(cast("Queue", stand_in), Entry(message, told.number, 0, told.deliveries), told.left)
+        return Fetched(stand_in, Entry(message, told.number, 0, told.deliveries), told.left)
 
     def _fetched_here(self, channel: Channel, told: Told, done: Done) -> None:
         """This broker has become root while the question was open: it has answered itself."""
@@ -267,14 +268,14 @@ class Distant:
             for channel in connection.channels.values():
                 for item in _held_by(channel):
                     queue = item.queue
-                    if isinstance(queue, Queue) and queue.owner is None:
-                        item.queue = cast("Queue", Nowhere(queue.vhost, queue.name))
+                    if queue.is_shared and queue.is_here:
+                        item.queue = Nowhere(queue.vhost, queue.name)
                         queue.put_back(item.entry)
                 for consumer in channel.consumers.values() if channel.consumers else ():
-                    if isinstance(consumer.queue, Queue) and consumer.queue.owner is None:
+                    if consumer.queue.is_shared and consumer.queue.is_here:
                         self._detach(consumer, consumer.queue)
 
-    def _detach(self, consumer: Consumer, queue: Queue) -> None:
+    def _detach(self, consumer: Consumer, queue: Origin) -> None:
         queue.stop(consumer)
         consumer.cancelled = False
         run = Run()

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from openclust.broker.amqp.runs import deliver_run
 from openclust.broker.backlog.backlog import Entry
 from openclust.broker.delivery.fanout import fan_out
+from openclust.broker.delivery.origin import Origin
 from openclust.broker.model.message import Message
-from openclust.broker.queues.queue_arguments import NO_ARGS, QueueArgs
+from openclust.broker.routing.destination import Destination
 from openclust.cluster.protocol.messages import Cancel, Settle, Taken
 from openclust.wire.frames import FRAME_OVERHEAD
 
@@ -35,31 +36,34 @@ class Run:
         self.is_over = False
 
 
-class Nowhere:
-    """A queue that is none: what is given back to it is not here any more."""
+class Nowhere(Origin):
+    """What a delivery came from that is void: what is given back is not here any more."""
 
-    __slots__ = ("is_alive", "name", "settings", "vhost")
+    __slots__ = ("is_alive", "name", "vhost")
 
-    auto_delete = False
-    direct: Consumer | None = None
+    name: str
+    vhost: VirtualHost
+    is_alive: bool
+    is_here = False
+    is_shared = True
 
     def __init__(self, vhost: VirtualHost, name: str) -> None:
         self.vhost = vhost
         self.name = name
         self.is_alive = True
-        # Of the kind of the queue nothing is left to do here: the root has done it.
-        self.settings: QueueArgs = NO_ARGS
 
-    def forget(self, entry: Entry) -> None: ...
-    def put_back(self, entry: Entry) -> None: ...
-    def reject(self, entry: Entry) -> None: ...
-    def committed(self, entry: Entry) -> None: ...
-    def dispatch(self) -> None: ...
-    def refresh_direct(self) -> None: ...
+    @property
+    def is_void(self) -> bool:
+        return True
+
+    def committed(self, entry: Entry) -> None:
+        """It was settled with its transaction."""
 
 
-class Source(Nowhere):
-    """Deliveries have numbers, by which the root is told what became of them: once a turn, for all of the turn.
+class Source(Nowhere, Destination):
+    """A queue at the root, as one consumer here has it.
+
+    Deliveries have numbers, by which the root is told what became of them: once a turn, for all of the turn.
 
     `consumer` is None once it has ended, and for what basic.get has fetched. `credit` is what the root knows of it.
     """
@@ -83,6 +87,8 @@ class Source(Nowhere):
         "run",
     )
 
+    direct: Consumer | None
+
     def __init__(
         self, distant: Distant, run: Run, vhost: VirtualHost, name: str, number: int, consumer: Consumer | None
     ) -> None:
@@ -93,7 +99,7 @@ class Source(Nowhere):
         self.consumer = consumer
         self.no_ack = consumer is not None and consumer.no_ack
         self.credit = 0
-        self.direct: Consumer | None = None
+        self.direct = None
         self.buffer: deque[Entry] = deque()
         self._acked: list[int] = []
         self._returned: list[int] = []
@@ -103,7 +109,15 @@ class Source(Nowhere):
         self._cancels = False
         self._is_dirty = False
 
+    @property
+    def is_void(self) -> bool:
+        return self.run.is_over
+
     # -- from the root
+
+    def publish(self, message: Message) -> bool:
+        """Deliveries have numbers: what cannot pass straight comes by `arrived`."""
+        raise AssertionError("only what passes straight comes by a route")
 
     def pass_straight(self, route: Route, header: bytes, body: bytes, number: int) -> bool:
         """A delivery: if nobody is to acknowledge it, and nothing waits before it, its bytes go to the client now.
@@ -123,7 +137,7 @@ class Source(Nowhere):
             self._touch()
         return True
 
-    def pass_run(self, suffix: bytes, properties: bytes, bodies: list[bytes], before: int) -> int:
+    def pass_run_straight(self, suffix: bytes, properties: bytes, bodies: list[bytes], before: int) -> int:
         """Deliveries alike in all but their bodies, with so many `before`: all of them to the client, or none."""
         consumer = self.consumer
         if consumer is None or not self.no_ack or self.buffer or self.run.is_over or not consumer.can_take():

@@ -7,7 +7,7 @@ to stay. Private queues get theirs when the root has said yes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from openclust.broker.amqp.committing import Bundle, demand_room, not_known, places_of
 from openclust.broker.amqp.publishing import Publication, copy_keys, without_blind_copies
@@ -15,7 +15,7 @@ from openclust.broker.delivery.fanout import fan_out
 from openclust.broker.journal.confirm_gates import Ticket
 from openclust.broker.journal.journal import IN_MEMORIES, ON_DISKS
 from openclust.broker.queues.dead_letter import redirect_letters
-from openclust.broker.queues.queue import Queue
+from openclust.broker.routing.remote_broker import RemoteBroker
 from openclust.broker.routing.route import Route, find_queues
 from openclust.cluster.protocol.messages import Answer, Commit, Failure, Question, Settle
 from openclust.cluster.shared_queues.commit_registry import Committed, Deed
@@ -55,7 +55,7 @@ class Commits:
 
     def commit(self, bundle: Bundle, done: Done) -> None:
         """Have a transaction happen: see `ClusterPort`."""
-        if any(_is_void(item) for item in bundle.transaction.items()):
+        if any(item.queue.is_void for item in bundle.transaction.items()):
             done(_void())
         elif self._cluster.is_root:
             self._commit_as_root(bundle, done)
@@ -110,7 +110,7 @@ class Commits:
         publications = []
         for publication in bundle.publications:
             route = publication.route
-            if route.forward or (is_root and any(getattr(queue, "owner", 0) is None for queue in route.queues)):
+            if route.forward or (is_root and any(each.is_shared for each in route.queues)):
                 header = route.whole_header or publication.header
                 publications.append(
                     (encode_text(route.exchange), encode_text(route.routing_key), header, publication.body)
@@ -123,7 +123,7 @@ class Commits:
             vhost=encode_text(bundle.channel.connection.vhost.name),
             publications=publications,
             settled=_settled(transaction.acks, transaction.rejects),
-            is_bound=any(isinstance(item.queue, Queue) and item.queue.owner is None for item in transaction.items()),
+            is_bound=any(item.queue.is_here and item.queue.is_shared for item in transaction.items()),
         )
 
     # -- as root
@@ -201,13 +201,8 @@ class Commits:
         return self._cluster.is_root and self._cluster.epoch == epoch
 
 
-def _is_void(item: Unacked) -> bool:
-    """Whether a delivery is in its queue again: it came by another root."""
-    queue = item.queue
-    return not isinstance(queue, Queue) and (not isinstance(queue, Source) or queue.run.is_over)
-
-
 def _void() -> ChannelError:
+    """Some of the deliveries came by another root: they are in their queues again."""
     text = "the transaction was not done: messages that it settles went back to their queues as the cluster's root"
     return ChannelError(PRECONDITION_FAILED, f"{text} changed, or their queue is gone; take them again")
 
@@ -232,7 +227,7 @@ def _settled(acks: list[Unacked], rejects: list[tuple[Unacked, bool]]) -> list[S
 
     def word(item: Unacked) -> Settle | None:
         # Whoever has one of its own settles it itself.
-        queue = cast("object", item.queue)
+        queue = item.queue
         if not isinstance(queue, Source) or not queue.is_alive:
             return None
         if queue.number not in words:
@@ -265,5 +260,5 @@ def _for_shared_queues(vhost: VirtualHost, name: bytes, key: bytes, header: byte
         if "BCC" in headers:
             header = without_blind_copies(properties, header, len(body))[1]
     targets, _ = find_queues(vhost, exchange, keys, headers)
-    queues = [each for each in targets if isinstance(each, Queue) and each.owner is None]
+    queues = [each for each in targets if not isinstance(each, RemoteBroker) and each.is_shared]
     return Publication(Route(exchange.name, routing_key, queues), header, body)
