@@ -223,6 +223,13 @@ def test_a_sweep_shows_how_it_grows_and_the_cheapest(of_sweep: Page) -> None:
     )  # two in each of four pictures, and its legend
 
 
+def test_a_cheapest_run_that_is_not_among_the_runs_spoils_no_page() -> None:
+    made = summaries.sweep_of_24()
+    left = [each for each in made.runs if each.run != 12]
+
+    assert "none of the grid" in page_of(msgspec.structs.replace(made, runs=left)).words("scaling")
+
+
 def test_of_a_sweep_only_the_cheapest_have_timelines(of_sweep: Page) -> None:
     assert of_sweep.words("load").count("CPU of each broker over time") == 2
     assert "2 of 24 runs are shown" in of_sweep.words("load")
