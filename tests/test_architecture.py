@@ -1,13 +1,16 @@
-"""The shape of the house: which layer may import which, what the sans-I/O layers may not touch, the top level."""
+"""The shape of the house: which layer and folder may import which, what the sans-I/O layers may not touch, names."""
 
 from __future__ import annotations
 
 import ast
 import fnmatch
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import networkx as nx  # type: ignore[import-untyped]
 import pytest
 
 from tests.support.paths import ROOT
@@ -46,13 +49,27 @@ _TOP_LEVEL = """
 TOP_LEVEL = frozenset(_TOP_LEVEL.split())
 
 
+FILES_MAX = 16
+"""Of a folder: so many names can be read at a glance."""
+
+MODULES_IN_TYPING_CYCLES_MAX = {"broker": 39, "cluster": 33, "shell": 12, "topology": 3}
+"""How many modules of a package lie in import cycles where those for type checkers count too; 0 for all others.
+
+These numbers may only go down.
+"""
+
+
 class Import(NamedTuple):
-    """One import of one module of ours, or of somebody else's."""
+    """One import of one module of ours, or of somebody else's.
+
+    `is_lazy`: within a function. `is_typing`: for type checkers only.
+    """
 
     file: Path
     line: int
     module: str
     is_lazy: bool
+    is_typing: bool = False
 
     def __str__(self) -> str:
         return f"{self.file.relative_to(ROOT)}:{self.line}: imports {self.module}"
@@ -74,17 +91,23 @@ def imports_of(file: Path, tree: ast.Module) -> Iterator[Import]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         for inner in ast.walk(node)
     }
+    typing = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+        for inner in ast.walk(node)
+    }
     package = file.relative_to(ROOT).with_suffix("").parts[:-1]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield Import(file, node.lineno, alias.name, id(node) in lazy)
+                yield Import(file, node.lineno, alias.name, id(node) in lazy, id(node) in typing)
         elif isinstance(node, ast.ImportFrom):
             start = list(package[: len(package) - node.level + 1]) if node.level else []
             base = ".".join([*start, *([node.module] if node.module else [])])
             for alias in node.names:
                 # `from openclust.broker import queue` may name a module or something in one.
-                yield Import(file, node.lineno, f"{base}.{alias.name}", id(node) in lazy)
+                yield Import(file, node.lineno, f"{base}.{alias.name}", id(node) in lazy, id(node) in typing)
 
 
 def layer_of(module: str) -> str:
@@ -180,6 +203,89 @@ def test_an_import_upwards_or_aside_is_found(importer: str, module: str, is_lazy
 )
 def test_an_import_downwards_is_fine(importer: str, module: str, is_lazy: bool) -> None:
     assert complaint(importer, Import(ROOT / "openclust" / "x.py", 1, module, is_lazy)) == ""
+
+
+@cache
+def modules() -> dict[str, Path]:
+    return {module_of(file): file for file in sources()}
+
+
+@cache
+def imports_between_modules() -> tuple[tuple[str, str, Import], ...]:
+    """Who imports whom, of the modules of ours."""
+    found = []
+    for importer, file in modules().items():
+        for each in imports_of(file, tree_of(file)):
+            target = each.module if each.module in modules() else each.module.rpartition(".")[0]
+            if target in modules() and target != importer:
+                found.append((importer, target, each))
+    return tuple(found)
+
+
+def cycles(edges: Iterable[tuple[str, str]]) -> list[list[str]]:
+    """What imports itself in a roundabout way, all that hangs together as one."""
+    return sorted(sorted(part) for part in nx.strongly_connected_components(nx.DiGraph(list(edges))) if len(part) > 1)
+
+
+PARTS = sorted(
+    {module_of(file.parent / "x.py").removesuffix(".x").rpartition(".")[0] for file in sources()} - {"", "openclust"}
+)
+"""The packages that have folders in them: `openclust.broker`, `topology`, `topology.simulate`, ..."""
+
+
+@pytest.mark.parametrize("package", PARTS)
+def test_imports_between_the_folders_of_a_package_point_one_way(package: str) -> None:
+    """Those for type checkers only are left out; those within functions are not."""
+    depth = package.count(".") + 1
+    between = defaultdict(list)
+    for importer, target, each in imports_between_modules():
+        if not each.is_typing and all(name.startswith(f"{package}.") for name in (importer, target)):
+            here, there = importer.split(".")[depth], target.split(".")[depth]
+            if here != there:
+                between[here, there].append(str(each))
+    wrong = [
+        f"{' and '.join(cycle)} import each other:\n"
+        + "\n".join(
+            f"  {text}" for (here, there), told in between.items() if {here, there} <= {*cycle} for text in told
+        )
+        for cycle in cycles(between)
+    ]
+    assert not wrong, f"in {package}:\n" + "\n".join(wrong)
+
+
+def test_the_packages_with_folders_are_found() -> None:
+    assert {"openclust.broker", "openclust.cluster", "openclust.shell", "openclust.bench", "openclust.cli"} <= {*PARTS}
+    assert {"topology", "topology.simulate"} <= {*PARTS}
+
+
+def test_no_modules_import_each_other() -> None:
+    found = cycles(
+        (importer, target)
+        for importer, target, each in imports_between_modules()
+        if not each.is_typing and not each.is_lazy
+    )
+    assert not found, found
+
+
+def test_modules_import_each_other_for_type_checkers_no_more_than_they_did() -> None:
+    found: dict[str, list[str]] = defaultdict(list)
+    for cycle in cycles((importer, target) for importer, target, each in imports_between_modules() if not each.is_lazy):
+        for module in cycle:
+            found[layer_of(module)].append(module)
+    for layer, names in found.items():
+        most = MODULES_IN_TYPING_CYCLES_MAX.get(layer, 0)
+        assert len(names) <= most, f"{layer}: {len(names)} modules in import cycles, {most} at most: {', '.join(names)}"
+
+
+def test_a_cycle_is_found_however_long_it_is() -> None:
+    assert cycles([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")]) == [["a", "b", "c"]]
+    assert cycles([("a", "b"), ("b", "c"), ("a", "c")]) == []
+
+
+def test_no_folder_has_more_files_than_can_be_read_at_a_glance() -> None:
+    counts = Counter(file.parent for file in sources() if file.name != "__init__.py")
+    wrong = [f"{folder.relative_to(ROOT)}: {count} files" for folder, count in counts.items() if count > FILES_MAX]
+    assert not wrong, f"more than {FILES_MAX}: {', '.join(wrong)}"
 
 
 def io_in(file: Path, tree: ast.Module) -> Iterator[str]:

@@ -15,6 +15,7 @@ from openclust.cluster.election.events import Effect, Event
 from openclust.cluster.election.view import Election, is_online, serves
 from openclust.cluster.election.watch import Watch
 from openclust.cluster.log.replica import Replica
+from openclust.cluster.membership.admission import Admission, taken
 from openclust.cluster.membership.cluster_uuid import Founding
 from openclust.cluster.membership.control import Control
 from openclust.cluster.membership.port import Port
@@ -22,7 +23,6 @@ from openclust.cluster.membership.presences import Presences
 from openclust.cluster.membership.readiness import Readiness
 from openclust.cluster.membership.twins import Twins
 from openclust.cluster.placing.placing import Placing
-from openclust.cluster.protocol.admission import Admission, taken
 from openclust.cluster.protocol.bounds import Bounds
 from openclust.cluster.protocol.hello import Hello
 from openclust.cluster.protocol.messages import Goodbye, Message, Pressure, Welcome

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from openclust.broker.server.broker import Broker
     from openclust.broker.server.vhost import VirtualHost
     from openclust.cluster.log.replica import Replica
+    from openclust.cluster.membership.admission import Admission
     from openclust.cluster.membership.control import Control
     from openclust.cluster.membership.presences import Presences
     from openclust.cluster.membership.readiness import Readiness
     from openclust.cluster.placing.placing import Placing
-    from openclust.cluster.protocol.admission import Admission
     from openclust.cluster.protocol.hello import Hello
     from openclust.cluster.protocol.roster import Roster
     from openclust.cluster.protocol.status import Reign

@@ -10,7 +10,7 @@ import pytest
 
 from openclust.broker.amqp.connection import Connection
 from openclust.broker.model.peer import Peer
-from openclust.cluster.protocol.admission import Admission
+from openclust.cluster.membership.admission import Admission
 from openclust.cluster.protocol.hello import PROTOCOL, Hello, introduce
 from openclust.cluster.protocol.peer_user import login, peer_name
 from openclust.wire.errors import ConnectionError
