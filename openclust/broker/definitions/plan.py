@@ -33,7 +33,7 @@ from openclust.broker.model.changes import (
 from openclust.broker.model.field_type import type_name, value_text
 from openclust.broker.model.password_hash import RABBIT_DEFAULT, from_rabbit
 from openclust.broker.model.policy import ApplyTo, Policy, ignored_keys
-from openclust.broker.queues.queue_arguments import check_properties, parse_queue_args
+from openclust.broker.model.queue_arguments import check_properties, parse_queue_args
 from openclust.broker.routing.exchange import TYPES, binding_key
 from openclust.broker.routing.headers import HeadersMatcher
 from openclust.broker.server.vhost import PREDECLARED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from openclust.broker.queues.queue_arguments import NO_ARGS, QueueArgs
+from openclust.broker.model.queue_arguments import NO_ARGS, QueueArgs
 
 if TYPE_CHECKING:
     from openclust.broker.backlog.backlog import Entry

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from openclust.broker.model.message import Message
+    from openclust.broker.model.queue_arguments import QueueArgs
 
+SIZE_DEFAULT = 10_000
 HEADER_DEFAULT = "x-deduplication-header"
 
 
@@ -105,3 +107,12 @@ class DedupWindow:
             self._order.pop()
             self.added -= 1
             del self._seen[key]
+
+
+def dedup_window(settings: QueueArgs, size_max: int) -> DedupWindow | None:
+    """A new, empty window if this queue drops repeated messages; it remembers at most `size_max` of them."""
+    if not settings.dedup:
+        return None
+    return DedupWindow(
+        min(settings.dedup_size or SIZE_DEFAULT, size_max), settings.dedup_ttl_ms or 0, settings.dedup_header
+    )

@@ -14,9 +14,9 @@ from openclust.broker.delivery.consumer import Consumer
 from openclust.broker.delivery.consumer_rotation import Turns
 from openclust.broker.model.durability_level import NOTHING, SHARED
 from openclust.broker.model.message import Message
-from openclust.broker.queues.dedup import DedupWindow
+from openclust.broker.model.queue_arguments import NO_ARGS, QueueArgs
+from openclust.broker.queues.dedup import DedupWindow, dedup_window
 from openclust.broker.queues.expiry import bury, expire, expiry, is_full, make_room, refuse
-from openclust.broker.queues.queue_arguments import NO_ARGS, QueueArgs
 from openclust.broker.queues.queue_recovery import keep_as, value_key
 from openclust.wire.errors import PRECONDITION_FAILED, ChannelError
 from openclust.wire.table import Table
@@ -391,7 +391,7 @@ class Queue:
             settings.message_ttl_ms is None and settings.max_priority is None and settings.last_value_key is None
         )
         if before.window != settings.window:
-            self.dedup = settings.dedup_window(self.vhost.broker.limits.dedup_window_max)
+            self.dedup = dedup_window(settings, self.vhost.broker.limits.dedup_window_max)
         if before.consumer_timeout_ms != settings.consumer_timeout_ms:
             for consumer in self.turns:
                 consumer.follow_timeout(settings.consumer_timeout_ms)

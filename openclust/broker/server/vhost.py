@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from openclust.broker.delivery.consumer import Consumer
 from openclust.broker.model.changes import Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
 from openclust.broker.model.policy import Kind
-from openclust.broker.queues.queue import Queue
-from openclust.broker.queues.queue_arguments import (
+from openclust.broker.model.queue_arguments import (
     QueueArgs,
     check_properties,
     difference,
@@ -19,6 +18,7 @@ from openclust.broker.queues.queue_arguments import (
     parse_queue_args,
     with_policy,
 )
+from openclust.broker.queues.queue import Queue
 from openclust.broker.routing.exchange import TYPES, Binding, Exchange, Target, binding_key
 from openclust.broker.routing.route import Route
 from openclust.wire.errors import (

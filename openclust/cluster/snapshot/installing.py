@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from openclust.broker.journal.batch import Work, apply_work, decode_work
 from openclust.broker.journal.journal import KEPT
 from openclust.broker.model.durability_level import SHARED
+from openclust.broker.queues.dedup import dedup_window
 from openclust.cluster.protocol.messages import Snapshot
 from openclust.cluster.snapshot.snapshot import Arriving
 from openclust.wire.errors import AmqpError
@@ -174,5 +175,5 @@ def _clear(queue: Queue) -> bool:
     count = queue.purge()
     queue.vhost.broker.journal.library.emptied(queue)
     queue.next_seq = queue.reached = 0
-    queue.dedup = queue.settings.dedup_window(queue.vhost.broker.limits.dedup_window_max)
+    queue.dedup = dedup_window(queue.settings, queue.vhost.broker.limits.dedup_window_max)
     return count > 1_000

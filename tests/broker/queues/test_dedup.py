@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclust.broker.queues.dedup import DedupWindow
+from openclust.broker.model.queue_arguments import NO_ARGS, QueueArgs
+from openclust.broker.queues.dedup import DedupWindow, dedup_window
 
 
 @given(
@@ -54,3 +55,16 @@ def test_only_the_newest_record_can_be_taken_back() -> None:
     window.seen("new", 0)
     window.forget("old")
     assert window.seen("old", 1)
+
+
+def test_a_dedup_window_is_made_only_where_it_is_asked_for() -> None:
+    assert dedup_window(NO_ARGS, 10) is None
+    window = dedup_window(QueueArgs(dedup=True, dedup_size=1), 10)
+    assert window is not None
+    assert [window.seen(key, 0) for key in ("a", "b", "a")] == [False, False, False]
+
+
+def test_a_dedup_window_is_no_larger_than_the_broker_allows() -> None:
+    window = dedup_window(QueueArgs(dedup=True, dedup_size=100), 2)
+    assert window is not None
+    assert [window.seen(key, 0) for key in ("a", "b", "c", "a")] == [False, False, False, False]

@@ -9,9 +9,7 @@ import msgspec
 
 from openclust.broker.model.field_type import comparable, type_name, value_text
 from openclust.broker.model.queue_setting import SETTINGS
-from openclust.broker.queues.dedup import DedupWindow
 
-DEDUP_SIZE_DEFAULT = 10_000
 _BY_ARGUMENT = {f"x-{name}": setting for name, setting in SETTINGS.items() if setting.by_argument}
 # Two queues may differ in these and still be the same queue to RabbitMQ.
 _NEVER_COMPARED = {"x-queue-master-locator", "x-queue-leader-locator", "x-consumer-timeout"}
@@ -45,14 +43,6 @@ class QueueArgs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def window(self) -> tuple[object, ...]:
         """What the window of repeated messages depends on."""
         return self.dedup, self.dedup_size, self.dedup_ttl_ms, self.dedup_header
-
-    def dedup_window(self, size_max: int) -> DedupWindow | None:
-        """A new, empty window if this queue drops repeated messages; it remembers at most `size_max` of them."""
-        if not self.dedup:
-            return None
-        return DedupWindow(
-            min(self.dedup_size or DEDUP_SIZE_DEFAULT, size_max), self.dedup_ttl_ms or 0, self.dedup_header
-        )
 
 
 NO_ARGS = QueueArgs()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclust.broker.model.field_type import comparable
-from openclust.broker.queues.queue_arguments import (
+from openclust.broker.model.queue_arguments import (
     NO_ARGS,
     QueueArgs,
     check_properties,
@@ -242,16 +242,3 @@ def test_a_quorum_queue_is_durable_and_shared(durable: bool, exclusive: bool, au
     with pytest.raises(ValueError, match=f"invalid property '{name}' for queue 'q' in vhost '/'"):
         check_properties(parsed({"x-queue-type": "quorum"}), queue="q", vhost="/", **flags)
     check_properties(NO_ARGS, queue="q", vhost="/", **flags)
-
-
-def test_a_dedup_window_is_made_only_where_it_is_asked_for() -> None:
-    assert NO_ARGS.dedup_window(10) is None
-    window = parsed({"x-message-deduplication": True, "x-deduplication-size": 1}).dedup_window(10)
-    assert window is not None
-    assert [window.seen(key, 0) for key in ("a", "b", "a")] == [False, False, False]
-
-
-def test_a_dedup_window_is_no_larger_than_the_broker_allows() -> None:
-    window = parsed({"x-message-deduplication": True, "x-deduplication-size": 100}).dedup_window(2)
-    assert window is not None
-    assert [window.seen(key, 0) for key in ("a", "b", "c", "a")] == [False, False, False, False]
