@@ -344,7 +344,7 @@ def test_a_tail_with_a_definition_is_replaced_by_a_snapshot(cluster: Joined, mon
     fill(cluster, *numbers(1, 3))
     cluster.hold("p1", "p2")
     cluster.hold("p1", "p3")
-    cluster["p1"].replica.define(DeclareQueue(vhost="/", name="new", durable=True), lambda _: None)
+    cluster["p1"].role.define(DeclareQueue(vhost="/", name="new", durable=True), lambda _: None)
     client = cluster.client("p1")
     client.publish("q", b"x")
     cut_off(cluster, "p1")
@@ -506,6 +506,6 @@ def test_a_snapshot_comes_to_its_end_though_what_is_under_way_waits_for_it(
         client.publish("q", b"%d" % number)
     assert not cluster.broker("p1").journal.is_empty
     sent = tap(monkeypatch, cluster, "p1")
-    cluster["p1"].replica.enlisted("p2", Enlist(position=Position()))
+    cluster["p1"].role.enlisted("p2", Enlist(position=Position()))
     cluster.settle()
     assert any(to == "p2" and isinstance(each, Snapshot) and each.is_last for to, each in sent)

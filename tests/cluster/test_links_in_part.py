@@ -107,7 +107,7 @@ def test_a_consumer_whose_broker_goes_in_the_turn_in_which_it_came_harms_nobody(
     cluster = Joined("p1", secondaries=("s1", "s2"))
     client = cluster.client("s2")
     client.queue("work")
-    cluster["p1"].asking.asked("s1", Ask(number=1, question=CONSUME))
+    cluster["p1"].role.asked("s1", Ask(number=1, question=CONSUME))
     # All of this is one turn of p1: no `settle` before it is over.
     cluster["p1"].peers.pop("s1")
     cluster["p1"].link_down("s1")

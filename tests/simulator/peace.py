@@ -81,7 +81,7 @@ def _look_at(host: Host) -> None:
         "messages that wait for a root": membership.forwarding.waiting,
         "messages that the root has not settled": sum(map(len, membership.forwarding._sent.values())),
         "held connections": len(membership.forwarding._held),
-        "changes that are not committed": membership.replica.waiting,
+        "changes that are not committed": membership.role.waiting,
     }
     left = {what: count for what, count in counts.items() if count}
     if left:

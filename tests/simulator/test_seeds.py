@@ -16,15 +16,15 @@ from openclust.broker.journal.store_rows import Keep, Write
 from openclust.broker.queues.queue import Queue
 from openclust.cluster.election.events import CaughtUp
 from openclust.cluster.election.view import Terms
-from openclust.cluster.log.catch_up import TakeOver
-from openclust.cluster.log.following import Enlisting
+from openclust.cluster.log.catch_up import CatchUp
+from openclust.cluster.log.following import Following
 from openclust.cluster.log.log import Log
 from openclust.cluster.log.replica import Replica
 from openclust.cluster.log.rollback import Undo
-from openclust.cluster.membership.membership import Membership
 from openclust.cluster.protocol.messages import Held
 from openclust.cluster.relay.meta_bindings import Told
 from openclust.cluster.relay.relay import Relay
+from openclust.cluster.roles.follower import Follower
 from openclust.cluster.shared_queues.forwarding import Forwarding
 from openclust.cluster.shared_queues.root_requests import Asking
 from openclust.cluster.snapshot.contents import Passing
@@ -70,11 +70,11 @@ def test_two_roots_at_a_time_are_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_roots_without_what_was_committed_before_them_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def begin(take_over: TakeOver, epoch: int, voters: object) -> None:
+    def begin(catch_up: CatchUp) -> None:
         """Fetch nothing."""
-        take_over._cluster.tell(CaughtUp(take_over._cluster.broker.now_ms, epoch))
+        catch_up._cluster.tell(CaughtUp(catch_up._cluster.broker.now_ms, catch_up._epoch))
 
-    monkeypatch.setattr(TakeOver, "begin", begin)
+    monkeypatch.setattr(CatchUp, "begin", begin)
     assert " had committed up to " in first_failure(primaries=3)
 
 
@@ -111,7 +111,7 @@ def test_meta_bindings_that_are_not_withdrawn_are_noticed(monkeypatch: pytest.Mo
 
 
 def test_questions_that_are_not_asked_again_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Asking, "root_changed", lambda asking: None)
+    monkeypatch.setattr(Asking, "ask_again", lambda asking: None)
     monkeypatch.setattr(Asking, "tick", lambda asking: None)
     failure = first_failure(primaries=3)
     assert "has not answered" in failure or "asked questions" in failure, failure[:300]
@@ -125,7 +125,7 @@ def test_messages_that_nobody_settles_are_noticed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_followers_that_do_not_come_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Membership, "_meet_root", lambda membership: None)
+    monkeypatch.setattr(Follower, "met", lambda follower: None)
     assert first_failure(primaries=3)
 
 
@@ -138,11 +138,11 @@ def test_confirms_that_come_before_the_disk_has_it_are_noticed(monkeypatch: pyte
 
 
 def test_followers_that_say_of_what_they_hold_that_it_is_on_disk_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def tell_held(enlisting: Enlisting) -> None:
-        cluster, last = enlisting._cluster, enlisting._log.last
+    def tell_held(following: Following) -> None:
+        cluster, last = following._cluster, following._log.last
         cluster.send(cluster.root, Held(epoch=cluster.epoch, position=last, on_disk=last))
 
-    monkeypatch.setattr(Enlisting, "tell_held", tell_held)
+    monkeypatch.setattr(Following, "_tell_held", tell_held)
     assert " had committed up to " in first_failure(primaries=3)
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from openclust.cluster.election.events import CaughtUp, StepDown
-from openclust.cluster.log.log import Log
 from openclust.cluster.protocol.messages import Fetch
 from openclust.cluster.protocol.status import Position
 
@@ -25,20 +24,27 @@ class _Fetching(msgspec.Struct):
     since_ms: int
 
 
-class TakeOver:
-    """Tell it when the voter has `spoken`, and when the log has `advanced`."""
+class CatchUp:
+    """The `Feeder` of a broker that is to be root in `epoch`. Call `begin` once, `tick` every heartbeat."""
 
-    def __init__(self, membership: Membership, log: Log) -> None:
+    takes_beyond_room = True
+
+    def __init__(self, membership: Membership, epoch: int, voters: dict[str, Position]) -> None:
         self._cluster = membership
-        self._log = log
+        self._replica = membership.replica
+        self._log = membership.replica.log
+        self._epoch = epoch
+        self._voters = voters
         self._fetching: _Fetching | None = None
+        self._has_begun = False
 
-    @property
-    def is_under_way(self) -> bool:
-        return self._fetching is not None
-
-    def begin(self, epoch: int, voters: dict[str, Position]) -> None:
-        """Ask the voter that holds most, if that is more than is here."""
+    def begin(self) -> None:
+        """Ask the voter that holds most, if that is more than is here; when a snapshot that is installed is in use."""
+        if self._replica.is_installing:
+            return
+        self._has_begun = True
+        self._replica.forget_snapshot()
+        epoch, voters = self._epoch, self._voters
         best = max(sorted(voters), key=lambda name: voters[name], default="")
         if not best or voters[best] <= self._log.last:
             self._cluster.tell(CaughtUp(self._cluster.broker.now_ms, epoch))
@@ -60,10 +66,10 @@ class TakeOver:
 
     def ask_again(self, name: str) -> None:
         """That broker's link to us is a new one: if it had answered, that is lost with the old one."""
-        if self._fetching is not None and self._fetching.voter == name:
+        if self._fetching is not None and not self._replica.is_installing and self._fetching.voter == name:
             self._ask(self._fetching)
 
-    def expects(self, peer: str, epoch: int) -> bool:
+    def is_from(self, peer: str, epoch: int) -> bool:
         fetching = self._fetching
         return fetching is not None and peer == fetching.voter and epoch == fetching.epoch
 
@@ -72,20 +78,32 @@ class TakeOver:
         if self._fetching is not None:
             self._fetching.since_ms = self._cluster.broker.now_ms
 
-    def advanced(self) -> None:
-        """The log has grown."""
+    def missed(self) -> None:
+        """It was promised a snapshot, or gives up: there is no root to ask."""
+
+    def differs(self) -> None:
+        """As root it will have it so."""
+
+    def on_disk(self) -> None:
+        """Nobody is told."""
+
+    def installed(self, *, is_lost: bool) -> None:
+        if not self._has_begun:
+            self.begin()
+
+    def advanced(self, *, is_urgent: bool) -> None:
         fetching = self._fetching
         if fetching is not None and self._log.last >= fetching.goal:
             self._fetching = None
             self._cluster.tell(CaughtUp(self._cluster.broker.now_ms, fetching.epoch))
 
     def peer_gone(self, name: str) -> None:
-        if self._fetching is not None and self._fetching.voter == name:
+        if self._fetching is not None and not self._replica.is_installing and self._fetching.voter == name:
             self.give_up(f"{name}, whose log it needs, is gone")
 
     def tick(self) -> None:
         fetching = self._fetching
-        if fetching is None:
+        if fetching is None or self._replica.is_installing:
             return
         if self._cluster.broker.now_ms - fetching.since_ms > TAKE_OVER_BEATS * self._cluster.heartbeat_ms:
             self.give_up(f"{fetching.voter} did not send the log it holds")
@@ -93,7 +111,3 @@ class TakeOver:
     def give_up(self, reason: str) -> None:
         self._fetching = None
         self._cluster.tell(StepDown(self._cluster.broker.now_ms, reason))
-
-    def forget(self) -> None:
-        """It is decided who is root."""
-        self._fetching = None

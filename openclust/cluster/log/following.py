@@ -1,4 +1,4 @@
-"""What a follower says to its root: that it wants to be fed, which is not said too often, and what it holds."""
+"""The log of a follower: it asks its root to be fed, not too often, takes what comes, and tells what it holds."""
 
 from __future__ import annotations
 
@@ -18,50 +18,88 @@ ENLIST_BEATS = 50
 _NEVER_MS = -(2**62)
 
 
-class Enlisting:
-    """Tell it when something has come that was asked for (`heard`), or all of it (`satisfied`)."""
+class Following:
+    """The `Feeder` of a broker that follows `root` in `epoch`. Call `enlist` when the root is met, `flush` a turn."""
 
-    def __init__(self, membership: Membership, log: Log) -> None:
+    takes_beyond_room = False
+
+    def __init__(self, membership: Membership, root: str, epoch: int) -> None:
         self._cluster = membership
         self._broker = membership.broker
-        self._log = log
+        self._replica = membership.replica
+        self._log: Log = membership.replica.log
+        self._root = root
+        self._epoch = epoch
+        # It is to ask the root when the snapshot is in use that is being installed.
+        self._waits_to_enlist = False
         self._asked_ms = _NEVER_MS
         self._asked_all_ms = _NEVER_MS
         # Where the log stood when the root was found to be ahead, and when that was.
         self._behind = Position(), 0
         self._has_told_pledge = False
 
-    def heard(self) -> None:
+    def enlist(self) -> None:
+        """Ask the root to be fed from where this log ends."""
+        if self._replica.is_installing:
+            self._waits_to_enlist = True
+            return
+        self._replica.forget_snapshot()
+        self._ask()
+
+    def is_from(self, peer: str, epoch: int) -> bool:
+        return peer == self._root and epoch == self._epoch
+
+    def spoken(self) -> None:
         self._asked_ms = self._broker.now_ms
 
-    def satisfied(self) -> None:
+    def advanced(self, *, is_urgent: bool) -> None:
         self._asked_ms = _NEVER_MS
+        if is_urgent or self._cluster.storing.on_disk == self._log.last:
+            self._tell_held()
+        self._cluster.asking.log_is_at(self._log.last)
+        self._cluster.handover.log_is_joined()
 
-    def ask(self) -> None:
-        """Be fed from where this log ends."""
+    def missed(self) -> None:
+        if self._is_due and not self._replica.is_snapshot_arriving:
+            self.enlist()
+
+    def root_is_at(self, position: Position) -> None:
+        """The root's log ends there."""
+        if self._misses(position) and not self._replica.is_installing:
+            self.missed()
+
+    def on_disk(self) -> None:
+        self._tell_held()
+
+    def installed(self, *, is_lost: bool) -> None:
+        if is_lost or self._waits_to_enlist:
+            self._waits_to_enlist = False
+            self.enlist()
+
+    def flush(self) -> None:
+        if self._has_told_pledge and not self._is_pledged() and not self._replica.is_installing:
+            # The root was told of a pledge that is none any more: what is held here counts from now on.
+            self._tell_held()
+
+    def _ask(self) -> None:
         self._asked_ms = self._broker.now_ms
         log = self._log
         on_disk = min(self._cluster.storing.on_disk, log.last)
         enlist = Enlist(position=log.last, on_disk=on_disk, ends=log.ends(), is_pledged=self._look_at_vote())
-        self._cluster.send(self._cluster.root, enlist)
+        self._cluster.send(self._root, enlist)
 
     def ask_for_all(self) -> None:
         """Get a snapshot: the log here cannot be made to go on."""
         self._asked_ms = self._broker.now_ms
         enlist = Enlist(position=Position(), ends=self._log.ends(), is_pledged=self._look_at_vote())
-        self._cluster.send(self._cluster.root, enlist)
+        self._cluster.send(self._root, enlist)
 
-    def tell_held(self) -> None:
+    def _tell_held(self) -> None:
         """How much of the root's log is here."""
         last = self._log.last
         on_disk = min(self._cluster.storing.on_disk, last)
-        held = Held(epoch=self._cluster.epoch, position=last, on_disk=on_disk, is_pledged=self._look_at_vote())
-        self._cluster.send(self._cluster.root, held)
-
-    @property
-    def has_come_free(self) -> bool:
-        """Whether the root was told of a pledge that is none any more: what is held here counts from now on."""
-        return self._has_told_pledge and not self._is_pledged()
+        held = Held(epoch=self._epoch, position=last, on_disk=on_disk, is_pledged=self._look_at_vote())
+        self._cluster.send(self._root, held)
 
     def _look_at_vote(self) -> bool:
         self._has_told_pledge = self._is_pledged()
@@ -78,16 +116,16 @@ class Enlisting:
             self.ask_for_all()
 
     @property
-    def is_due(self) -> bool:
+    def _is_due(self) -> bool:
         """Whether to ask again; not while what was asked for may be on its way."""
         is_late = self._broker.now_ms - self._asked_ms > ENLIST_BEATS * self._cluster.heartbeat_ms
         return is_late and not self._cluster.storing.disk.is_full
 
-    def misses(self, position: Position) -> bool:
+    def _misses(self, position: Position) -> bool:
         """Whether something was lost: the root's log ends there, and did not end here a heartbeat ago."""
         last, now_ms = self._log.last, self._broker.now_ms
         if position == last:
-            self.satisfied()
+            self._asked_ms = _NEVER_MS
             return False
         if self._behind[0] != last:
             self._behind = last, now_ms

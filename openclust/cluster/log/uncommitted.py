@@ -24,8 +24,13 @@ class Uncommitted:
         self._batches.append((position, size))
         self._books.uncommitted_bytes += size
 
+    def forget(self) -> None:
+        """This broker is root no more: nobody here waits for any of it."""
+        self._books.uncommitted_bytes -= sum(size for _, size in self._batches)
+        self._batches.clear()
+
     def committed(self, position: Position) -> None:
-        """All up to there stays, or is nobody's business any more."""
+        """All up to there stays."""
         batches = self._batches
         while batches and batches[0][0] <= position:
             self._books.uncommitted_bytes -= batches.popleft()[1]

@@ -40,7 +40,7 @@ class Founding:
         if (
             cluster.hello.uuid == self.uuid
             or not cluster.is_root
-            or cluster.replica.committed(on_disk=True) < self._opened
+            or cluster.role.committed(on_disk=True) < self._opened
         ):
             return
         self._learn(self.uuid)

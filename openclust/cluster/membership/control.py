@@ -103,7 +103,7 @@ class Control:
         replica = self._cluster.replica
         match message:
             case Enlist():
-                replica.enlisted(peer, message)
+                self._cluster.role.enlisted(peer, message)
             case Append():
                 replica.append(peer, message)
             case Snapshot():
@@ -111,7 +111,7 @@ class Control:
             case Arrived():
                 replica.arrived(peer, message)
             case Held():
-                replica.held(peer, message)
+                self._cluster.role.held(peer, message)
             case Fetch():
                 replica.fetch(peer, message)
 
@@ -143,7 +143,7 @@ class Control:
         cluster = self._cluster
         match message:
             case Ask():
-                cluster.asking.asked(peer, message)
+                cluster.role.asked(peer, message)
             case Answer():
                 cluster.asking.answered(peer, message)
             case Settled():

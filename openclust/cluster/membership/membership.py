@@ -1,7 +1,6 @@
 """A broker as a member of its cluster: the broker's `ClusterPort`, and where the parts of the cluster layer meet.
 
-A primary elects; a secondary watches. Either way there is at some time a root, and a way to it: what must be told or
-asked anew then begins in `_meet_root`.
+A primary elects; a secondary watches. Either way the broker is something at each moment: see `roles/`.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from openclust.cluster.election import events
 from openclust.cluster.election.election import step
 from openclust.cluster.election.events import Effect, Event
 from openclust.cluster.election.view import Election, is_online, serves
+from openclust.cluster.election.view import Role as ElectionRole
 from openclust.cluster.election.watch import Watch
 from openclust.cluster.log.replica import Replica
 from openclust.cluster.membership.admission import Admission, taken
@@ -33,6 +33,11 @@ from openclust.cluster.protocol.roster import Roster
 from openclust.cluster.protocol.status import Reign, Status
 from openclust.cluster.relay.meta_bindings import Interests
 from openclust.cluster.relay.relay import Relay
+from openclust.cluster.roles.follower import Follower
+from openclust.cluster.roles.leaderless import Leaderless
+from openclust.cluster.roles.role import Role
+from openclust.cluster.roles.root import Root
+from openclust.cluster.roles.taking_over import TakingOver
 from openclust.cluster.shared_queues.consumer_proxies import Proxies
 from openclust.cluster.shared_queues.forwarding import Forwarding
 from openclust.cluster.shared_queues.handover import Handover
@@ -74,8 +79,6 @@ class Membership(Port):
         self.watch = Watch(hello.heartbeat_ms)
         self.primaries: tuple[str, ...] = election.terms.primaries if election is not None else ()
         self.heartbeat_ms = hello.heartbeat_ms
-        self.reign: Reign | None = None
-        self.is_root = False
         # Whether others may be there, or come: else what is told to others need not be kept.
         self.is_alone = election is not None and len(self.primaries) == 1 and not hello.peer
         self.peers: dict[str, str] = {}
@@ -106,6 +109,10 @@ class Membership(Port):
         self.distant = Distant(self)
         self.proxies = Proxies(self)
         self.readiness = Readiness(self)
+        # What this broker is at the moment; `reign` and `is_root` say of it what is asked for with each message.
+        self.role: Role = Leaderless(self)
+        self.reign: Reign | None = None
+        self.is_root = False
         self.presences = Presences(self, "primary" if self.is_primary else "secondary")
         self._outbox_bytes_max = bounds.outbox_bytes_max
         self._save_vote = save_vote
@@ -217,10 +224,8 @@ class Membership(Port):
             self.presences.tell(peer)
         self.interests.tell_all(peer)
         self.send(peer, Pressure(self.broker.books.alarm))
-        if self.is_root and self.is_secondary(peer):
-            self.interests.serve_secondary(peer)
-        if peer == self.root:
-            self._meet_root()
+        self.role.link_up(peer)
+        self._look_for_root(peer)
         self.broker.topology_changed()
 
     def link_down(self, peer: str) -> None:
@@ -229,8 +234,7 @@ class Membership(Port):
         self.interests.link_down(peer)
         self.replica.peer_gone(peer)
         self.proxies.peer_gone(peer)
-        if peer == self.root:
-            self.forwarding.root_changed()
+        self.role.peer_gone(peer)
         if peer not in self.peers:
             del self.outboxes[peer]
         self.broker.topology_changed()
@@ -286,9 +290,17 @@ class Membership(Port):
         """The first word on a new link: the peer's own outbox is open, so it can answer."""
         if name in self._fresh:
             self._fresh.discard(name)
-            self.replica.speaks_anew(name)
-            if name == self.root:
-                self._meet_root()
+            self.role.speaks_anew(name)
+            self._look_for_root(name)
+
+    def _look_for_root(self, peer: str) -> None:
+        """A link to or from this peer is there: perhaps it is the root, and nothing waits any more."""
+        if peer == self.root and self.root_outbox() is not None:
+            self.role.met()
+
+    def secondaries_up(self) -> list[str]:
+        """The secondaries to which this broker has a link."""
+        return [name for name, outbox in self.outboxes.items() if outbox.is_up and self.is_secondary(name)]
 
     def welcomed(self, message: Welcome) -> None:
         """A secondary learns whom to dial."""
@@ -311,6 +323,8 @@ class Membership(Port):
 
     def end_turn(self) -> None:
         self.storing.flush()
+        self.founding.look()
+        self.role.flush()
         self.replica.flush()
         self.interests.flush()
         self.distant.flush()
@@ -328,7 +342,7 @@ class Membership(Port):
             self.tell(events.Tick(self.broker.now_ms))
         else:
             self._follow_watch()
-        self.replica.tick()
+        self.role.tick()
         self.asking.tick()
         self.forwarding.tick()
         self.presences.tick()
@@ -350,8 +364,19 @@ class Membership(Port):
         try:
             while self._effects:
                 self._perform(self._effects.pop(0))
+            if isinstance(self.role, TakingOver) and self.election.role is not ElectionRole.TAKING_OVER:
+                # The election has given it up, and says nothing of that: nobody else had heard of it.
+                self.become(Leaderless(self))
         finally:
             self._is_performing = False
+
+    def become(self, role: Role) -> None:
+        """End what this broker was, and begin what it is from now on."""
+        before, self.role = self.role, role
+        self.reign, self.is_root = role.reign, role.is_root
+        before.leave()
+        self.broker.topology_changed()
+        role.enter()
 
     def log_grew(self, event: Event) -> None:
         if self._election is not None:
@@ -364,8 +389,8 @@ class Membership(Port):
         else:
             self.watch.heard(status, self.broker.now_ms)
             self._follow_watch()
-        if status.name == self.root and status.reign == self.reign and not self.is_root:
-            self.replica.root_is_at(status.position)
+        if status.name == self.root and status.reign == self.reign:
+            self.role.root_is_at(status.position)
 
     def _perform(self, effect: Effect) -> None:
         note = self.broker.note
@@ -383,14 +408,14 @@ class Membership(Port):
                 self._say(effect.status, (effect.name,))
             case events.TakeOver():
                 if self._is_on_disk(self.election.vote):
-                    self.replica.take_over(effect.epoch, effect.voters)
+                    self.become(TakingOver(self, effect.epoch, effect.voters))
             case events.Serve():
                 note("info", f"root of epoch {effect.epoch}")
-                self._begin_reign(effect.epoch)
+                self.become(Root(self, effect.epoch))
             case events.Resign():
                 if not self.is_leaving:
                     note("warning", f"no root any more, of epoch {effect.epoch}: {effect.reason}")
-                self._end_reign()
+                self.become(Leaderless(self))
             case events.Follow():
                 self._follow(effect.reign)
             case events.NoRoot():
@@ -406,45 +431,15 @@ class Membership(Port):
             for peer in peers:
                 self.send(peer, status)
 
-    def _begin_reign(self, epoch: int) -> None:
-        self.reign = Reign(epoch, self.name)
-        self.is_root = True
-        self.replica.begin_reign(epoch)
-        self.broker.take_charge()
-        self.handover.take_in()
-        up = (name for name, outbox in self.outboxes.items() if outbox.is_up)
-        self.interests.serve_secondaries([name for name in up if self.is_secondary(name)])
-        self.distant.root_changed()
-        self.asking.root_changed()
-        self.forwarding.root_changed()
-
-    def _end_reign(self) -> None:
-        self.reign, self.is_root = None, False
-        self.control_room.end_reign()
-        lost = self.storing.abandon()
-        self.broker.topology_changed()
-        self.proxies.end()
-        self.distant.resigned()
-        self.interests.serve_secondaries(())
-        self.replica.end_reign(*lost)
-
     def _follow(self, reign: Reign) -> None:
         self.broker.note("info", f"{reign.root} is root of epoch {reign.epoch}")
-        self.reign = reign
-        self.broker.topology_changed()
-        self.interests.serve_secondaries(())
-        if self.root_outbox() is not None:
-            self._meet_root()
+        self.become(Follower(self, reign))
 
     def _miss_root(self, lost: events.NoRoot) -> None:
         if not self.is_leaving:
             level: Literal["info", "warning"] = "info" if lost.is_told else "warning"
             self.broker.note(level, f"the root {lost.last.root} of epoch {lost.last.epoch} {lost.how}")
-        self.reign = None
-        self.handover.stop()
-        self.distant.root_lost()
-        self.forwarding.root_changed()
-        self.broker.topology_changed()
+        self.become(Leaderless(self))
 
     def _follow_watch(self) -> None:
         """A secondary looks whether the root is still the same."""
@@ -457,13 +452,3 @@ class Membership(Port):
             self._miss_root(self.watch.lost_root(self.reign, now_ms, passed_ms))
         if reign is not None:
             self._follow(reign)
-
-    def _meet_root(self) -> None:
-        """There is a root, and a link to it: be fed by it, and tell and ask it all that is open."""
-        if self.root_outbox() is None:
-            return
-        self.replica.enlist()
-        self.asking.root_changed()
-        self.distant.root_changed()
-        self.forwarding.root_changed()
-        self.handover.begin()

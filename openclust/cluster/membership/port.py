@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclust.broker.model.change_codec import encode_change
-from openclust.cluster.protocol.messages import Define, Inspect, Purge
+from openclust.cluster.protocol.messages import Inspect, Purge
 from openclust.cluster.shared_queues.remote_queue import Nowhere
 from openclust.cluster.shared_queues.root_requests import defined
 from openclust.wire.text import encode_text
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from openclust.cluster.protocol.status import Reign
     from openclust.cluster.relay.meta_bindings import Interests
     from openclust.cluster.relay.relay import Relay
+    from openclust.cluster.roles.role import Role
     from openclust.cluster.shared_queues.forwarding import Forwarding
     from openclust.cluster.shared_queues.remote_consumers import Distant
     from openclust.cluster.shared_queues.root_requests import Asking
@@ -64,6 +64,7 @@ class Port:
     readiness: Readiness
     relay: Relay
     replica: Replica
+    role: Role
 
     @property
     def peer_address(self) -> str:
@@ -92,14 +93,10 @@ class Port:
         return self.is_root or (bool(self.root) and self.replica.position.epoch == self.epoch)
 
     def define(self, change: Change, done: Done) -> None:
-        if self.is_root:
-            self.replica.define(change, done)
-            return
-        self.asking.ask(Define(encode_change(change)), lambda answer: done(defined(answer)))
+        self.role.define(change, done)
 
     def tidy(self, change: Change) -> None:
-        if self.is_root:
-            self.broker.define(change)
+        self.role.tidy(change)
 
     def came_of(self, queue: Queue, entry: Entry, mark: int) -> None:
         self.asking.commits.done_before.came_of(queue, entry.seq, self.broker.journal.taken(mark))

@@ -41,7 +41,7 @@ TRIES_MAX = 10
 """A message that was under way when so many links to a root broke is perhaps what breaks them."""
 
 
-class _Letter(msgspec.Struct, gc=False):
+class Letter(msgspec.Struct, gc=False):
     """A message on its way; `verdict` is for who wants to know what became of it."""
 
     channel: Channel | None
@@ -49,6 +49,7 @@ class _Letter(msgspec.Struct, gc=False):
     message: Message
     verdict: Verdict | None
     since_ms: int
+    reach: Reach
     tries: int = 0
 
     @property
@@ -57,7 +58,7 @@ class _Letter(msgspec.Struct, gc=False):
 
 
 class Forwarding:
-    """Call `root_changed` when there is another root, or another link to it, and `flush` at the end of a turn."""
+    """Call `take_back` where there is no way to the root any more, `send_again` where there is one, `flush` a turn."""
 
     def __init__(self, membership: Membership, *, waiting_bytes_max: int, wait_ms: int) -> None:
         self._cluster = membership
@@ -68,10 +69,10 @@ class Forwarding:
         self._reach = reach if membership.is_primary else reach | Reach.PASS_ON
         # By virtual host, for messages whose publisher does not wait to be told.
         self._lanes: dict[str, int] = {}
-        self._waiting: deque[_Letter] = deque()
+        self._waiting: deque[Letter] = deque()
         self._waiting_bytes = 0
         # By lane, what the root has not settled yet, by number.
-        self._sent: dict[int, dict[int, _Letter]] = {}
+        self._sent: dict[int, dict[int, Letter]] = {}
         self._sent_bytes = 0
         self._last: dict[int, int] = {}
         self._run = 0
@@ -85,16 +86,12 @@ class Forwarding:
 
     def publish(self, channel: Channel | None, vhost: VirtualHost, message: Message, verdict: Verdict | None) -> None:
         outbox = self._cluster.root_outbox()
-        if outbox is not None and verdict is None and not self._cluster.is_root:
+        if outbox is not None and verdict is None:
             # The way of most messages: nobody asks for this one again.
             self._relay(outbox, vhost.name, message)
         else:
-            letter = _Letter(channel, vhost.name, message, verdict, self._broker.now_ms)
-            if self._cluster.is_root:
-                self._publish_here(letter)
-            elif outbox is not None:
-                self._send(outbox, letter, self._reach)
-            elif not self._wait(letter):
+            letter = Letter(channel, vhost.name, message, verdict, self._broker.now_ms, self._reach)
+            if not self._cluster.role.forward(letter):
                 return
         if channel is not None and self._is_choked(outbox):
             self._hold(channel.connection)
@@ -104,12 +101,7 @@ class Forwarding:
     ) -> int:
         """Messages alike in all but their bodies, of which nobody wants to be told: how many are on their way."""
         outbox, lane = self._cluster.root_outbox(), self._lanes.get(vhost.name, 0)
-        if (
-            outbox is None
-            or self._cluster.is_root
-            or lane not in outbox.opened
-            or max(map(len, bodies)) > outbox.frame_max - FRAME_OVERHEAD
-        ):
+        if outbox is None or lane not in outbox.opened or max(map(len, bodies)) > outbox.frame_max - FRAME_OVERHEAD:
             return 0
         outbox.relay(run_frames(lane, suffix, properties, bodies), len(bodies))
         if self._is_choked(outbox):
@@ -126,11 +118,17 @@ class Forwarding:
             self._broker.tracer.relayed(message, outbox.peer, ROOT_LANE)
         outbox.relay(frames(lane, outbox.frame_max, message))
 
-    def _send(self, outbox: Outbox, letter: _Letter, reach: Reach) -> None:
+    def send(self, outbox: Outbox, letter: Letter) -> None:
+        """Give it to the root; one that was under way when too many links broke is refused."""
         if letter.verdict is None:
-            lane = self._cluster.relay.lanes.open(outbox, reach, letter.vhost)
+            lane = self._cluster.relay.lanes.open(outbox, letter.reach, letter.vhost)
+        elif letter.tries >= TRIES_MAX:
+            self.refused += 1
+            self._broker.note("error", f"a message was refused: {TRIES_MAX} links to a root ended with it under way")
+            letter.verdict(True, False)
+            return
         else:
-            lane = self._confirmed_lane(outbox, reach | Reach.CONFIRM, letter.vhost)
+            lane = self._confirmed_lane(outbox, letter.reach | Reach.CONFIRM, letter.vhost)
             number = self._last[lane] = self._last[lane] + 1
             letter.tries += 1
             self._sent[lane][number] = letter
@@ -162,7 +160,7 @@ class Forwarding:
                     self._sent_bytes -= letter.cost
                     letter.verdict(number not in unroutable, accepted)
 
-    def _publish_here(self, letter: _Letter) -> None:
+    def publish_here(self, letter: Letter) -> None:
         """This broker is root itself by now; its private queues, and other brokers, have had the message."""
         vhost = self._broker.vhosts.get(letter.vhost)
         message = letter.message
@@ -186,8 +184,10 @@ class Forwarding:
 
     # -- without a root
 
-    def _wait(self, letter: _Letter) -> bool:
+    def wait(self, letter: Letter) -> bool:
         """Whether there was room to wait; who is refused must be read, to hear that."""
+        # Private queues, here and elsewhere, have had it by the time that there is a root.
+        letter.reach = Reach.SHARED
         if self._waiting_bytes + letter.cost > self._bytes_max:
             limit = self._bytes_max // 1_048_576
             text = f"the cluster has no root, and {limit} MB of messages wait for one already (cluster.waiting_mb_max)"
@@ -201,40 +201,37 @@ class Forwarding:
         self._broker.books.held_bytes += letter.cost
         return True
 
-    def _refuse(self, letter: _Letter, text: str) -> None:
+    def _refuse(self, letter: Letter, text: str) -> None:
         self.refused += 1
         channel = letter.channel
         if channel is not None and channel.state == OPEN:
             channel.fail(ChannelError(RESOURCE_ERROR, text), 60, 40)
 
-    def root_changed(self) -> None:
-        """What was not settled goes again, as far as its publisher waits to be told; then what has waited."""
-        self._run += 1
-        again = [letter for sent in self._sent.values() for letter in sent.values()]
-        self._sent.clear()
-        self._last.clear()
-        self._sent_bytes = 0
-        again += self._take_waiting()
-        outbox = self._cluster.root_outbox()
-        for letter in again:
-            if self._cluster.is_root:
-                self._publish_here(letter)
-            elif letter.tries >= TRIES_MAX and letter.verdict is not None:
-                self.refused += 1
-                self._broker.note(
-                    "error", f"a message was refused: {TRIES_MAX} links to a root ended with it under way"
-                )
-                letter.verdict(True, False)
-            elif outbox is not None:
-                self._send(outbox, letter, Reach.SHARED)
-            else:
-                self._wait(letter)
+    def take_back(self) -> None:
+        """There is no way to the root: what it has not settled waits for the next one, before what waited already."""
+        for letter in self._take_all():
+            self.wait(letter)
         # Who waits to be told would publish on, and wait for more and more.
         for letter in self._waiting:
             if letter.channel is not None:
                 self._hold(letter.channel.connection)
 
-    def _take_waiting(self) -> list[_Letter]:
+    def send_again(self) -> None:
+        """There is another root, or another link to it, or this broker is root: it gets all that is not settled."""
+        for letter in self._take_all():
+            letter.reach = Reach.SHARED
+            self._cluster.role.forward(letter)
+
+    def _take_all(self) -> list[Letter]:
+        """As far as its publisher waits to be told, what was sent; then what has waited."""
+        self._run += 1
+        letters = [letter for sent in self._sent.values() for letter in sent.values()]
+        self._sent.clear()
+        self._last.clear()
+        self._sent_bytes = 0
+        return letters + self._take_waiting()
+
+    def _take_waiting(self) -> list[Letter]:
         waiting = list(self._waiting)
         self._waiting.clear()
         self._broker.books.held_bytes -= self._waiting_bytes

@@ -107,15 +107,15 @@ class Distant:
             self._sources.pop(source.number, None)
             source.consumer = None
             done(answer)
-        elif self._cluster.is_root:
-            done(answer)
-            self._attach_here(consumer)
         else:
-            self._consumers[consumer] = None
-            self._move(consumer, source)
-            done(answer)
+            self._cluster.role.registered(consumer, source, lambda: done(answer))
 
-    def _attach_here(self, consumer: Consumer) -> None:
+    def follow(self, consumer: Consumer, source: Source) -> None:
+        """What the root delivers comes by this source from now on."""
+        self._consumers[consumer] = None
+        self._move(consumer, source)
+
+    def attach_here(self, consumer: Consumer) -> None:
         """This broker is root: the queue itself delivers from now on."""
         self._consumers.pop(consumer, None)
         if isinstance(consumer.queue, Source):
@@ -235,13 +235,15 @@ class Distant:
 
     # -- the root comes and goes
 
-    def root_changed(self) -> None:
-        """There is a root, or another link to it; perhaps it is this broker. Everybody registers anew."""
+    def attach_all_here(self) -> None:
+        """This broker is root: its consumers receive from the queues themselves."""
         self.root_lost()
-        if self._cluster.is_root:
-            for consumer in list(self._consumers):
-                self._attach_here(consumer)
-            return
+        for consumer in list(self._consumers):
+            self.attach_here(consumer)
+
+    def register_again(self) -> None:
+        """There is a root, or another link to it: everybody registers anew."""
+        self.root_lost()
         self._tell(Cancel(ALL))
         for consumer in list(self._consumers):
             before = consumer.queue

@@ -15,7 +15,6 @@ from openclust.broker.queues.queue import Queue
 from openclust.cluster.definitions.name_collisions import shared_queue
 from openclust.cluster.protocol.messages import (
     Answer,
-    Ask,
     Commit,
     Consume,
     Define,
@@ -31,6 +30,7 @@ from openclust.wire.errors import RESOURCE_ERROR, AmqpError, ChannelError, Conne
 from openclust.wire.text import decode_text
 
 if TYPE_CHECKING:
+    from openclust.cluster.log.log_writer import LogWriter
     from openclust.cluster.membership.membership import Membership
 
 PENDING_MAX = 100_000
@@ -74,7 +74,7 @@ class Asking:
             return 0
         self._number = number = self._number + 1
         self._pending[number] = _Pending(question, done, self._broker.now_ms, lasting)
-        self._send(number, question)
+        self._cluster.role.ask(number, question)
         return number
 
     def forget(self, number: int) -> None:
@@ -82,25 +82,14 @@ class Asking:
         self._pending.pop(number, None)
         self._early.pop(number, None)
 
-    def _send(self, number: int, question: Question) -> None:
-        cluster = self._cluster
-        if cluster.is_root:
-            self._answer_here(number, question)
-        elif cluster.root:
-            cluster.send(cluster.root, Ask(number=number, question=question))
-
-    def _answer_here(self, number: int, question: Question) -> None:
-        """This broker has become root itself."""
-        self.decide(self._cluster.name, question, lambda answer: self.answered(self._cluster.name, answer), number)
-
-    def root_changed(self) -> None:
+    def ask_again(self) -> None:
         """There is another root, or another link to it: what is not answered yet is asked again.
 
         So is what was answered of a log that is not here: it may never come now.
         """
         self._early.clear()
         for number, pending in list(self._pending.items()):
-            self._send(number, pending.question)
+            self._cluster.role.ask(number, pending.question)
 
     def answered(self, peer: str, answer: Answer) -> None:
         if peer != self._cluster.root:
@@ -147,19 +136,11 @@ class Asking:
 
     # -- the root
 
-    def asked(self, peer: str, ask: Ask) -> None:
-        """A broker asks; where this is no root any more, it will ask another."""
-        if self._cluster.is_root:
-            self.decide(peer, ask.question, lambda answer: self._reply(peer, answer), ask.number)
-
-    def _reply(self, peer: str, answer: Answer) -> None:
-        self._cluster.send(peer, answer)
-
-    def decide(self, peer: str, question: Question, reply: Done, number: int) -> None:
-        """Answer a question, now or later."""
+    def decide(self, peer: str, question: Question, reply: Done, number: int, log: LogWriter) -> None:
+        """Answer a question, now or later; changes go into this log."""
         match question:
             case Define():
-                self._define(decode_change(question.change), reply, number)
+                self._define(decode_change(question.change), reply, number, log)
                 return
             case Consume() | Get():
                 try:
@@ -186,7 +167,7 @@ class Asking:
             queue.touch()
             reply(Answer(number=number, counts=counted(queue)))
 
-    def _define(self, change: Any, reply: Done, number: int) -> None:
+    def _define(self, change: Any, reply: Done, number: int, log: LogWriter) -> None:
         def done(result: Any) -> None:
             if isinstance(result, AmqpError):
                 reply(failed(number, result))
@@ -197,7 +178,7 @@ class Asking:
             count = result if isinstance(result, int) else 0
             reply(Answer(number=number, count=count, counts=counts, position=position))
 
-        self._cluster.replica.define(change, done, for_other=True)
+        log.define(change, done, for_other=True)
 
 
 def failed(number: int, error: AmqpError) -> Answer:

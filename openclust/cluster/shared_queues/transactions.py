@@ -57,18 +57,20 @@ class Commits:
         """Have a transaction happen: see `ClusterPort`."""
         if any(item.queue.is_void for item in bundle.transaction.items()):
             done(_void())
-        elif self._cluster.is_root:
-            self._commit_as_root(bundle, done)
         else:
-            question = self._question(bundle)
-            if not question.publications and not question.settled:
-                self._open.pop(question.number)
-                bundle.perform_here(done)
-            elif _size(question) > self._broker.limits.message_size_max:
-                self._open.pop(question.number)
-                done(_too_large(self._broker.limits.message_size_max))
-            else:
-                self._ask(question, lambda answer: self._answered(bundle, question, answer, done))
+            self._cluster.role.commit(bundle, done)
+
+    def ask_root(self, bundle: Bundle, done: Done) -> None:
+        """Have the root do what is for shared queues; the rest is done here when it has."""
+        question = self._question(bundle)
+        if not question.publications and not question.settled:
+            self._open.pop(question.number)
+            bundle.perform_here(done)
+        elif _size(question) > self._broker.limits.message_size_max:
+            self._open.pop(question.number)
+            done(_too_large(self._broker.limits.message_size_max))
+        else:
+            self._ask(question, lambda answer: self._answered(bundle, question, answer, done))
 
     def _answered(self, bundle: Bundle, question: Commit, answer: Answer | AmqpError, done: Done) -> None:
         self._open.pop(question.number, None)
@@ -80,7 +82,8 @@ class Commits:
         # Private queues are not kept; but the rule is one.
         Ticket(self._broker.journal, places, lambda kept: done(None if kept else not_known())).send_confirms()
 
-    def _commit_as_root(self, bundle: Bundle, done: Done) -> None:
+    def commit_here(self, bundle: Bundle, done: Done) -> None:
+        """As root."""
         journal, epoch = self._broker.journal, self._cluster.epoch
         question, mark = self._question(bundle), journal.mark
         places = bundle.perform()

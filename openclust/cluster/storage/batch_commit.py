@@ -112,7 +112,7 @@ class Storing:
             moved = True
         self._look()
         if moved:
-            self._cluster.replica.is_on_disk()
+            self._cluster.role.is_on_disk()
 
     # -- batches
 
@@ -135,7 +135,7 @@ class Storing:
             self._own.append((first, self.given))
             self.checkpoints.kept(len(sealed.own))
         if sealed.shared:
-            self._shared.append((sealed.number, self._cluster.replica.add_work(sealed)))
+            self._shared.append((sealed.number, self._cluster.role.add_work(sealed)))
             if sealed.is_urgent:
                 self.urgent = self._shared[-1][1]
         self._look()
@@ -155,7 +155,7 @@ class Storing:
         What this log has from before may be in no other. A repetition of it waits for the open batch, which tells
         nothing of that: so that batch is nowhere before the opening is.
         """
-        if not self._cluster.is_alone and opening > self._cluster.replica.committed(on_disk=True):
+        if not self._cluster.is_alone and opening > self._cluster.role.committed(on_disk=True):
             self._shared.append((self._journal.number, opening))
         passing, self.passing = self.passing, []
         return passing
@@ -187,11 +187,11 @@ class Storing:
         while own and own[0][1] <= self.done:
             own.popleft()
         journal.advance(ON_OWN_DISK, own[0][0] - 1 if own else self._sealed)
-        replica = self._cluster.replica
-        on_disks = replica.committed(on_disk=True)
+        role = self._cluster.role
+        on_disks = role.committed(on_disk=True)
         while shared and shared[0][1] <= on_disks:
             shared.popleft()
         journal.advance(ON_DISKS, shared[0][0] - 1 if shared else self._sealed)
-        in_memories = replica.committed()
+        in_memories = role.committed()
         held = next((number - 1 for number, position in shared if position > in_memories), self._sealed)
         journal.advance(IN_MEMORIES, held)

@@ -78,7 +78,7 @@ def store_snapshot(membership: Membership) -> dict[str, Any]:
     Only the root knows what is committed.
     """
     storing, replica = membership.storing, membership.replica
-    committed = replica.committed(on_disk=True) if membership.is_root else None
+    committed = membership.role.committed(on_disk=True) if membership.is_root else None
     entries = None if committed is None else replica.log.tail(committed)
     return {
         "has_disk": storing.has_disk,
@@ -194,6 +194,6 @@ def _link(membership: Membership, link: Link) -> dict[str, Any]:
         "dropped": outbox.dropped,
         "waiting": len(outbox.frames),
         "waiting_bytes": outbox.size + outbox.waiting_bytes,
-        "lag_entries": membership.replica.lag(link.peer),
-        "lag_on_disk_entries": membership.replica.lag_on_disk(link.peer),
+        "lag_entries": membership.role.lag(link.peer),
+        "lag_on_disk_entries": membership.role.lag_on_disk(link.peer),
     }

@@ -106,7 +106,7 @@ def test_who_gets_a_snapshot_hides_what_is_in_it(cluster: Joined) -> None:
     owner = private(cluster, "s1")
     define(cluster, DeclareQueue(vhost="/", name="both"))
     cluster["s1"].replica.log.restart(type(cluster["s1"].replica.position)())
-    cluster["s1"].replica.enlist()
+    cluster["s1"].role.met()
     cluster.settle()
     assert owner.count("both") == 1
     owner.lose()

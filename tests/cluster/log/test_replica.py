@@ -10,6 +10,7 @@ from openclust.cluster.protocol.bounds import Bounds
 from openclust.cluster.protocol.log_entry import LogEntry
 from openclust.cluster.protocol.messages import Append, Enlist, Fetch, Message, Snapshot
 from openclust.cluster.protocol.status import Position, Reign
+from openclust.cluster.roles.taking_over import TakingOver
 from openclust.wire.errors import ChannelError
 from openclust.wire.methods import QueueDeclare, QueueDeclareOk, QueueDelete, QueueDeleteOk
 from tests.support.cluster.joined import HEARTBEAT_MS, Application, Joined
@@ -74,7 +75,7 @@ def is_answered(client: Application) -> bool:
 
 def declare_as_root(cluster: Joined, queue: str) -> None:
     """As if another broker had asked p1 for it."""
-    cluster["p1"].replica.define(DeclareQueue(vhost="/", name=queue), lambda result: None, for_other=True)
+    cluster["p1"].role.log.define(DeclareQueue(vhost="/", name=queue), lambda result: None, for_other=True)
     cluster.settle()
 
 
@@ -99,9 +100,9 @@ def test_a_change_is_committed_when_half_of_the_defined_primaries_hold_it(count:
     begin_declare(cluster.client("p1"), "work")
     for number, other in enumerate(names[1:], 1):
         # The secondaries hold it too, and count for nothing.
-        assert (replica.committed() == replica.position) is (number >= needed)
+        assert (cluster["p1"].role.committed() == replica.position) is (number >= needed)
         cluster.let_go(other, "p1")
-    assert replica.committed() == replica.position
+    assert cluster["p1"].role.committed() == replica.position
 
 
 def test_nobody_is_told_before_half_of_the_primaries_hold_it(cluster: Joined) -> None:
@@ -156,7 +157,7 @@ def test_a_follower_whose_answer_was_lost_says_again_what_it_holds(
     cluster.redial("p2", "p1")
     cluster.tick(3 * HEARTBEAT_MS)
     assert cluster.root == "p1" and is_answered(client)
-    assert cluster["p1"].replica.lag("p2") == 0
+    assert cluster["p1"].role.lag("p2") == 0
 
 
 def voted_and_came_back() -> Joined:
@@ -176,11 +177,11 @@ def test_who_may_yet_make_another_root_by_a_vote_of_before_does_not_count() -> N
     replica = cluster["p1"].replica
     cluster.hold("p1", "p4")
     declare_as_root(cluster, "work")
-    assert has(cluster, "p3", "work") and replica.committed() < replica.position
+    assert has(cluster, "p3", "work") and cluster["p1"].role.committed() < replica.position
     cluster.redial("p3", "p1")
-    assert replica.committed() < replica.position, "it says so on a new link too"
+    assert cluster["p1"].role.committed() < replica.position, "it says so on a new link too"
     cluster.let_go("p1", "p4")
-    assert replica.committed() == replica.position
+    assert cluster["p1"].role.committed() == replica.position
 
 
 def test_who_is_elected_by_a_vote_of_before_lacks_nothing_that_was_committed() -> None:
@@ -190,7 +191,7 @@ def test_who_is_elected_by_a_vote_of_before_lacks_nothing_that_was_committed() -
     cluster.tick()
     cluster.hold("p3", "p2")
     declare_as_root(cluster, "work")
-    is_committed = cluster["p1"].replica.committed() == cluster["p1"].replica.position
+    is_committed = cluster["p1"].role.committed() == cluster["p1"].replica.position
     cluster.kill("p1")
     cluster.tick(2 * HEARTBEAT_MS)
     cluster.let_go("p3", "p2")
@@ -205,11 +206,11 @@ def test_who_cannot_make_another_root_any_more_counts_at_once() -> None:
     cluster.hold("p1", "p4")
     declare_as_root(cluster, "work")
     cluster.hold("p2", "p1")
-    assert replica.committed() < replica.position
+    assert cluster["p1"].role.committed() < replica.position
     cluster.let_go("p1", "p2")
     assert cluster["p2"].root == "p1", "it hears the root, and stands no more"
     assert cluster["p3"].election.vote == Reign(2, "p2")
-    assert replica.committed() == replica.position, "p3 holds it, and its vote is worth nothing now"
+    assert cluster["p1"].role.committed() == replica.position, "p3 holds it, and its vote is worth nothing now"
 
 
 def test_a_change_that_changes_nothing_makes_no_entry(cluster: Joined) -> None:
@@ -357,7 +358,7 @@ def test_what_only_a_lost_root_held_is_cut(cluster: Joined, monkeypatch: pytest.
     cluster.hold("p1", "p2")
     cluster.hold("p1", "p3")
     done: list[object] = []
-    cluster["p1"].replica.define(DeclareQueue(vhost="/", name="stray"), done.append, for_other=True)
+    cluster["p1"].role.log.define(DeclareQueue(vhost="/", name="stray"), done.append, for_other=True)
     cluster.settle()
     cluster.cut("p1", "p2")
     cluster.cut("p1", "p3")
@@ -523,11 +524,11 @@ def test_what_does_not_fit_does_not_end_a_take_over(cluster: Joined, monkeypatch
     replica = cluster["p2"].replica
     goal = Position(7, replica.position.sequence + 5)
     sent = tap(monkeypatch, cluster, "p2")
-    replica.take_over(8, {"p3": goal})
+    cluster["p2"].become(TakingOver(cluster["p2"], 8, {"p3": goal}))
     assert said(sent, "p3", Fetch) == ["Fetch"]
     replica.append("p3", Append(epoch=8, after=Position(7, goal.sequence + 1), entries=[]))
     assert said(sent, "p1", Enlist) == []
-    assert replica._take_over.is_under_way
+    assert isinstance(cluster["p2"].role, TakingOver)
 
 
 def test_a_log_that_begins_behind_the_last_place_both_share_asks_for_all(

@@ -281,7 +281,7 @@ def test_a_question_asked_twice_makes_one_consumer(cluster: Joined) -> None:
     client.queue("q")
     cluster.hold("p1", "p2")
     client.send(BasicConsume(queue="q"))
-    cluster["p2"].asking.root_changed()
+    cluster["p2"].asking.ask_again()
     cluster.settle()
     assert len(proxies(cluster)) == len(at_root(cluster).turns) == 1
     cluster.let_go("p1", "p2")

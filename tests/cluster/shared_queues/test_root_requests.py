@@ -121,7 +121,7 @@ def test_a_question_that_waited_too_long_is_given_up_with_506() -> None:
 
 def test_a_root_that_does_not_answer_is_named() -> None:
     cluster = Joined("p1", "p2", "p3", bounds=Bounds(root_wait_ms=1_000))
-    cluster["p1"].asking.asked = lambda peer, ask: None  # type: ignore[method-assign]
+    cluster["p1"].role.asked = lambda peer, ask: None  # type: ignore[method-assign]
     client = cluster.client("p3")
     client.send(QueueDeclare(queue="late"))
     cluster.tick(1_000)
@@ -218,7 +218,7 @@ def test_an_answer_that_speaks_of_what_never_came_is_asked_for_again(cluster: Jo
 
 def test_who_is_no_root_answers_nothing(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = tap(monkeypatch, cluster, "p2")
-    cluster["p2"].asking.asked("s1", Ask(number=1, question=declare("work")))
+    cluster["p2"].role.asked("s1", Ask(number=1, question=declare("work")))
     cluster.settle()
     assert not said(sent, "s1", Answer)
     assert "work" not in cluster.broker("p2").vhosts["/"].queues

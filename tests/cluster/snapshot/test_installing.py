@@ -14,7 +14,8 @@ from openclust.broker.model.changes import DeclareQueue
 from openclust.broker.queues.queue import Queue
 from openclust.cluster.protocol.log_entry import LogEntry
 from openclust.cluster.protocol.messages import Enlist, Snapshot
-from openclust.cluster.protocol.status import Position
+from openclust.cluster.protocol.status import Position, Reign
+from openclust.cluster.roles.follower import Follower as FollowerRole
 from openclust.cluster.snapshot import contents, installing
 from openclust.cluster.snapshot.contents import Passing
 from tests.cluster.test_checkpoints import Life, bodies, drain, publish
@@ -76,7 +77,7 @@ class Follower(Life):
         super().__init__(store, peer="b:5673", primaries=PRIMARIES)
         assert not self.membership.is_root and bodies(self.queue()) == before()
         # Whoever sends it is root.
-        self.membership.replica._is_fed_by = lambda peer, epoch: peer == FROM  # type: ignore[method-assign]
+        self.membership.become(FollowerRole(self.membership, Reign(7, FROM)))
         self.most = 0
 
     def hear(self, parts: list[Snapshot]) -> None:
@@ -188,13 +189,13 @@ def test_what_is_on_its_way_to_the_disk_is_not_asked_for_again(
         follower.one_turn(is_told=False)
     for _ in range(200):
         follower.broker.set_clock(follower.broker.now_ms + 100, follower.broker.now_ms + 5_000_100)
-        replica.root_is_at(Position(7, 900))
+        follower.membership.role.root_is_at(Position(7, 900))
     assert not any(isinstance(each, Enlist) for each in sent)
     storing.stored(storing.given)
     follower.one_turn()
     for _ in range(200):
         follower.broker.set_clock(follower.broker.now_ms + 100, follower.broker.now_ms + 5_000_100)
-        replica.root_is_at(Position(7, 900))
+        follower.membership.role.root_is_at(Position(7, 900))
     assert any(isinstance(each, Enlist) for each in sent), "nothing more has come"
 
 

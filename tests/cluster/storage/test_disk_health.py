@@ -242,11 +242,11 @@ def test_the_root_knows_how_far_its_followers_are_on_disk() -> None:
     joined.broker("p3").journal.has_disk = True
     client = joined.client("p1")
     client.queue("q", durable=True)
-    assert joined["p1"].replica.lag("p3") == 0
-    assert joined["p1"].replica.lag_on_disk("p3") == 1
+    assert joined["p1"].role.lag("p3") == 0
+    assert joined["p1"].role.lag_on_disk("p3") == 1
     slow.storing.stored(slow.storing.given)
     joined.settle()
-    assert joined["p1"].replica.lag_on_disk("p3") == 0
+    assert joined["p1"].role.lag_on_disk("p3") == 0
 
 
 def test_what_a_root_could_not_replicate_is_not_confirmed_by_its_own_disk() -> None:

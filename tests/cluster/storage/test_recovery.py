@@ -79,7 +79,7 @@ def test_a_definition_in_a_tail_that_others_do_not_have_does_not_survive_a_resta
     fill(cluster, *numbers(1, 3))
     cluster.hold("p1", "p2")
     cluster.hold("p1", "p3")
-    cluster["p1"].replica.define(DeclareQueue(vhost="/", name="stray", durable=True), lambda _: None)
+    cluster["p1"].role.define(DeclareQueue(vhost="/", name="stray", durable=True), lambda _: None)
     cut_off(cluster, "p1")
     cluster.tick(2_000)
     cluster.held.clear()

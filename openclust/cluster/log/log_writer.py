@@ -1,0 +1,148 @@
+"""The log of a root: it appends, its followers are sent what they lack, and whoever waits is told what is committed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openclust.broker.model.change_codec import encode_change
+from openclust.broker.model.changes import Change
+from openclust.cluster.definitions.state import settled_users
+from openclust.cluster.log.defining import Defining
+from openclust.cluster.log.followers import Followers
+from openclust.cluster.log.uncommitted import Uncommitted
+from openclust.cluster.protocol.log_entry import LogEntry
+from openclust.cluster.protocol.status import Position
+
+if TYPE_CHECKING:
+    from openclust.broker.cluster_port import Done
+    from openclust.broker.journal.journal import Sealed
+    from openclust.cluster.membership.membership import Membership
+    from openclust.cluster.protocol.messages import Enlist, Held
+
+
+class LogWriter:
+    """Call `begin` once, `flush` at the end of a turn, `tick` every heartbeat, and `give_up` when the reign is over."""
+
+    def __init__(self, membership: Membership, epoch: int) -> None:
+        self._cluster = membership
+        self._broker = membership.broker
+        self._replica = membership.replica
+        self._epoch = epoch
+        self._followers = Followers(membership, self._replica.log)
+        self._defining = Defining(membership, self._replica.definitions, self._followers, self._append_change)
+        self._uncommitted = Uncommitted(self._broker.books)
+
+    @property
+    def waiting(self) -> int:
+        """How many changes are not known to stay."""
+        return self._followers.waiting
+
+    def begin(self) -> None:
+        """Open the reign in the log. Followers come by themselves."""
+        replica, founding = self._replica, self._cluster.founding
+        replica.definitions.size.know()
+        self._append("opening", founding.begin_reign())
+        founding.opened(replica.log.last)
+        for change in self._cluster.storing.begin_reign(replica.log.last):
+            self._append_change(encode_change(change))
+
+    def give_up(self) -> list[tuple[Change, Done]]:
+        """The reign is over: the changes of applications here that nobody was told of yet. The next root is asked."""
+        self._uncommitted.forget()
+        return [(each.change, each.done) for each in self._followers.give_up() if each.change is not None]
+
+    # -- entries
+
+    def define(self, change: Change, done: Done, *, for_other: bool = False) -> None:
+        """Make a change; for another broker, or for an application here."""
+        self._defining.define(change, done, for_other=for_other)
+
+    def add_work(self, batch: Sealed) -> Position:
+        """A batch of the journal, which was done here; where it is in the log."""
+        replica = self._replica
+        position = Position(self._epoch, replica.log.last.sequence + 1)
+        replica.undo.did(position, batch.left, batch.entered, batch.seen, is_own=True)
+        self._cluster.asking.commits.done_before.sealed(position)
+        # Before it is in the log: when the election hears of that, it may find that this broker is root no more.
+        self._uncommitted.add(position, len(batch.shared))
+        self._append("work", batch.shared)
+        return replica.log.last
+
+    def _append_change(self, body: bytes) -> None:
+        self._append("change", body)
+
+    def _append(self, kind: str, body: bytes) -> None:
+        replica = self._replica
+        replica.take(LogEntry(Position(self._epoch, replica.log.last.sequence + 1), kind, body))
+        if kind != "work":
+            self._cluster.storing.urgent = replica.log.last
+        replica.tell_position()
+
+    def _settle_users(self) -> None:
+        """Of a log that does not say who the users are: they are this broker's, here and everywhere.
+
+        A broker of one has its users file say so at each start.
+        """
+        for change in settled_users(self._broker):
+            body = encode_change(change)
+            self._replica.definitions.size.added(body)
+            self._append_change(body)
+            if not self._cluster.is_root:
+                # When the election hears that the log has grown, it may find that this broker is root no more.
+                return
+        self._broker.are_users_settled = True
+
+    # -- followers
+
+    def committed(self, *, on_disk: bool = False) -> Position:
+        """Up to where at least half of the defined primaries hold the log, or have it on disk."""
+        return self._followers.committed(on_disk=on_disk)
+
+    def settle(self) -> None:
+        """Followers, or the disk here, have come further: tell who waits for that."""
+        self._followers.settle()
+        self._cluster.storing.moved()
+        self._replica.undo.forget(self.committed())
+
+    def enlisted(self, peer: str, message: Enlist) -> None:
+        """A follower comes, or says that it has missed something."""
+        common = self._replica.sender.begin(peer, self._epoch, message.position, message.ends)
+        if common is None:
+            self._followers.add(peer, Position(), Position(), is_late=True, is_pledged=message.is_pledged)
+        else:
+            # It holds all up to there: what it said of that may have been lost with its link.
+            on_disk = min(common, message.on_disk)
+            self._followers.add(peer, common, on_disk, is_late=False, is_pledged=message.is_pledged)
+            self.settle()
+        self._cluster.founding.tell(peer)
+
+    def held(self, peer: str, message: Held) -> None:
+        """A follower tells how much of this reign's log it holds."""
+        if message.epoch == self._epoch:
+            self._followers.held(peer, message.position, message.on_disk, is_pledged=message.is_pledged)
+            self._replica.sender.held(peer, message.position)
+            self.settle()
+
+    def peer_gone(self, name: str) -> None:
+        """Its link is down, or it says no more: nobody waits for it."""
+        self._followers.remove(name)
+        self._followers.settle()
+
+    def lag(self, name: str) -> int | None:
+        """How many entries a follower is behind; None where it is none."""
+        return self._followers.lag(name)
+
+    def lag_on_disk(self, name: str) -> int | None:
+        """How many entries a follower has yet to bring to its disk; None where it is none."""
+        return self._followers.lag_on_disk(name)
+
+    # -- turns and time
+
+    def flush(self) -> None:
+        if not self._broker.are_users_settled and not self._cluster.is_alone:
+            self._settle_users()
+        if self._uncommitted:
+            self._uncommitted.committed(self.committed())
+
+    def tick(self) -> None:
+        self._followers.settle()

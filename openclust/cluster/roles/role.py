@@ -1,0 +1,131 @@
+"""What a broker is in its cluster at the moment: one of `Leaderless`, `Follower`, `TakingOver` and `Root`.
+
+The membership ends the old role and begins the new one. While a role ends, the new one is in force already: what is
+taken back then waits for it. What a role holds ends with it; what outlives roles is in the membership, whose parts ask
+the role in force.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openclust.broker.model.change_codec import encode_change
+from openclust.cluster.protocol.messages import Define
+from openclust.cluster.protocol.status import Position
+from openclust.cluster.shared_queues.root_requests import defined
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from openclust.broker.amqp.committing import Bundle
+    from openclust.broker.cluster_port import Done
+    from openclust.broker.delivery.consumer import Consumer
+    from openclust.broker.journal.journal import Sealed
+    from openclust.broker.model.changes import Change
+    from openclust.cluster.membership.membership import Membership
+    from openclust.cluster.protocol.messages import Ask, Enlist, Held, Question
+    from openclust.cluster.protocol.status import Reign
+    from openclust.cluster.shared_queues.forwarding import Letter
+    from openclust.cluster.shared_queues.remote_queue import Source
+
+
+class Role:
+    """As one that is not root, and follows nobody: what needs a root waits."""
+
+    reign: Reign | None = None
+    is_root = False
+
+    def __init__(self, membership: Membership) -> None:
+        self._cluster = membership
+
+    # -- life
+
+    def enter(self) -> None:
+        """Begin; the role before has ended."""
+
+    def leave(self) -> None:
+        """End; the next role is in force already."""
+
+    def met(self) -> None:
+        """A link to the root is there, and it has said something: in both directions nothing waits any more."""
+
+    def link_up(self, peer: str) -> None:
+        """This broker's link to a peer is there."""
+
+    def peer_gone(self, name: str) -> None:
+        """This broker's link to a peer is gone."""
+
+    def speaks_anew(self, name: str) -> None:
+        """A peer's link to this broker is a new one: what it was about to tell is lost with the old one."""
+
+    def flush(self) -> None:
+        """A turn ends."""
+
+    def tick(self) -> None:
+        """A heartbeat has passed."""
+
+    # -- what the broker asks
+
+    def define(self, change: Change, done: Done) -> None:
+        self._cluster.asking.ask(Define(encode_change(change)), lambda answer: done(defined(answer)))
+
+    def tidy(self, change: Change) -> None:
+        """The root does it."""
+
+    # -- what needs the root
+
+    def ask(self, number: int, question: Question) -> None:
+        """A question of this broker: it waits."""
+
+    def forward(self, letter: Letter) -> bool:
+        """A message for shared queues: whether it is on its way, or waits; else it was refused."""
+        return self._cluster.forwarding.wait(letter)
+
+    def registered(self, consumer: Consumer, source: Source, confirm: Callable[[], None]) -> None:
+        """The root has a consumer of this broker; `confirm` tells its client."""
+        self._cluster.distant.follow(consumer, source)
+        confirm()
+
+    def commit(self, bundle: Bundle, done: Done) -> None:
+        """A transaction of a client here."""
+        self._cluster.asking.commits.ask_root(bundle, done)
+
+    # -- what peers ask of a root
+
+    def asked(self, peer: str, ask: Ask) -> None:
+        """A question to the root that this broker is not: the peer asks another."""
+
+    def enlisted(self, peer: str, message: Enlist) -> None:
+        """The peer takes this broker for the root."""
+
+    def held(self, peer: str, message: Held) -> None:
+        """The peer takes this broker for the root."""
+
+    def root_is_at(self, position: Position) -> None:
+        """The root's log ends there."""
+
+    # -- the log
+
+    def add_work(self, batch: Sealed) -> Position:
+        raise AssertionError("only a root has work for the log")
+
+    def is_on_disk(self) -> None:
+        """More of the log is on this broker's disk."""
+        self._cluster.replica.is_on_disk()
+
+    def committed(self, *, on_disk: bool = False) -> Position:
+        """Up to where the log is known to be committed, in memories or on disks."""
+        return Position()
+
+    @property
+    def waiting(self) -> int:
+        """How many changes are not known to stay."""
+        return 0
+
+    def lag(self, name: str) -> int | None:
+        """How many entries a follower is behind; None where it is none."""
+        return None
+
+    def lag_on_disk(self, name: str) -> int | None:
+        """How many entries a follower has yet to bring to its disk; None where it is none."""
+        return None

@@ -1,0 +1,36 @@
+"""A primary that was elected, and fetches what its voters' logs hold beyond its own before it serves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openclust.cluster.log.catch_up import CatchUp
+from openclust.cluster.roles.role import Role
+
+if TYPE_CHECKING:
+    from openclust.cluster.membership.membership import Membership
+    from openclust.cluster.protocol.status import Position
+
+
+class TakingOver(Role):
+    """The election is told when the log has come so far, or cannot."""
+
+    def __init__(self, membership: Membership, epoch: int, voters: dict[str, Position]) -> None:
+        super().__init__(membership)
+        self._catch_up = CatchUp(membership, epoch, voters)
+
+    def enter(self) -> None:
+        self._cluster.replica.feeder = self._catch_up
+        self._catch_up.begin()
+
+    def leave(self) -> None:
+        self._cluster.replica.feeder = None
+
+    def peer_gone(self, name: str) -> None:
+        self._catch_up.peer_gone(name)
+
+    def speaks_anew(self, name: str) -> None:
+        self._catch_up.ask_again(name)
+
+    def tick(self) -> None:
+        self._catch_up.tick()
