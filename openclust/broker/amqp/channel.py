@@ -6,7 +6,7 @@ The methods themselves are in `declaring.py`, `publishing.py` and `consuming.py`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -35,10 +35,6 @@ OPEN = 0
 CLOSING = 1
 
 Handler: TypeAlias = "Callable[[Channel, Method], None]"
-
-Publish: TypeAlias = "Callable[[Channel, bytes, bytes, bytes], None]"
-
-PublishRun: TypeAlias = "Callable[[Channel, bytes, bytes, list[bytes]], int]"
 
 HANDLERS: dict[type[Method], Handler] = {}
 """What each method does on an open channel; the modules that hold the methods add theirs."""
@@ -94,11 +90,6 @@ class Channel:
         "unacked",
     )
 
-    publish: ClassVar[Publish]
-    """A whole publish: `publishing.publish`, which knows channels and cannot be known here."""
-    publish_run: ClassVar[PublishRun]
-    """A run of them, or its beginning: `runs.publish_run`. Who publishes in another way needs another of this too."""
-
     def __init__(self, connection: Connection, number: int) -> None:
         self.connection = connection
         self.broker = connection.broker
@@ -125,6 +116,14 @@ class Channel:
         self.deadline_ms = 0
 
     # -- what comes in
+
+    def publish(self, arguments: bytes, header: bytes, body: bytes) -> None:
+        """A whole publish; `arguments` are its method's behind the ids."""
+        raise NotImplementedError
+
+    def publish_run(self, arguments: bytes, properties: bytes, bodies: list[bytes]) -> int:
+        """Publishes alike in all but their bodies, from the first on: how many were taken together."""
+        raise NotImplementedError
 
     def on_method(self, method: Method) -> None:
         """Any method but a whole publish or ack."""

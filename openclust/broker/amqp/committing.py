@@ -8,24 +8,27 @@ from typing import TYPE_CHECKING
 
 from openclust.broker.amqp.channel import OPEN, Channel, handles
 from openclust.broker.amqp.deferred_reply import answer
-from openclust.broker.amqp.publishing import Publication, Whole, copy_keys, return_message
+from openclust.broker.amqp.publishing import Publication, return_message
 from openclust.broker.amqp.transaction import Transaction
 from openclust.broker.backlog.backlog import Entry
 from openclust.broker.delivery.cluster_exchange import CLUSTER_EXCHANGE
 from openclust.broker.delivery.direct_reply import REPLY_PREFIX
-from openclust.broker.delivery.fanout import fan_out
+from openclust.broker.delivery.fanout import PUBLISHED, fan_out
 from openclust.broker.journal.confirm_gates import Ticket
-from openclust.broker.journal.journal import IN_MEMORIES, ON_DISKS, ON_OWN_DISK, Journal
+from openclust.broker.journal.journal import Journal
+from openclust.broker.model.outcome import IN_MEMORIES, ON_DISKS, ON_OWN_DISK, PLACES
 from openclust.broker.queues.dead_letter import redirect_letters
+from openclust.broker.routing.carbon_copies import route_again
 from openclust.broker.routing.destination import Destination
 from openclust.broker.routing.remote_broker import RemoteBroker
-from openclust.broker.routing.route import Route, find_queues
+from openclust.broker.routing.route import Route
 from openclust.wire.errors import PRECONDITION_FAILED, RESOURCE_ERROR, ChannelError
 from openclust.wire.methods import TxCommit, TxCommitOk, TxRollback, TxRollbackOk, TxSelect, TxSelectOk
-from openclust.wire.properties import HEADERS, decode_properties
 
 if TYPE_CHECKING:
     from openclust.broker.cluster_port import Done
+    from openclust.broker.queues.queue import Queue
+    from openclust.broker.server.vhost import VirtualHost
 
 
 @handles(TxSelect)
@@ -119,14 +122,8 @@ class Bundle:
         route.queues = [queue for queue in route.queues if queue.is_alive]
         if route.mandatory and not route.queues and channel.state == OPEN and (is_unroutable or not route.forward):
             return_message(channel, route, header, body)
-        broker.journal.places = 0
-        if broker.tracer is None:
-            fan_out(route, header, body, broker.dirty)
-        else:
-            broker.tracer.publish(route, header, body, broker.dirty)
         broker.published += 1
-        broker.turn_bytes += (len(body) + 200) * len(route.queues)
-        return broker.journal.places
+        return fan_out(broker, route, header, body, None, PUBLISHED) & PLACES
 
     def _settle(self) -> int:
         channel, transaction = self.channel, self.transaction
@@ -146,9 +143,7 @@ class Bundle:
                 item.queue.reject(item.entry)
                 channel.credit(item)
         # What leaves as a dead letter leaves in the same batch as all the rest.
-        broker.journal.places = 0
-        redirect_letters(broker, len(broker.dead_letters))
-        return places | broker.journal.places
+        return places | redirect_letters(broker, len(broker.dead_letters))
 
 
 def _routed(channel: Channel, publication: Publication) -> Publication:
@@ -158,17 +153,17 @@ def _routed(channel: Channel, publication: Publication) -> Publication:
     if exchange == CLUSTER_EXCHANGE or (not exchange and key.startswith(REPLY_PREFIX)):
         route = Route(exchange, key, before.queues, mandatory=before.mandatory)
         return Publication(route, header, publication.body)
-    whole = before.whole_header or header
     vhost, cluster = channel.connection.vhost, channel.broker.cluster
-    headers = (decode_properties(whole).headers or {}) if (whole[12] << 8 | whole[13]) & HEADERS else {}
-    targets, _ = find_queues(vhost, vhost.exchange(exchange), (key, *copy_keys(headers)), headers)
-    here = [each for each in targets if isinstance(each, RemoteBroker) or not cluster.is_elsewhere(each)]
-    queues, _ = cluster.reach(vhost, here)
-    if before.whole_header:
-        queues = [Whole(each, whole) if each.is_remote else each for each in queues]
-    route = Route(exchange, key, queues, mandatory=before.mandatory, forward=len(here) < len(targets))
-    route.whole_header = before.whole_header
-    return Publication(route, header, publication.body)
+
+    def reach(vhost: VirtualHost, targets: list[Queue | RemoteBroker]) -> tuple[list[Destination], bool]:
+        here = [each for each in targets if isinstance(each, RemoteBroker) or not cluster.is_elsewhere(each)]
+        return cluster.reach(vhost, here)[0], len(here) < len(targets)
+
+    whole, body = before.whole_header or header, publication.body
+    route, header = route_again(
+        vhost, vhost.exchange(exchange), key, whole, len(body), reach, mandatory=before.mandatory
+    )
+    return Publication(route, header, body)
 
 
 def demand_room(publications: Iterable[Publication]) -> None:

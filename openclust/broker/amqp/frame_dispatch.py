@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclust.broker.amqp import committing, consuming, content, declaring, login, publishing, runs
+from openclust.broker.amqp import committing, consuming, content, declaring, login, publishing
 from openclust.broker.amqp.channel import OPEN, Channel
+from openclust.broker.amqp.client_channel import ClientChannel
 from openclust.wire.codec import decode_method, method_frame, name_of
 from openclust.wire.errors import CHANNEL_ERROR, COMMAND_INVALID, NOT_ALLOWED, UNEXPECTED_FRAME, ConnectionError
 from openclust.wire.handshake import State, step
@@ -25,7 +26,7 @@ from openclust.wire.methods import (
 if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
 
-assert committing and consuming and declaring and runs, "imported for what they register"
+assert committing and consuming and declaring, "imported for what they register"
 
 
 def misplaced_publish(connection: Connection, number: int, channel: Channel | None) -> None:
@@ -74,7 +75,7 @@ def _open_channel(connection: Connection, number: int) -> None:
     if len(connection.channels) >= connection.channel_max:
         text = f"{len(connection.channels)} channels are open, the negotiated channel_max: channel {number} is refused"
         raise ConnectionError(NOT_ALLOWED, text)
-    connection.channels[number] = Channel(connection, number)
+    connection.channels[number] = ClientChannel(connection, number)
     connection.send(method_frame(number, ChannelOpenOk()))
 
 

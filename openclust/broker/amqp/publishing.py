@@ -11,9 +11,10 @@ from openclust.broker.amqp.confirms import Confirms
 from openclust.broker.amqp.transaction import Transaction
 from openclust.broker.delivery.cluster_exchange import CLUSTER_EXCHANGE, ControlQueue
 from openclust.broker.delivery.direct_reply import REPLY_PREFIX, REPLY_TO
-from openclust.broker.delivery.fanout import fan_out
+from openclust.broker.delivery.fanout import PUBLISHED, fan_out
 from openclust.broker.model.message import OVERHEAD_BYTES, Message
-from openclust.broker.routing.destination import Destination
+from openclust.broker.model.outcome import PLACES, REFUSED
+from openclust.broker.routing.carbon_copies import copy_keys, hide_blind_copies, route_by_headers
 from openclust.broker.routing.route import Route, find_queues
 from openclust.wire.codec import decode_method, method_frame
 from openclust.wire.errors import (
@@ -36,7 +37,6 @@ from openclust.wire.methods import (
 from openclust.wire.properties import (
     EXPIRATION,
     HEADERS,
-    PREAMBLE,
     USER_ID,
     Properties,
     decode_properties,
@@ -44,7 +44,6 @@ from openclust.wire.properties import (
     header_fields,
 )
 from openclust.wire.properties import REPLY_TO as REPLY_TO_FLAG
-from openclust.wire.table import Table
 
 if TYPE_CHECKING:
     from openclust.broker.cluster_port import Verdict
@@ -68,60 +67,27 @@ class Publication(msgspec.Struct):
     body: bytes
 
 
-def publish(channel: Channel, arguments: bytes, header: bytes, body: bytes) -> None:
-    """A whole publish: the hot path, as long as nothing about it asks for a closer look."""
-    try:
-        route = channel.routes.get(arguments) or _resolve(channel, arguments)
-        flags = header[12] << 8 | header[13]
-        if (
-            flags & route.watch
-            or not route.is_plain
-            or channel.transaction is not None
-            or len(body) > channel.broker.limits.message_size_max
-        ):
-            if route.forward and not flags & route.watch and _is_simple(channel, body):
-                _check_header(channel.broker, header)
-                perform_message(channel, route, header, body, None)
-            else:
-                _publish_with_care(channel, route, header, body)
-            return
-        if (flags or len(header) != PREAMBLE.size) and header[12:] not in channel.broker.sound:
-            _check_header(channel.broker, header)
-        broker = channel.broker
-        if route.is_recorded:
-            broker.journal.places = 0
-        if broker.tracer is None:
-            accepted = fan_out(route, header, body, broker.dirty)
-        else:
-            accepted = broker.tracer.publish(route, header, body, broker.dirty)
-    except ChannelError as error:
-        channel.fail(error, *BasicPublish.ID)
-        return
-    broker.published += 1
-    broker.turn_bytes += (len(body) + 200) * len(route.queues)
-    if channel.confirms is not None:
-        confirm(channel, route, accepted)
-
-
-Channel.publish = publish
-
-
-def confirm(channel: Channel, route: Route, accepted: bool) -> None:
+def confirm(channel: Channel, outcome: int) -> None:
     """A publish is done: it may be confirmed, once all is kept that must be."""
     confirms, broker = channel.confirms, channel.broker
     assert confirms is not None, "the channel confirms"
-    if route.is_recorded and broker.journal.places:
-        confirms.settle_behind(accepted, broker.journal.number, broker.journal.places)
+    if not outcome:
+        if confirms.settle(True):
+            broker.confirming.append(channel)
+        return
+    places = outcome & PLACES
+    if places:
+        confirms.settle_behind(outcome == places, broker.journal.number, places)
         broker.journal.waiters[channel] = None
-    elif confirms.settle(accepted):
+    elif confirms.settle(False):
         broker.confirming.append(channel)
 
 
-def _is_simple(channel: Channel, body: bytes) -> bool:
+def is_simple(channel: Channel, body: bytes) -> bool:
     return channel.transaction is None and len(body) <= channel.broker.limits.message_size_max
 
 
-def _check_header(broker: Broker, header: bytes) -> None:
+def check_header(broker: Broker, header: bytes) -> None:
     """Raise 502 for properties that do not add up: all who got the message would fail on it."""
     if header[12:] in broker.sound:
         return
@@ -145,7 +111,7 @@ def decode_publish(arguments: bytes) -> BasicPublish:
     return method
 
 
-def _resolve(channel: Channel, arguments: bytes) -> Route:
+def resolve(channel: Channel, arguments: bytes) -> Route:
     """The route of a publish method, from now on in the cache of its user and virtual host."""
     method = decode_publish(arguments)
     if method.immediate:
@@ -193,7 +159,7 @@ def _to_cluster(channel: Channel, arguments: bytes, method: BasicPublish) -> Rou
     return route
 
 
-def _publish_with_care(channel: Channel, route: Route, header: bytes, body: bytes) -> None:
+def publish_with_care(channel: Channel, route: Route, header: bytes, body: bytes) -> None:
     """Validate what the properties say, act on it, and publish."""
     limit = channel.broker.limits.message_size_max
     if len(body) > limit:
@@ -210,13 +176,11 @@ def _publish_with_care(channel: Channel, route: Route, header: bytes, body: byte
     headers = properties.headers
     keys = copy_keys(headers)
     if keys or route.watch == _BY_MESSAGE:
-        route = _reroute(channel, route, [route.routing_key, *keys], headers or {})
-    if headers and "BCC" in headers:
-        if keys:
-            # Other brokers find their queues by these keys too: they get the message as it is.
-            route.whole_header = header
-            route.queues = [Whole(each, header) if each.is_remote else each for each in route.queues]
-        properties, header = without_blind_copies(properties, header, len(body))
+        vhost, reach = channel.connection.vhost, channel.broker.cluster.reach
+        exchange = vhost.exchange(route.exchange)
+        route = route_by_headers(vhost, exchange, route.routing_key, headers or {}, reach, mandatory=route.mandatory)
+    if keys is not None:
+        properties, header = hide_blind_copies(route, properties, header, len(body))
     if channel.transaction is not None:
         _remember(channel, channel.transaction, Publication(route, header, body))
         return
@@ -240,19 +204,12 @@ def perform_message(channel: Channel, route: Route, header: bytes, body: bytes, 
     broker = channel.broker
     if not route.queues and not route.forward and route.mandatory:
         return_message(channel, route, header, body)
-    if route.is_recorded:
-        broker.journal.places = 0
-    if broker.tracer is None:
-        accepted = not route.queues or fan_out(route, header, body, broker.dirty, properties)
-    else:
-        accepted = broker.tracer.publish(route, header, body, broker.dirty, properties)
+    outcome = fan_out(broker, route, header, body, properties, PUBLISHED)
     broker.published += 1
-    broker.turn_bytes += (len(body) + 200) * len(route.queues)
     if route.forward:
-        _forward(channel, route, header, body, accepted)
-        return
-    if channel.confirms is not None:
-        confirm(channel, route, accepted)
+        _forward(channel, route, header, body, not outcome & REFUSED)
+    elif channel.confirms is not None:
+        confirm(channel, outcome)
 
 
 def _forward(channel: Channel, route: Route, header: bytes, body: bytes, accepted: bool) -> None:
@@ -310,59 +267,6 @@ def _check_expiration(properties: Properties) -> None:
         )
     if int(expiration) > EXPIRATION_MAX_MS:
         raise ChannelError(PRECONDITION_FAILED, f"invalid expiration '{expiration}': more than 2^53 ms")
-
-
-def copy_keys(headers: Table | None) -> list[str]:
-    """The further routing keys of a message, in its CC and BCC headers. ChannelError where these are none."""
-    if not headers or not ("CC" in headers or "BCC" in headers):
-        return []
-    return [*_carbon_copies(headers, "CC"), *_carbon_copies(headers, "BCC")]
-
-
-def without_blind_copies(properties: Properties, header: bytes, size: int) -> tuple[Properties, bytes]:
-    """The properties that consumers may see, and their content header. `header` is the one that came."""
-    shown = {name: value for name, value in (properties.headers or {}).items() if name != "BCC"}
-    fields = header_fields(header)
-    fields.pop("BCC", None)
-    properties = msgspec.structs.replace(properties, headers=shown)
-    return properties, encode_header(properties, size, fields)
-
-
-class Whole(Destination):
-    """Other brokers in the route of one message, who get it with all its headers."""
-
-    __slots__ = ("_header", "_remote", "name")
-
-    name: str
-    is_remote = True
-
-    def __init__(self, remote: Destination, header: bytes) -> None:
-        self.name = remote.name
-        self._remote = remote
-        self._header = header
-
-    def publish(self, message: Message) -> bool:
-        return self._remote.publish(msgspec.structs.replace(message, header=self._header))
-
-
-def _carbon_copies(headers: Table, name: str) -> list[str]:
-    """The routing keys in a CC or BCC header."""
-    keys = headers.get(name)
-    if keys is None:
-        return []
-    found = [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []
-    if not isinstance(keys, list) or len(found) != len(keys):
-        raise ChannelError(PRECONDITION_FAILED, f"invalid header '{name}': an array of strings is wanted")
-    return found
-
-
-def _reroute(channel: Channel, route: Route, keys: list[str], headers: Table) -> Route:
-    """A route for this one message, by all its keys and its headers."""
-    vhost = channel.connection.vhost
-    exchange = vhost.exchange(route.exchange)
-    targets, _ = find_queues(vhost, exchange, keys, headers)
-    queues, forward = channel.broker.cluster.reach(vhost, targets)
-    return Route(route.exchange, route.routing_key, queues, mandatory=route.mandatory, forward=forward)
 
 
 def return_message(channel: Channel, route: Route, header: bytes, body: bytes) -> None:

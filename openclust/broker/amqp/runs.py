@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclust.broker.amqp.channel import Channel
 from openclust.broker.delivery.consumer import LARGE_BYTES, Consumer, pack_tag
 from openclust.wire.frames import ENVELOPE, FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_OVERHEAD
 from openclust.wire.properties import content_header
@@ -20,35 +19,6 @@ from openclust.wire.properties import content_header
 if TYPE_CHECKING:
     from openclust.broker.routing.route import Route
     from openclust.broker.server.broker import Broker
-
-NO_PROPERTIES = b"\0\0"
-
-
-def publish_run(channel: Channel, arguments: bytes, properties: bytes, bodies: list[bytes]) -> int:
-    """Publish what an application sends, as `publishing.publish` would; its caller has seen to what must wait."""
-    route = channel.routes.get(arguments)
-    broker = channel.broker
-    if (
-        route is None
-        or (properties[0] << 8 | properties[1]) & route.watch
-        or channel.confirms is not None
-        or channel.transaction is not None
-        or broker.tracer is not None
-        or (properties != NO_PROPERTIES and properties not in broker.sound)
-        or max(map(len, bodies)) > broker.limits.message_size_max
-    ):
-        return 0
-    if route.is_plain:
-        taken = pass_run(broker, route, properties, bodies)
-    elif route.forward and not route.queues and not route.mandatory:
-        taken = broker.cluster.forward_run(channel, channel.connection.vhost, route.suffix, properties, bodies)
-    else:
-        return 0
-    broker.published += taken
-    return taken
-
-
-Channel.publish_run = publish_run
 
 
 def pass_run(broker: Broker, route: Route, properties: bytes, bodies: list[bytes]) -> int:

@@ -15,19 +15,19 @@ import msgspec
 
 from openclust.broker.delivery.cluster_exchange import CLUSTER_EXCHANGE
 from openclust.broker.delivery.consumer import Consumer
-from openclust.broker.delivery.fanout import fan_out
+from openclust.broker.delivery.fanout import PUBLISHED, Arrival, fan_out
 
 if TYPE_CHECKING:
-    from openclust.broker.amqp.connection import Connection
     from openclust.broker.backlog.backlog import Entry
     from openclust.broker.model.message import Message
     from openclust.broker.routing.route import Route
+    from openclust.broker.server.broker import Broker
     from openclust.wire.properties import Properties
 
 HASHED_BYTES_MAX = 4_096
 """Of a body, so much says which message it is; its size is in the header."""
 
-PUBLISH = "publish"
+PUBLISH = PUBLISHED.event
 RELAY = "relay"
 RELAYED_IN = "relayed-in"
 DROP = "drop"
@@ -75,35 +75,18 @@ class Tracer:
 
     # -- in the place of fan_out
 
-    def publish(
-        self, route: Route, header: bytes, body: bytes, dirty: list[Connection], properties: Properties | None = None
-    ) -> bool:
-        """A message of an application here: to all queues of its route."""
+    def fan_out(
+        self, broker: Broker, route: Route, header: bytes, body: bytes, properties: Properties | None, arrival: Arrival
+    ) -> int:
+        """A message goes to all destinations of its route."""
         key = self.mark(route.suffix, route.whole_header or header, body)
         if not key or route.exchange == CLUSTER_EXCHANGE:
-            return fan_out(route, header, body, dirty, properties)
-        self._write(TraceEvent(event=PUBLISH, id=key, exchange=route.exchange, key=route.routing_key, size=len(body)))
-        return self._hand_over(key, route, header, body, dirty, properties)
-
-    def arrive(self, route: Route, header: bytes, body: bytes, dirty: list[Connection], peer: str, lane: str) -> bool:
-        """A message of an application elsewhere."""
-        key = self.mark(route.suffix, route.whole_header or header, body)
-        if not key:
-            return fan_out(route, header, body, dirty)
-        self._write(TraceEvent(event=RELAYED_IN, id=key, peer=peer, lane=lane, size=len(body)))
-        return self._hand_over(key, route, header, body, dirty, None)
-
-    def enqueue(self, route: Route, header: bytes, body: bytes, dirty: list[Connection]) -> bool:
-        """A message that was published before, and has found the way to its queues now."""
-        key = self.mark(route.suffix, route.whole_header or header, body)
-        if not key:
-            return fan_out(route, header, body, dirty)
-        return self._hand_over(key, route, header, body, dirty, None)
-
-    def _hand_over(
-        self, key: str, route: Route, header: bytes, body: bytes, dirty: list[Connection], properties: Properties | None
-    ) -> bool:
+            return fan_out(broker, route, header, body, properties)
         size = len(body)
+        if arrival is PUBLISHED:
+            self._write(TraceEvent(event=PUBLISH, id=key, exchange=route.exchange, key=route.routing_key, size=size))
+        elif arrival.event:
+            self._write(TraceEvent(event=arrival.event, id=key, peer=arrival.peer, lane=arrival.lane, size=size))
         private, straight = 0, []
         for queue in route.queues:
             if queue.is_private:
@@ -112,12 +95,12 @@ class Tracer:
                 self._write(TraceEvent(event=ENQUEUE, id=key, queue=queue.name, count=1, size=size))
                 if queue.direct is not None:
                     straight.append(queue.name)
-        accepted = fan_out(route, header, body, dirty, properties)
+        outcome = fan_out(broker, route, header, body, properties)
         for name in straight:
             self._write(TraceEvent(event=DELIVER, id=key, queue=name, count=1, size=size))
         if private:
             self._write(TraceEvent(event=DELIVER, id=key, count=private, size=size))
-        return accepted
+        return outcome
 
     # -- beside what is done anyhow
 

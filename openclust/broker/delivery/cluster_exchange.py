@@ -23,8 +23,8 @@ class ControlQueue(Destination):
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def publish(self, message: Message) -> bool:
+    def publish(self, message: Message) -> int:
         # What brokers say to each other is not counted among what applications publish.
         self._connection.broker.published -= 1
         self._connection.broker.cluster.control(self._connection, message.body)
-        return True
+        return 0

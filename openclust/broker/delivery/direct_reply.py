@@ -57,11 +57,11 @@ class ReplyQueue(Destination, Origin):
         self.refresh_direct()
         return consumer
 
-    def publish(self, message: Message) -> bool:
+    def publish(self, message: Message) -> int:
         """Deliver, or drop where the asker does not read its socket."""
         if self.consumer is not None and self.consumer.can_take():
             self.consumer.deliver(Entry(message, 0))
-        return True
+        return 0
 
     def refresh_direct(self) -> None:
         self.direct = self.consumer if self.consumer is not None and self.consumer.can_take() else None

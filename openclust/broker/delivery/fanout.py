@@ -1,4 +1,4 @@
-"""The hot path: one message to all queues of its route.
+"""The hot path: one message to all destinations of its route.
 
 For a queue that can pass a message straight on (`queue.direct`) no object is made: the delivery's bytes go to the
 consumer's outbox. What follows the delivery tag is the same for all consumers of one shape, and is built once.
@@ -6,7 +6,7 @@ consumer's outbox. What follows the delivery tag is the same for all consumers o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from openclust.broker.delivery.consumer import LARGE_BYTES, pack_tag
 from openclust.broker.model.message import Message
@@ -14,15 +14,38 @@ from openclust.wire.frames import content_frames
 from openclust.wire.properties import Properties
 
 if TYPE_CHECKING:
-    from openclust.broker.amqp.connection import Connection
     from openclust.broker.routing.route import Route
+    from openclust.broker.server.broker import Broker
+
+
+class Arrival(NamedTuple):
+    """How a message came here, for a tracer."""
+
+    event: str
+    peer: str = ""
+    lane: str = ""
+
+
+PUBLISHED = Arrival("publish")
+PUBLISHED_BEFORE = Arrival("")
+"""The message was traced when it came. It has found the way to its queues now."""
 
 
 def fan_out(
-    route: Route, header: bytes, body: bytes, dirty: list[Connection], properties: Properties | None = None
-) -> bool:
-    """Give the message to every queue of the route; whether all of them accepted it."""
-    accepted = True
+    broker: Broker,
+    route: Route,
+    header: bytes,
+    body: bytes,
+    properties: Properties | None = None,
+    arrival: Arrival | None = None,
+) -> int:
+    """Give the message to every destination of the route; what became of it, as bits of `model/outcome.py`.
+
+    Without `arrival` it is not traced.
+    """
+    if arrival is not None and broker.tracer is not None:
+        return broker.tracer.fan_out(broker, route, header, body, properties, arrival)
+    outcome = 0
     message: Message | None = None
     suffix = route.suffix
     suffix_size = len(suffix)
@@ -33,8 +56,7 @@ def fan_out(
         if consumer is None:
             if message is None:
                 message = Message(route.exchange, route.routing_key, header, body, suffix, 0, properties)
-            if not queue.publish(message):
-                accepted = False
+            outcome |= queue.publish(message)
             continue
         channel = consumer.channel
         channel.delivery_tag = tag = channel.delivery_tag + 1
@@ -44,7 +66,7 @@ def fan_out(
             tail = suffix + content if len(content) < LARGE_BYTES else b""
         out = consumer.out
         if not out:
-            dirty.append(channel.connection)
+            broker.dirty.append(channel.connection)
         head = consumer._head if consumer._head_size == suffix_size else consumer.head(suffix_size)
         if tail:
             out.append(head + pack_tag(tag) + tail)
@@ -52,4 +74,5 @@ def fan_out(
             out.append(head + pack_tag(tag) + suffix)
             out.append(content)
             channel.connection.bulky = True
-    return accepted
+    broker.turn_bytes += (len(body) + 200) * len(route.queues)
+    return outcome

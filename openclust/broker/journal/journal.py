@@ -15,15 +15,13 @@ import msgspec
 from openclust.broker.journal.batch import Writing
 from openclust.broker.journal.page_store import Library
 from openclust.broker.model.durability_level import NOTHING, OWN, SHARED
+from openclust.broker.model.outcome import IN_MEMORIES, ON_DISKS, ON_OWN_DISK
 from openclust.broker.queues.queue_recovery import unsee
 
 if TYPE_CHECKING:
     from openclust.broker.backlog.backlog import Entry
     from openclust.broker.model.message import Message
     from openclust.broker.queues.queue import Queue
-
-ON_OWN_DISK, IN_MEMORIES, ON_DISKS = 1, 2, 4
-"""Where a batch must be before what waits for it is told: bits. The last two are half of the primaries'."""
 
 KEPT = 1
 """The batch of what was there before: of a store, a snapshot, another root. Batches of this broker count from 2."""
@@ -55,9 +53,8 @@ class Sealed(msgspec.Struct, frozen=True):
 class Journal:
     """`mode` says whether there is a log that others have. Without a disk nothing is this broker's own.
 
-    `number` is that of the open batch. `places` collects where what entered must be kept before it is confirmed: set
-    it to 0 before a publish, and look at it afterwards. `is_in_charge` is not so where shared queues only follow;
-    `since` is the first batch of the time in which it is.
+    `number` is that of the open batch. `is_in_charge` is not so where shared queues only follow; `since` is the first
+    batch of the time in which it is.
     """
 
     __slots__ = (
@@ -75,7 +72,6 @@ class Journal:
         "library",
         "mode",
         "number",
-        "places",
         "since",
         "strays",
         "waiters",
@@ -86,7 +82,6 @@ class Journal:
         self.has_disk = has_disk
         self.is_in_charge = True
         self.number = self.since = KEPT + 1
-        self.places = 0
         self.waiters: dict[Waiter, None] = {}
         self.library = Library()
         # What was in queues whose contents the log has from now on, and is not in it; out of their backlogs.
@@ -116,33 +111,31 @@ class Journal:
 
     # -- what happens
 
-    def entered(self, queue: Queue, entry: Entry, level: int) -> None:
-        """A message has its place in a queue of which that much is kept."""
+    def entered(self, queue: Queue, entry: Entry, level: int) -> int:
+        """A message has its place in a queue of which that much is kept; where the open batch must be for that."""
         if level == SHARED:
-            if entry.message.is_persistent:
-                self.places |= ON_DISKS
-            else:
-                self.places |= IN_MEMORIES
-                self._is_urgent = True
             entry.recorded = self.number
             self._shared.entered.append((queue, entry))
-        elif entry.message.is_persistent:
-            self.places |= ON_OWN_DISK
-            entry.recorded = -self.number
-            self._own.entered.append((queue, entry))
+            if entry.message.is_persistent:
+                return ON_DISKS
+            self._is_urgent = True
+            return IN_MEMORIES
+        if not entry.message.is_persistent:
+            return 0
+        entry.recorded = -self.number
+        self._own.entered.append((queue, entry))
+        return ON_OWN_DISK
 
-    def repeated(self, message: Message, level: int) -> bool:
+    def repeated(self, message: Message, level: int) -> int:
         """A message is in a queue already, or was: it is accepted, but not before the first of it is where it must be.
 
         That is in no batch after the open one.
         """
-        if level == SHARED:
-            self.places |= ON_DISKS if message.is_persistent else IN_MEMORIES
-            self._is_urgent |= not message.is_persistent
-        elif level and message.is_persistent:
-            self.places |= ON_OWN_DISK
         self._repeated |= level != NOTHING
-        return True
+        if level == SHARED:
+            self._is_urgent |= not message.is_persistent
+            return ON_DISKS if message.is_persistent else IN_MEMORIES
+        return ON_OWN_DISK if level and message.is_persistent else 0
 
     def left(self, queue: Queue, entry: Entry) -> None:
         """A recorded message has left its queue for good."""

@@ -8,6 +8,7 @@ import msgspec
 
 from openclust.broker.delivery.fanout import fan_out
 from openclust.broker.model.message import Message
+from openclust.broker.model.outcome import PLACES
 from openclust.broker.routing.route import Route, find_queues
 from openclust.wire.properties import decode_properties, encode_header, header_fields
 from openclust.wire.table import (
@@ -32,24 +33,29 @@ _Cause: TypeAlias = tuple[str | None, str | None]
 """Queue and reason of a death."""
 
 
-def redirect_letters(broker: Broker, count: int) -> None:
-    """Send so many of this turn's dead letters where they go: each leaves its queue in the batch in which it comes."""
+def redirect_letters(broker: Broker, count: int) -> int:
+    """Send so many of this turn's dead letters where they go: each leaves its queue in the batch in which it comes.
+
+    Returns where that batch must be before they are safe there.
+    """
+    places = 0
     letters = broker.dead_letters[:count]
     del broker.dead_letters[:count]
     for queue, message, reason, entry in letters:
         mark = broker.journal.mark
-        redirect_dead(broker, queue, message, reason)
+        places |= redirect_dead(broker, queue, message, reason) & PLACES
         if entry is not None and entry.recorded:
             broker.cluster.came_of(queue, entry, mark)
             broker.journal.left(queue, entry)
+    return places
 
 
-def redirect_dead(broker: Broker, queue: Queue, message: Message, reason: str) -> None:
+def redirect_dead(broker: Broker, queue: Queue, message: Message, reason: str) -> int:
     """Publish a dead letter to the exchange that its queue names; without one there, it is gone."""
     settings = queue.settings
     exchange = queue.vhost.exchanges.get(settings.dead_letter_exchange or "")
     if settings.dead_letter_exchange is None or exchange is None:
-        return
+        return 0
     # Decoded first: its header's fields are well-formed.
     properties = message.properties
     fields, causes = _buried(message, queue.name, reason, broker.wall_clock_s)
@@ -66,10 +72,11 @@ def redirect_dead(broker: Broker, queue: Queue, message: Message, reason: str) -
     targets = [target for target in targets if not _is_cycle(causes, target.name)]
     queues, forward = broker.cluster.reach(queue.vhost, targets)
     route = Route(exchange.name, keys[0], queues)
-    fan_out(route, header, message.body, broker.dirty)
+    outcome = fan_out(broker, route, header, message.body)
     if forward:
         letter = Message(route.exchange, route.routing_key, header, message.body, route.suffix)
         broker.cluster.forward(None, queue.vhost, letter, None)
+    return outcome
 
 
 def _buried(message: Message, queue: str, reason: str, now_s: int) -> tuple[Fields, list[_Cause]]:

@@ -14,6 +14,7 @@ from openclust.broker.delivery.consumer import Consumer
 from openclust.broker.delivery.consumer_rotation import Turns
 from openclust.broker.model.durability_level import NOTHING, SHARED
 from openclust.broker.model.message import Message
+from openclust.broker.model.outcome import REFUSED
 from openclust.broker.model.queue_arguments import NO_ARGS, QueueArgs
 from openclust.broker.queues.dedup import DedupWindow, dedup_window
 from openclust.broker.queues.expiry import bury, expire, expiry, is_full, make_room, refuse
@@ -103,8 +104,8 @@ class Queue:
 
     # -- publishing
 
-    def publish(self, message: Message) -> bool:
-        """Take a message; whether it was accepted. A duplicate counts as accepted, and goes no further."""
+    def publish(self, message: Message) -> int:
+        """Take a message; what became of it. A duplicate counts as taken, and goes no further."""
         if self.dedup is not None and self.dedup.repeats(message, self.vhost.broker.now_ms):
             return self.vhost.broker.journal.repeated(message, self.records)
         if not self.backlog and self.settings.last_value_key is None:
@@ -113,33 +114,34 @@ class Queue:
                 self.unacked += 1
                 self.vhost.broker.books.hold(message)
                 entry = self._entry(message)
+                outcome = 0
                 if self.records:
                     journal = self.vhost.broker.journal
-                    journal.entered(self, entry, self.records)
+                    outcome = journal.entered(self, entry, self.records)
                     self.reached = entry.seq
                     if entry.recorded:
                         self.out[entry.seq] = entry
                     if not consumer.no_ack:
                         journal.reached(self, self.records)
                 consumer.deliver(entry)
-                return True
+                return outcome
         if self.limited and self.settings.overflow not in (None, "drop-head") and is_full(self, message):
             if self.dedup is not None:
                 self.dedup.forget_message(message)
             refuse(self, message)
-            return False
-        self._push(message)
+            return REFUSED
+        outcome = self._push(message)
         if self.turns.waiting:
             self.dispatch()
-        return True
+        return outcome
 
-    def adopt(self, message: Message, *, redelivered: bool) -> None:
+    def adopt(self, message: Message, *, redelivered: bool) -> int:
         """Take a message that another broker has held for this queue, or this one while it was not in charge."""
         if self.records == SHARED and self.dedup is not None and self.dedup.repeats(message, self.vhost.broker.now_ms):
-            self.vhost.broker.journal.repeated(message, SHARED)
-        else:
-            self._push(message, 1 if redelivered else 0)
-            self.dispatch()
+            return self.vhost.broker.journal.repeated(message, SHARED)
+        outcome = self._push(message, 1 if redelivered else 0)
+        self.dispatch()
+        return outcome
 
     def pass_run(self, suffix: bytes, properties: bytes, bodies: list[bytes]) -> int:
         """Pass on messages alike in all but their bodies, where nothing is to be done with them but that: how many."""
@@ -175,11 +177,10 @@ class Queue:
                 entry.priority = min(message.properties.priority or 0, self.settings.max_priority)
         return entry
 
-    def _push(self, message: Message, deliveries: int = 0) -> None:
+    def _push(self, message: Message, deliveries: int = 0) -> int:
         entry = self._entry(message)
         entry.deliveries = deliveries
-        if self.records:
-            self.vhost.broker.journal.entered(self, entry, self.records)
+        outcome = self.vhost.broker.journal.entered(self, entry, self.records) if self.records else 0
         self.take_in(entry)
         self.direct = None
         if self.limited:
@@ -188,6 +189,7 @@ class Queue:
             expire(self)
         if entry.expires_ms:
             self.schedule()
+        return outcome
 
     def take_in(self, entry: Entry) -> Entry | None:
         """Give it its place; what had it before is gone, and comes back."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from openclust.broker.model.durability_level import NOTHING
-
 if TYPE_CHECKING:
     from openclust.broker.delivery.consumer import Consumer
     from openclust.broker.model.message import Message
@@ -14,8 +12,8 @@ if TYPE_CHECKING:
 class Destination(Protocol):
     """A queue, a reply address, the cluster's own exchange, or other brokers.
 
-    `direct` is the consumer to which a message may be sent without a detour through `publish`. `records` says what the
-    journal keeps of the messages. Where a destination has nothing to say of its own, it inherits what is here.
+    `direct` is the consumer to which a message may be sent without a detour through `publish`. Where a
+    destination has nothing to say of its own, it inherits what is here.
     """
 
     __slots__ = ()
@@ -26,10 +24,6 @@ class Destination(Protocol):
     @property
     def direct(self) -> Consumer | None:
         return None
-
-    @property
-    def records(self) -> int:
-        return NOTHING
 
     @property
     def is_alive(self) -> bool:
@@ -51,8 +45,8 @@ class Destination(Protocol):
         """Whether it stands for other brokers: they get a message with all its headers, and route it again."""
         return False
 
-    def publish(self, message: Message) -> bool:
-        """Take a message; whether it was accepted."""
+    def publish(self, message: Message) -> int:
+        """Take a message; what became of it, as bits of `model/outcome.py`."""
 
     def pass_run(self, suffix: bytes, properties: bytes, bodies: list[bytes]) -> int:
         """Pass on messages alike in all but their bodies, from the first on: how many."""

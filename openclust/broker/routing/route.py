@@ -23,15 +23,14 @@ class Route:
 
     `watch` are the property flags for which a message of this route needs a closer look, 0xFFFF where only
     the message itself tells its queues. With `forward` the root gets it too, for queues that are active there. A plain
-    route is one for the hot path: it has queues, and all of them are here. Of a recorded one, the journal may want to
-    know. `whole_header` is what other brokers must get where consumers may not see all of it.
+    route is one for the hot path: it has queues, and all of them are here. `whole_header` is what other brokers must
+    get where consumers may not see all of it.
     """
 
     __slots__ = (
         "exchange",
         "forward",
         "is_plain",
-        "is_recorded",
         "mandatory",
         "queues",
         "routing_key",
@@ -58,7 +57,6 @@ class Route:
         self.forward = forward
         self.whole_header = b""
         self.is_plain = bool(self.queues) and not forward
-        self.is_recorded = any(queue.records for queue in self.queues)
         self.suffix = delivery_suffix(exchange, routing_key)
 
 

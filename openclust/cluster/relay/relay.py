@@ -131,7 +131,7 @@ class Spread(Destination):
         self._tracer = relay.tracer()
         self._sends = [(outbox, reach, relay.lanes.number(reach, vhost)) for outbox, reach in sends]
 
-    def publish(self, message: Message) -> bool:
+    def publish(self, message: Message) -> int:
         data = b""
         shape = (-1, -1)
         if self._tracer is not None:
@@ -146,13 +146,18 @@ class Spread(Destination):
                 shape = (lane, outbox.frame_max)
                 data = frames(*shape, message)
             outbox.relay_transient(data)
-        return True
+        return 0
 
     def _trace(self, tracer: Tracer, message: Message) -> None:
         if tracer.mark(message.suffix, message.header, message.body):
             for outbox, reach, _ in self._sends:
                 event = DROP if outbox.is_full or not outbox.is_up else RELAY
                 tracer.relayed(message, outbox.peer, lane_name(reach), event=event)
+
+
+def reach_shared_queues(vhost: VirtualHost, targets: Iterable[Queue | RemoteBroker]) -> tuple[list[Destination], bool]:
+    """At the root: of all that the exchanges name, the shared queues. All others have had the message."""
+    return [each for each in targets if not isinstance(each, RemoteBroker) and each.is_shared], False
 
 
 class Relay:

@@ -6,11 +6,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from openclust.broker.amqp.channel import Channel
-from openclust.broker.amqp.publishing import Whole, copy_keys, decode_publish, without_blind_copies
+from openclust.broker.amqp.publishing import decode_publish
 from openclust.broker.amqp.runs import pass_run
+from openclust.broker.amqp.trace import RELAYED_IN
 from openclust.broker.delivery.direct_reply import REPLY_PREFIX
-from openclust.broker.delivery.fanout import fan_out
+from openclust.broker.delivery.fanout import Arrival, fan_out
 from openclust.broker.journal.confirm_gates import Gates
+from openclust.broker.model.outcome import PLACES, REFUSED
+from openclust.broker.routing.carbon_copies import copy_keys, hide_blind_copies, route_by_headers
 from openclust.broker.routing.remote_broker import RemoteBroker
 from openclust.broker.routing.route import Route, find_queues
 from openclust.cluster.protocol.lane_names import lane_name
@@ -39,6 +42,7 @@ class RelayLane(Channel):
     """
 
     __slots__ = (
+        "_arrival",
         "_cluster",
         "_confirms",
         "_gates",
@@ -60,6 +64,7 @@ class RelayLane(Channel):
         self._vhost: VirtualHost | None = None
         self.lane = lane
         self.reach = Reach(lane.flags)
+        self._arrival = Arrival(RELAYED_IN, sender, lane_name(self.reach))
         # Asking flags takes as long as all the rest of a publish.
         self._is_shared = Reach.SHARED in self.reach
         self._confirms = Reach.CONFIRM in self.reach
@@ -77,6 +82,7 @@ class RelayLane(Channel):
         if self._confirms and self._is_shared:
             self._confirms, self._is_over = False, True
             self.reach &= ~Reach.SHARED
+            self._arrival = Arrival(RELAYED_IN, self._sender, lane_name(self.reach))
             self._vhost = None
             self.routes = {}
             self._verdicts.clear()
@@ -92,19 +98,13 @@ class RelayLane(Channel):
         if route is None or (header[12] << 8 | header[13]) & route.watch:
             route, header = self._resolve(arguments, header, body)
         broker = self.broker
-        if route.is_recorded:
-            broker.journal.places = 0
-        if broker.tracer is None:
-            accepted = fan_out(route, header, body, broker.dirty)
-        else:
-            accepted = broker.tracer.arrive(route, header, body, broker.dirty, self._sender, lane_name(self.reach))
-        broker.turn_bytes += (len(body) + 200) * len(route.queues)
+        outcome = fan_out(broker, route, header, body, None, self._arrival)
         if self._confirms:
             if not route.is_plain:
                 self._unroutable.append(self.count)
-            self._settle(accepted)
-            if route.is_recorded and broker.journal.places:
-                self._gates.add(self.count, broker.journal.number, broker.journal.places)
+            self._settle(not outcome & REFUSED)
+            if outcome & PLACES:
+                self._gates.add(self.count, broker.journal.number, outcome & PLACES)
 
     def publish_run(self, arguments: bytes, properties: bytes, bodies: list[bytes]) -> int:
         """Messages of another broker alike in all but their bodies: how many of them went straight on."""
@@ -141,7 +141,7 @@ class RelayLane(Channel):
         if vhost is None or exchange is None:
             return Route(method.exchange, key, []), header
         targets, by_headers = find_queues(vhost, exchange, (key,))
-        route = Route(method.exchange, key, self._reached(targets), watch=0xFFFF if by_headers else HEADERS)
+        route = Route(method.exchange, key, self._reached(vhost, targets)[0], watch=0xFFFF if by_headers else HEADERS)
         if len(self.routes) >= ROUTES_MAX:
             self.routes.clear()
         self.routes[arguments] = route
@@ -149,19 +149,12 @@ class RelayLane(Channel):
             return route, header
         try:
             properties = decode_properties(header)
-            keys = copy_keys(properties.headers)
+            if copy_keys(properties.headers) or by_headers:
+                route = route_by_headers(vhost, exchange, key, properties.headers or {}, self._reached)
         except AmqpError as error:
             self.broker.note("error", "a relayed message is damaged", text=error.reply_text, peer=self._sender)
             return Route(method.exchange, key, []), header
-        if keys or by_headers:
-            targets, _ = find_queues(vhost, exchange, (key, *keys), properties.headers or {})
-            route = Route(method.exchange, key, self._reached(targets))
-        if properties.headers and "BCC" in properties.headers:
-            if keys:
-                route.whole_header = header
-                route.queues = [Whole(each, header) if each.is_remote else each for each in route.queues]
-            header = without_blind_copies(properties, header, len(body))[1]
-        return route, header
+        return route, hide_blind_copies(route, properties, header, len(body))[1]
 
     def _look_up_vhost(self) -> VirtualHost | None:
         """The virtual host of that name, which may be another one than before."""
@@ -180,8 +173,8 @@ class RelayLane(Channel):
         outlet = self._cluster.relay.reply_outlet(address) if self.reach & Reach.PASS_ON else None
         return Route("", address, [] if outlet is None else [outlet])
 
-    def _reached(self, targets: Iterable[Queue | RemoteBroker]) -> list[Destination]:
-        """Of all that the exchanges name, what this lane's messages may reach."""
+    def _reached(self, vhost: VirtualHost, targets: Iterable[Queue | RemoteBroker]) -> tuple[list[Destination], bool]:
+        """Of all that the exchanges name, what this lane's messages may reach; the root needs none of them again."""
         cluster = self._cluster
         found: list[Destination] = []
         sends: list[tuple[Outbox, Reach]] = []
@@ -199,7 +192,7 @@ class RelayLane(Channel):
             found.append(
                 Spread(cluster.relay, decode_text(self.lane.vhost), sorted(sends, key=lambda send: send[0].peer))
             )
-        return found
+        return found, False
 
     def send_confirms(self) -> None:
         """Tell what became of what came, if this broker may still say so."""

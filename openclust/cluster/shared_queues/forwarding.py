@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from openclust.broker.amqp.channel import OPEN
-from openclust.broker.amqp.publishing import copy_keys, without_blind_copies
-from openclust.broker.delivery.fanout import fan_out
+from openclust.broker.delivery.fanout import PUBLISHED_BEFORE, fan_out
 from openclust.broker.journal.confirm_gates import Ticket
-from openclust.broker.routing.route import Route, find_queues
+from openclust.broker.model.outcome import PLACES, REFUSED
+from openclust.broker.routing.carbon_copies import route_again
 from openclust.cluster.protocol.lane_names import ROOT_LANE
 from openclust.cluster.protocol.messages import Lane
-from openclust.cluster.relay.relay import Reach, frames, run_frames
+from openclust.cluster.relay.relay import Reach, frames, reach_shared_queues, run_frames
 from openclust.cluster.shared_queues.root_requests import no_root
 from openclust.wire.errors import RESOURCE_ERROR, ChannelError
 from openclust.wire.frames import FRAME_OVERHEAD
@@ -164,23 +164,19 @@ class Forwarding:
         """This broker is root itself by now; its private queues, and other brokers, have had the message."""
         vhost = self._broker.vhosts.get(letter.vhost)
         message = letter.message
-        header = message.header
-        queues = []
-        if vhost is not None and message.exchange in vhost.exchanges:
-            headers = message.properties.headers or {}
-            keys = (message.routing_key, *copy_keys(headers))
-            if "BCC" in headers:
-                header = without_blind_copies(message.properties, message.header, len(message.body))[1]
-            targets, _ = find_queues(vhost, vhost.exchanges[message.exchange], keys, headers)
-            queues = [each for each in self._cluster.relay.reach(vhost, targets)[0] if each.is_shared]
-        route = Route(message.exchange, message.routing_key, queues)
-        journal = self._broker.journal
-        journal.places = 0
-        give = fan_out if self._broker.tracer is None else self._broker.tracer.enqueue
-        accepted = give(route, header, message.body, self._broker.dirty)
-        verdict = letter.verdict
+        exchange = None if vhost is None else vhost.exchanges.get(message.exchange)
+        outcome, is_routed = 0, False
+        if vhost is not None and exchange is not None:
+            body = message.body
+            route, header = route_again(
+                vhost, exchange, message.routing_key, message.header, len(body), reach_shared_queues
+            )
+            is_routed = bool(route.queues)
+            outcome = fan_out(self._broker, route, header, body, None, PUBLISHED_BEFORE)
+        verdict, is_taken = letter.verdict, not outcome & REFUSED
         if verdict is not None:
-            Ticket(journal, journal.places, lambda kept: verdict(bool(queues), accepted and kept)).send_confirms()
+            ticket = Ticket(self._broker.journal, outcome & PLACES, lambda kept: verdict(is_routed, is_taken and kept))
+            ticket.send_confirms()
 
     # -- without a root
 

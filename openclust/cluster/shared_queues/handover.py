@@ -265,12 +265,11 @@ def _is_again(queue: Queue, entry: Entry) -> bool:
     return entry.deliveries > 0 or (bool(entry.recorded) and entry.seq <= queue.reached)
 
 
-def _adopt(queue: Queue, message: Message, since: int, *, redelivered: bool) -> None:
+def _adopt(queue: Queue, message: Message, since: int, *, redelivered: bool) -> int:
     """As root: take it in, unless its key has a newer value; then who waits for it waits for that one."""
     if since and has_value(queue, message, since):
-        queue.vhost.broker.journal.repeated(message, queue.records)
-    else:
-        queue.adopt(message, redelivered=redelivered)
+        return queue.vhost.broker.journal.repeated(message, queue.records)
+    return queue.adopt(message, redelivered=redelivered)
 
 
 class HandoverLane(RelayLane):
@@ -285,17 +284,16 @@ class HandoverLane(RelayLane):
         self.count += 1
         vhost = self.broker.vhosts.get(decode_text(self.lane.vhost))
         queue = vhost.queues.get(decode_text(self.lane.queue)) if vhost is not None else None
-        journal = self.broker.journal
-        journal.places = 0
+        places = 0
         if queue is not None and queue.owner is None:
             method = decode_publish(arguments)
             exchange, key = method.exchange, method.routing_key
             message = Message(exchange, key, header, body, delivery_suffix(exchange, key))
-            _adopt(queue, message, self.lane.since, redelivered=method.mandatory)
+            places = _adopt(queue, message, self.lane.since, redelivered=method.mandatory)
         self._settle(True)
-        if journal.places:
+        if places:
             # Who has held it drops it then.
-            self._gates.add(self.count, journal.number, journal.places)
+            self._gates.add(self.count, self.broker.journal.number, places)
 
     def publish_run(self, arguments: bytes, properties: bytes, bodies: list[bytes]) -> int:
         """None: each is told of."""

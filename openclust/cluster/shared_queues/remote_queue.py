@@ -115,7 +115,7 @@ class Source(Nowhere, Destination):
 
     # -- from the root
 
-    def publish(self, message: Message) -> bool:
+    def publish(self, message: Message) -> int:
         """Deliveries have numbers: what cannot pass straight comes by `arrived`."""
         raise AssertionError("only what passes straight comes by a route")
 
@@ -129,7 +129,7 @@ class Source(Nowhere, Destination):
             return False
         self.direct = consumer
         channel = consumer.channel
-        fan_out(route, header, body, channel.broker.dirty)
+        fan_out(channel.broker, route, header, body)
         channel.connection.count_out(len(header) + len(body) + 2 * FRAME_OVERHEAD)
         self._taken = number
         self._charge = charge = self._charge + len(body) + MESSAGE_CHARGE

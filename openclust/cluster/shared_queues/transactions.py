@@ -10,18 +10,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from openclust.broker.amqp.committing import Bundle, demand_room, not_known, places_of
-from openclust.broker.amqp.publishing import Publication, copy_keys, without_blind_copies
-from openclust.broker.delivery.fanout import fan_out
+from openclust.broker.amqp.publishing import Publication
+from openclust.broker.delivery.fanout import PUBLISHED_BEFORE, fan_out
 from openclust.broker.journal.confirm_gates import Ticket
-from openclust.broker.journal.journal import IN_MEMORIES, ON_DISKS
+from openclust.broker.model.outcome import IN_MEMORIES, ON_DISKS, PLACES
 from openclust.broker.queues.dead_letter import redirect_letters
-from openclust.broker.routing.remote_broker import RemoteBroker
-from openclust.broker.routing.route import Route, find_queues
+from openclust.broker.routing.carbon_copies import route_again
 from openclust.cluster.protocol.messages import Answer, Commit, Failure, Question, Settle
+from openclust.cluster.relay.relay import reach_shared_queues
 from openclust.cluster.shared_queues.commit_registry import Committed, Deed
 from openclust.cluster.shared_queues.remote_queue import Source
 from openclust.wire.errors import PRECONDITION_FAILED, RESOURCE_ERROR, AmqpError, ChannelError
-from openclust.wire.properties import HEADERS, decode_properties
 from openclust.wire.text import decode_text, encode_text
 
 if TYPE_CHECKING:
@@ -165,16 +164,10 @@ class Commits:
             route = publication.route
             if not route.queues:
                 unroutable.append(at)
-            journal.places = 0
-            give = fan_out if broker.tracer is None else broker.tracer.enqueue
-            give(route, publication.header, publication.body, broker.dirty)
-            places |= journal.places
-            broker.turn_bytes += (len(publication.body) + 200) * len(route.queues)
+            places |= fan_out(broker, route, publication.header, publication.body, None, PUBLISHED_BEFORE) & PLACES
         for settle in question.settled:
             proxies.settle(peer, settle)
-        journal.places = 0
-        redirect_letters(broker, len(broker.dead_letters))
-        places |= journal.places
+        places |= redirect_letters(broker, len(broker.dead_letters))
         deed = Deed(self._cluster.epoch, None, journal.number, places, unroutable)
         self._did(question, deed, mark)
         return deed
@@ -255,13 +248,5 @@ def _settled(acks: list[Unacked], rejects: list[tuple[Unacked, bool]]) -> list[S
 def _for_shared_queues(vhost: VirtualHost, name: bytes, key: bytes, header: bytes, body: bytes) -> Publication:
     """A publish of another broker's client, with the shared queues that it goes to; 404 where its exchange is gone."""
     exchange, routing_key = vhost.exchange(decode_text(name)), decode_text(key)
-    keys, headers = [routing_key], {}
-    if (header[12] << 8 | header[13]) & HEADERS:
-        properties = decode_properties(header)
-        headers = properties.headers or {}
-        keys += copy_keys(headers)
-        if "BCC" in headers:
-            header = without_blind_copies(properties, header, len(body))[1]
-    targets, _ = find_queues(vhost, exchange, keys, headers)
-    queues = [each for each in targets if not isinstance(each, RemoteBroker) and each.is_shared]
-    return Publication(Route(exchange.name, routing_key, queues), header, body)
+    route, header = route_again(vhost, exchange, routing_key, header, len(body), reach_shared_queues)
+    return Publication(route, header, body)

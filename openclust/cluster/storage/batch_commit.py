@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from openclust.broker.journal.journal import IN_MEMORIES, ON_DISKS, ON_OWN_DISK
 from openclust.broker.journal.store_rows import Keep, Write
+from openclust.broker.model.outcome import IN_MEMORIES, ON_DISKS, ON_OWN_DISK
 from openclust.cluster.protocol.status import Position
 from openclust.cluster.storage.checkpointing import Checkpointing
 from openclust.cluster.storage.disk_health import DiskHealth

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclust.broker.journal.journal import ON_DISKS, ON_OWN_DISK
+from openclust.broker.model.outcome import ON_DISKS, ON_OWN_DISK
 from openclust.cluster.election.events import DiskIs
 
 if TYPE_CHECKING:

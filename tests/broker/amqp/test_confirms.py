@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclust.broker.amqp.confirms import Confirms
-from openclust.broker.journal.journal import ON_DISKS, Journal
+from openclust.broker.journal.journal import Journal
+from openclust.broker.model.outcome import ON_DISKS
 from openclust.wire.methods import BasicAck
 
 Told = tuple[int, bool, bool]

@@ -8,8 +8,9 @@ import pytest
 
 from openclust.broker.backlog.backlog import Entry
 from openclust.broker.journal.batch import OfQueue, Work, decode_work
-from openclust.broker.journal.journal import IN_MEMORIES, KEPT, ON_DISKS, ON_OWN_DISK, Journal
+from openclust.broker.journal.journal import KEPT, Journal
 from openclust.broker.model.message import Message
+from openclust.broker.model.outcome import IN_MEMORIES, ON_DISKS, ON_OWN_DISK
 from openclust.broker.queues import queue_recovery as keeping
 from openclust.broker.queues.queue import Queue
 from openclust.broker.server.broker import Broker

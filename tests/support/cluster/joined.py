@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable
 from typing import Any
 
-from openclust.broker.amqp.channel import Channel
+from openclust.broker.amqp.client_channel import ClientChannel
 from openclust.broker.model.access import User
 from openclust.broker.model.limits import Limits
 from openclust.broker.model.peer import Peer
@@ -191,7 +191,7 @@ class Joined:
         connection.vhost = member.broker.peer_vhost
         connection.state = State.OPEN
         connection.frame_max = connection.reader.frame_max = FRAME_MAX
-        connection.channels[1] = Channel(connection, 1)
+        connection.channels[1] = ClientChannel(connection, 1)
         member.broker.logged_in(connection)
         member.wires[dialling] = wire
         self[dialling].link_up(dialled, FRAME_MAX)
