@@ -20,7 +20,6 @@ from openclust.broker.model.limits import Limits
 from openclust.broker.model.message import Message, delivery_suffix
 from openclust.broker.model.policy import Policy
 from openclust.broker.queues.queue import Queue
-from openclust.broker.queues.queue_recovery import restore
 from openclust.broker.server.broker import Broker
 from openclust.cluster.election.events import StoreRead
 from openclust.cluster.election.view import Terms, begin
@@ -370,7 +369,7 @@ def test_what_a_newer_value_replaces_on_a_follower_stays_away() -> None:
     queue = life.declare("q", last_value_key="k")
     life.broker.journal.is_in_charge = False
     for seq in range(1, 31):
-        restore(queue, Entry(message(b"%06d" % seq, headers={"k": f"v{seq % 2}"}), seq, recorded=1))
+        queue.restore(Entry(message(b"%06d" % seq, headers={"k": f"v{seq % 2}"}), seq, recorded=1))
         if seq % 10 == 0:
             life.turn()
     assert life.checkpoints()

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from openclust.broker.backlog.backlog import Entry
-from openclust.broker.journal import batch as work
 from openclust.broker.journal.journal import Journal
 from openclust.broker.journal.store_rows import Keep, Write
 from openclust.broker.queues.queue import Queue
@@ -181,7 +180,7 @@ def test_entries_that_are_not_undone_are_noticed(monkeypatch: pytest.MonkeyPatch
 
 
 def test_keys_of_dedup_windows_that_are_not_replicated_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    restore = work.restore
+    restore = Queue.restore
 
     def without_key(queue: Queue, entry: Entry) -> Entry | None:
         window, queue.dedup = queue.dedup, None
@@ -190,5 +189,5 @@ def test_keys_of_dedup_windows_that_are_not_replicated_are_noticed(monkeypatch: 
         finally:
             queue.dedup = window
 
-    monkeypatch.setattr(work, "restore", without_key)
+    monkeypatch.setattr(Queue, "restore", without_key)
     assert "when they were published again" in first_failure(primaries=3)

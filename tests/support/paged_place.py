@@ -9,7 +9,6 @@ from openclust.broker.journal.journal import KEPT, Journal
 from openclust.broker.journal.page_store import Library
 from openclust.broker.model.message import Message, delivery_suffix
 from openclust.broker.queues.queue import Queue
-from openclust.broker.queues.queue_recovery import put_in_place, set_adrift
 from openclust.broker.server.broker import Broker
 from openclust.wire.methods import QueueDeclare, QueueDeclareOk
 from openclust.wire.properties import Properties, encode_header
@@ -81,7 +80,7 @@ class Place:
         """It leaves by a batch that is abandoned: of that nobody tells the library."""
         one = self.backlog.find(seq)
         if one is not None and one.recorded and not isinstance(one, Away):
-            put_in_place(self.queue, set_adrift(self.queue, one))
+            self.queue.reinstate(self.queue.set_adrift(one))
             # Who follows asks for places: from then on it is among those that may leave memory.
             assert self.backlog.find(seq) is not None
 

@@ -19,7 +19,6 @@ from openclust.broker.model.changes import (
     DeleteQueue,
     Unbind,
 )
-from openclust.broker.queues.expiry import expire
 from openclust.broker.queues.queue import Queue
 from openclust.wire.errors import ACCESS_REFUSED, NOT_FOUND, ChannelError
 from openclust.wire.methods import (
@@ -225,7 +224,7 @@ def queue_declare(channel: Channel, method: QueueDeclare) -> None:
 
 def counted(queue: Queue) -> Counts:
     """What declaring a queue tells. What has expired by now does not count, though nobody looked yet."""
-    expire(queue)
+    queue.expire()
     return Counts(len(queue), len(queue.turns.all))
 
 

@@ -9,7 +9,6 @@ import msgspec
 from openclust.broker.backlog.backlog import Entry
 from openclust.broker.backlog.paged_backlog import Away
 from openclust.broker.model.message import Message, names_in
-from openclust.broker.queues.queue_recovery import came_back, remove_run, restore
 from openclust.wire.text import decode_text, encode_text
 
 if TYPE_CHECKING:
@@ -202,15 +201,15 @@ def apply_work(broker: Broker, work: Work, recorded: int) -> Applied:
         if each.singles:
             entered.sort(key=_seq)
         for entry in entered:
-            replaced = restore(queue, entry)
+            replaced = queue.restore(entry)
             applied.entered.append((queue, entry.seq))
             if replaced is not None:
                 applied.left.append((queue, replaced))
         left = each.left
         for at in range(0, len(left), 2):
-            applied.left.extend((queue, gone) for gone in remove_run(queue, left[at], left[at + 1]))
+            applied.left.extend((queue, gone) for gone in queue.remove_run(left[at], left[at + 1]))
         for seq, deliveries in each.returned:
-            came_back(queue, seq, deliveries)
+            queue.came_back(seq, deliveries)
         broker.journal.library.mentioned(queue)
         queue.reached = max(queue.reached, each.reached)
         queue.next_seq = max(queue.next_seq, each.last)

@@ -16,7 +16,6 @@ from openclust.broker.journal.batch import Writing
 from openclust.broker.journal.page_store import Library
 from openclust.broker.model.durability_level import NOTHING, OWN, SHARED
 from openclust.broker.model.outcome import IN_MEMORIES, ON_DISKS, ON_OWN_DISK
-from openclust.broker.queues.queue_recovery import unsee
 
 if TYPE_CHECKING:
     from openclust.broker.backlog.backlog import Entry
@@ -227,7 +226,7 @@ class Journal:
             entry.recorded = 0
         for queue, key in shared.seen:
             # It is in no log that this has come: it is new where it comes again.
-            unsee(queue, key)
+            queue.unsee(key)
         self._lose()
         self._is_urgent = False
         self._moved = True

@@ -1,15 +1,16 @@
-"""Queues: where messages wait, in order, for consumers.
-
-What leaves a queue other than to a consumer (expiry, length limits, rejections) is in `expiry.py`, who is served next
-in `consumer_rotation.py`.
-"""
+"""Queues: where messages wait, in order, for consumers. Who is served next is in `delivery/consumer_rotation.py`."""
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from openclust.broker.backlog.backlog import Entry
 from openclust.broker.backlog.backlog_kinds import backlog_for
+from openclust.broker.backlog.last_value_backlog import LastValueBacklog
+from openclust.broker.backlog.paged_backlog import Away, PagedBacklog, size_of
 from openclust.broker.delivery.consumer import Consumer
 from openclust.broker.delivery.consumer_rotation import Turns
 from openclust.broker.model.durability_level import NOTHING, SHARED
@@ -17,8 +18,6 @@ from openclust.broker.model.message import Message
 from openclust.broker.model.outcome import REFUSED
 from openclust.broker.model.queue_arguments import NO_ARGS, QueueArgs
 from openclust.broker.queues.dedup import DedupWindow, dedup_window
-from openclust.broker.queues.expiry import bury, expire, expiry, is_full, make_room, refuse
-from openclust.broker.queues.queue_recovery import keep_as, value_key
 from openclust.wire.errors import PRECONDITION_FAILED, ChannelError
 from openclust.wire.table import Table
 
@@ -26,6 +25,10 @@ if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
     from openclust.broker.routing.exchange import Binding
     from openclust.broker.server.vhost import VirtualHost
+
+
+EXPIRED = "expired"
+MAX_LENGTH = "maxlen"
 
 
 class Queue:
@@ -125,10 +128,10 @@ class Queue:
                         journal.reached(self, self.records)
                 consumer.deliver(entry)
                 return outcome
-        if self.limited and self.settings.overflow not in (None, "drop-head") and is_full(self, message):
+        if self.limited and self.settings.overflow not in (None, "drop-head") and self._is_full(message):
             if self.dedup is not None:
                 self.dedup.forget_message(message)
-            refuse(self, message)
+            self._refuse(message)
             return REFUSED
         outcome = self._push(message)
         if self.turns.waiting:
@@ -172,7 +175,7 @@ class Queue:
         entry = Entry(message, seq)
         if not self.plain or message.header[12] & 0x01:
             # A queue with settings of this kind, or a message with an expiration.
-            entry.expires_ms = expiry(self, message)
+            entry.expires_ms = self._expiry(message)
             if self.settings.max_priority is not None:
                 entry.priority = min(message.properties.priority or 0, self.settings.max_priority)
         return entry
@@ -184,9 +187,9 @@ class Queue:
         self.take_in(entry)
         self.direct = None
         if self.limited:
-            make_room(self)
+            self._make_room()
         if 0 < entry.expires_ms <= self.vhost.broker.now_ms:
-            expire(self)
+            self.expire()
         if entry.expires_ms:
             self.schedule()
         return outcome
@@ -194,7 +197,7 @@ class Queue:
     def take_in(self, entry: Entry) -> Entry | None:
         """Give it its place; what had it before is gone, and comes back."""
         message = entry.message
-        key = None if self.settings.last_value_key is None else value_key(self, message)
+        key = None if self.settings.last_value_key is None else self._value_key(message)
         self.vhost.broker.books.hold(message)
         self.ready_bytes += len(message.body)
         replaced = self.backlog.push(entry, key)
@@ -217,7 +220,7 @@ class Queue:
         now_ms = self.vhost.broker.now_ms
         while (head := backlog.peek()) is not None:
             if head.expires_ms and head.expires_ms <= now_ms and self._is_active:
-                expire(self)
+                self.expire()
                 continue
             consumer = self.turns.next()
             if consumer is None:
@@ -249,7 +252,7 @@ class Queue:
     def get(self) -> Entry | None:
         """Take the next message for basic.get; afterwards `forget`, `settle` or `put_back` it."""
         self.touch()
-        expire(self)
+        self.expire()
         if self.backlog.peek() is None:
             return None
         entry = self._take()
@@ -279,12 +282,12 @@ class Queue:
         limit = self.settings.delivery_limit
         if limit is not None and entry.deliveries > limit:
             self.backlog.settle(entry)
-            bury(self, entry, "delivery_limit")
+            self._bury(entry, "delivery_limit")
             return
         self.direct = None
         if self._put_in_place(entry):
             if self.limited:
-                make_room(self)
+                self._make_room()
             self.schedule()
 
     def _put_in_place(self, entry: Entry) -> bool:
@@ -303,7 +306,68 @@ class Queue:
             return
         self.unacked -= 1
         self.backlog.settle(entry)
-        bury(self, entry, "rejected")
+        self._bury(entry, "rejected")
+
+    # -- leaving other than to a consumer
+
+    def expire(self) -> None:
+        """Take out what has expired at the head."""
+        now_ms = self.vhost.broker.now_ms
+        while self.backlog:
+            due = self.backlog.next_expiry_ms()
+            if not due or due > now_ms:
+                return
+            for entry in self.backlog.pop_expired(now_ms):
+                self.ready_bytes -= len(entry.message.body)
+                self._bury(entry, EXPIRED)
+
+    def _expiry(self, message: Message) -> int:
+        """When a message that comes now expires: the earlier of its own time to live and the queue's, 0 for never."""
+        own = message.properties.expiration if message.header[12] & 0x01 else None
+        ttl = self.settings.message_ttl_ms
+        if own is not None and (ttl is None or int(own) < ttl):
+            ttl = int(own)
+        return 0 if ttl is None else max(1, self.vhost.broker.now_ms + ttl)
+
+    def _is_full(self, message: Message) -> bool:
+        """Whether one more message would pass a length limit."""
+        settings = self.settings
+        return (settings.max_length is not None and len(self.backlog) >= settings.max_length) or (
+            settings.max_length_bytes is not None and self.ready_bytes + len(message.body) > settings.max_length_bytes
+        )
+
+    def _make_room(self) -> None:
+        """Drop heads until the queue is within its limits."""
+        settings = self.settings
+        if settings.overflow not in (None, "drop-head"):
+            return
+        backlog = self.backlog
+        while backlog and (
+            (settings.max_length is not None and len(backlog) > settings.max_length)
+            or (settings.max_length_bytes is not None and self.ready_bytes > settings.max_length_bytes)
+        ):
+            victim = backlog.drop_head()
+            if victim is None:
+                # The disk has it, and does not give it now.
+                return
+            self.ready_bytes -= len(victim.message.body)
+            self._bury(victim, MAX_LENGTH)
+            self.watch_head()
+
+    def _refuse(self, message: Message) -> None:
+        """Turn a message away from a full queue; with reject-publish-dlx it becomes a dead letter."""
+        if self.settings.overflow == "reject-publish-dlx" and self.settings.dead_letter_exchange is not None:
+            self.vhost.broker.dead_letters.append((self, message, MAX_LENGTH, None))
+
+    def _bury(self, entry: Entry, reason: str) -> None:
+        """A message leaves for good: as a dead letter where the queue has an exchange for these."""
+        if self.settings.dead_letter_exchange is None:
+            self.release(entry)
+            return
+        broker = self.vhost.broker
+        broker.books.release(entry.message)
+        # It leaves here in the same batch as it comes there.
+        broker.dead_letters.append((self, entry.message, reason, entry))
 
     # -- consumers
 
@@ -367,7 +431,7 @@ class Queue:
     def on_deadline(self, now_ms: int) -> None:
         if not self._is_active:
             return
-        expire(self)
+        self.expire()
         expires_ms = self.settings.expires_ms
         if expires_ms is not None and not self.turns.all and self.unused_since_ms + expires_ms <= now_ms:
             self.vhost.queue_unused(self)
@@ -379,7 +443,7 @@ class Queue:
         """It is active here from now on: it may expire, must keep its limits, and may deliver."""
         self.touch()
         if self.limited:
-            make_room(self)
+            self._make_room()
         self.schedule()
         self.dispatch()
 
@@ -401,11 +465,11 @@ class Queue:
         if is_other_prefetch:
             for consumer in self.turns:
                 consumer.follow_prefetch(settings.consumer_prefetch_max)
-        keep_as(self, self.vhost.broker.journal.level(self))
+        self._keep_as(self.vhost.broker.journal.level(self))
         if not self._is_active:
             return
         if self.limited:
-            make_room(self)
+            self._make_room()
         self.schedule()
         self.refresh_direct()
         if is_other_prefetch:
@@ -422,6 +486,162 @@ class Queue:
         self.touch()
         self.refresh_direct()
         return count
+
+    # -- what is kept of it, here or on other brokers
+
+    def restore(self, entry: Entry) -> Entry | None:
+        """Take a message at the place that it had; if it is there already, nothing changes.
+
+        What it supersedes comes back. Nothing is delivered, or expires, before the queue is told to take charge.
+        """
+        is_new = entry.seq > self.next_seq
+        if not is_new and self.backlog.find(entry.seq) is not None:
+            return None
+        library = self.vhost.broker.journal.library
+        if self.dedup is not None:
+            self.dedup.repeats(entry.message, self.vhost.broker.now_ms)
+        if is_new:
+            self.next_seq = entry.seq
+            library.entered(self, entry)
+            replaced = self.take_in(entry)
+            if replaced is not None:
+                library.left(self, replaced)
+            return replaced
+        self.reinstate(entry)
+        return None
+
+    def reinstate(self, entry: Entry) -> None:
+        """Put a message that is not there back among the others."""
+        if isinstance(entry, Away):
+            self.ready_bytes += size_of(entry)
+            self.backlog.put_back(entry)
+            return
+        if entry.gone:
+            # The backlog may still know it as that. What is told of it is told of the new one from here on.
+            entry, former = msgspec.structs.replace(entry, gone=False), entry
+            former.recorded = 0
+        # A delivery that was refused is out until its dead letter is somewhere.
+        self.out.pop(entry.seq, None)
+        self.vhost.broker.journal.library.put_back(self, entry)
+        if isinstance(self.backlog, LastValueBacklog):
+            key = self._value_key(entry.message)
+            if key is not None:
+                self.backlog.know(entry, key)
+        self.vhost.broker.books.hold(entry.message)
+        self.ready_bytes += len(entry.message.body)
+        self.backlog.put_back(entry)
+
+    def remove(self, seq: int) -> Entry | None:
+        """Take out what has that place, and is out of it elsewhere; None where nothing has."""
+        entry = self.backlog.find(seq)
+        if entry is not None:
+            self._remove(entry)
+        return entry
+
+    def _remove(self, entry: Entry) -> None:
+        self.ready_bytes -= size_of(entry)
+        self.backlog.remove(entry)
+        self.vhost.broker.books.release(entry.message)
+        self.vhost.broker.journal.library.left(self, entry)
+
+    def remove_run(self, first: int, last: int) -> list[Entry]:
+        """Take out all that has these places; a page's messages that are not in memory are one entry."""
+        backlog = self.backlog
+        if isinstance(backlog, PagedBacklog) and last - first > len(backlog.memory):
+            found = backlog.between(first, last)
+            for entry in found:
+                self._remove(entry)
+            return found
+        return [gone for seq in range(first, last + 1) if (gone := self.remove(seq)) is not None]
+
+    def came_back(self, seq: int, deliveries: int) -> None:
+        """A message that waits here was delivered in vain elsewhere, so often in all."""
+        entry = self.backlog.find(seq)
+        library = self.vhost.broker.journal.library
+        if isinstance(entry, Away):
+            library.came_back(self, entry.of, seq, deliveries)
+        elif entry is not None:
+            entry.deliveries = deliveries
+            library.returned(self, entry)
+
+    def _bring_in(self) -> None:
+        """Have all of its messages in memory."""
+        if isinstance(self.backlog, PagedBacklog):
+            self.backlog.bring_in()
+
+    def set_adrift(self, entry: Entry) -> Entry:
+        """Take out what this broker alone has, to be kept elsewhere: for its store it is still there."""
+        self.ready_bytes -= len(entry.message.body)
+        self.backlog.remove(entry)
+        self.vhost.broker.books.release(entry.message)
+        return entry
+
+    def take_back(self, seq: int) -> Entry | None:
+        """Take out what has that place, as if it had never come."""
+        if isinstance(self.backlog, PagedBacklog):
+            # It may be needed itself: its key, or all of it for another root.
+            self.backlog.bring(seq)
+        entry = self.remove(seq) if self.is_alive else None
+        if entry is not None and self.dedup is not None:
+            self.dedup.discard(entry.message)
+        return entry
+
+    def unsee(self, key: str) -> None:
+        """A message with this key came and went, as if it had never come."""
+        if self.is_alive and self.dedup is not None:
+            self.dedup.discard_key(key)
+            self.vhost.broker.journal.library.mentioned(self)
+
+    def _value_key(self, message: Message) -> str | None:
+        """Of which key a message is the value, in a queue that keeps the last of each."""
+        if self.settings.last_value_key is None:
+            return None
+        value = (message.properties.headers or {}).get(self.settings.last_value_key)
+        return None if value is None else str(value)
+
+    def has_value(self, message: Message, since: int) -> bool:
+        """Whether its key has a value already that has one of the places from `since` on."""
+        backlog = self.backlog
+        key = self._value_key(message)
+        if key is None or not isinstance(backlog, LastValueBacklog):
+            return False
+        newest = backlog.newest(key)
+        return newest is not None and newest.seq >= since
+
+    def newest_of(self, entries: deque[Entry]) -> tuple[deque[Entry], list[Entry]]:
+        """Of messages in order: those that count, and in a queue of last values those that a later one replaces."""
+        if self.settings.last_value_key is None:
+            return entries, []
+        stay: deque[Entry] = deque()
+        replaced: list[Entry] = []
+        keys: set[str] = set()
+        for entry in reversed(entries):
+            key = self._value_key(entry.message)
+            if key is None or key not in keys:
+                stay.appendleft(entry)
+            else:
+                replaced.append(entry)
+            if key is not None:
+                keys.add(key)
+        return stay, replaced
+
+    def _keep_as(self, level: int) -> None:
+        """From now on so much is kept of a queue, of what is there too."""
+        before, self.records = self.records, level
+        journal = self.vhost.broker.journal
+        if before == level or not self.backlog:
+            return
+        self._bring_in()
+        if not journal.is_in_charge:
+            if level == SHARED:
+                # Their places are the log's from now on.
+                journal.strays += [(self, self.set_adrift(each)) for each in list(self.backlog) if each.recorded <= 0]
+            return
+        for entry in list(self.backlog):
+            if entry.recorded:
+                journal.left(self, entry)
+            if level:
+                journal.entered(self, entry, level)
 
     @property
     def _is_active(self) -> bool:

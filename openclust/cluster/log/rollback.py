@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from openclust.broker.queues.queue_recovery import put_in_place, take_back, unsee
 from openclust.cluster.protocol.status import Position
 
 if TYPE_CHECKING:
@@ -85,11 +84,11 @@ class Undo:
             step = self._steps.pop()
             self._size -= step.size
             for queue, seq in reversed(step.entered):
-                entry = take_back(queue, seq)
+                entry = queue.take_back(seq)
                 if entry is not None and step.is_own and (queue, seq) not in settled:
                     adrift.append((queue, entry))
             for queue, key in step.seen:
-                unsee(queue, key)
+                queue.unsee(key)
             self.put_back(step.left)
         return adrift[::-1]
 
@@ -105,7 +104,7 @@ class Undo:
         for step in self._steps:
             if step.is_own and step.position > after:
                 for queue, seq in step.entered:
-                    entry = take_back(queue, seq)
+                    entry = queue.take_back(seq)
                     if entry is not None:
                         adrift.append((queue, entry))
         return adrift
@@ -115,4 +114,4 @@ class Undo:
         for queue, entry in reversed(left):
             if queue.is_alive:
                 entry.recorded = entry.recorded or 1
-                put_in_place(queue, entry)
+                queue.reinstate(entry)

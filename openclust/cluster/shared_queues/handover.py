@@ -17,7 +17,6 @@ import msgspec
 from openclust.broker.amqp.publishing import decode_publish
 from openclust.broker.model.durability_level import SHARED
 from openclust.broker.model.message import Message, delivery_suffix
-from openclust.broker.queues.queue_recovery import has_value, newest_of, put_in_place, take_back
 from openclust.cluster.protocol.messages import Lane
 from openclust.cluster.protocol.outbox import HANDOVER_LANE
 from openclust.cluster.relay.relay import Reach, frames
@@ -76,9 +75,9 @@ class Handover:
         letters = self._cluster.broker.dead_letters
         for queue, _, _, entry in letters:
             if entry is not None and queue.owner is None and queue.is_alive:
-                put_in_place(queue, entry)
+                queue.reinstate(entry)
         letters[:] = [each for each in letters if each[3] is None or each[0].owner is not None]
-        taken = [(queue, found) for queue, entry in entered if (found := take_back(queue, entry.seq)) is not None]
+        taken = [(queue, found) for queue, entry in entered if (found := queue.take_back(entry.seq)) is not None]
         self._cluster.replica.undo.put_back(left)
         self.keep(taken)
 
@@ -101,7 +100,7 @@ class Handover:
             self._since[queue] = min(first, self._since.get(queue, first))
             self._strays[queue] = deque(sorted(self._strays[queue], key=lambda entry: entry.seq))
             if self._since[queue]:
-                self._strays[queue], replaced = newest_of(queue, self._strays[queue])
+                self._strays[queue], replaced = queue.newest_of(self._strays[queue])
                 for entry in replaced:
                     self._drop(queue, entry)
 
@@ -267,7 +266,7 @@ def _is_again(queue: Queue, entry: Entry) -> bool:
 
 def _adopt(queue: Queue, message: Message, since: int, *, redelivered: bool) -> int:
     """As root: take it in, unless its key has a newer value; then who waits for it waits for that one."""
-    if since and has_value(queue, message, since):
+    if since and queue.has_value(message, since):
         return queue.vhost.broker.journal.repeated(message, queue.records)
     return queue.adopt(message, redelivered=redelivered)
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from openclust.broker.backlog.backlog import FifoBacklog
 from openclust.broker.backlog.page import Leaf, decode_page, found_leaf
 from openclust.broker.backlog.paged_backlog import PagedBacklog
-from openclust.broker.queues.queue_recovery import restore
 
 if TYPE_CHECKING:
     from openclust.broker.journal.store_rows import PageInfo
@@ -61,7 +60,7 @@ def _bring(broker: Broker, queue: Queue, leaf: Leaf) -> None:
     library.shelf(queue).bring(leaf, leaf.alive)
     queue.ready_bytes -= leaf.size(leaf.alive)
     for entry in entries:
-        restore(queue, entry)
+        queue.restore(entry)
 
 
 def _read(broker: Broker, number: int) -> bytes:

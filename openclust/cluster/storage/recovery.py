@@ -11,7 +11,6 @@ from openclust.broker.journal.journal import KEPT
 from openclust.broker.journal.store_rows import Contents, Shelves
 from openclust.broker.model.changes import Change, DeleteExchange, DeleteQueue, perform
 from openclust.broker.model.durability_level import SHARED
-from openclust.broker.queues.queue_recovery import set_adrift
 from openclust.cluster.protocol.log_entry import LogEntry
 from openclust.cluster.protocol.status import Position
 from openclust.cluster.storage.batch_commit import OWN
@@ -84,7 +83,7 @@ def _strays(broker: Broker) -> Iterator[tuple[Queue, QueueEntry]]:
         for queue in vhost.queues.values():
             if queue.records == SHARED:
                 backlog = queue.backlog.memory if isinstance(queue.backlog, PagedBacklog) else queue.backlog
-                yield from [(queue, set_adrift(queue, each)) for each in list(backlog) if each.recorded < 0]
+                yield from [(queue, queue.set_adrift(each)) for each in list(backlog) if each.recorded < 0]
 
 
 def passing(broker: Broker) -> Iterator[Change]:

@@ -14,7 +14,6 @@ from openclust.broker.backlog.page import Leaf, found_leaf
 from openclust.broker.backlog.page_index import Shelf
 from openclust.broker.backlog.paged_backlog import Away, size_of
 from openclust.broker.journal.journal import KEPT
-from openclust.broker.queues.queue_recovery import put_in_place, remove
 from tests.support.examples import examples
 from tests.support.paged_place import Place
 
@@ -92,7 +91,7 @@ class Telling:
             one, gone = self.away.pop()
             one.recorded = -KEPT
             self.transient -= gone.keys()
-            put_in_place(queue, one)
+            queue.reinstate(one)
             self.ready |= gone
         elif step == "undone" and self.ready:
             self.place.undo(sorted(self.ready)[-1 - pick % len(self.ready)])
@@ -116,7 +115,7 @@ class Telling:
         assert len(backlog) == len(self.ready)
 
     def _remove(self, seq: int) -> None:
-        one = remove(self.place.queue, seq)
+        one = self.place.queue.remove(seq)
         assert one is not None and one.seq == seq
         assert size_of(one) == len(self.ready[seq][0])
         self.away.append((one, {seq: self.ready.pop(seq)}))
@@ -190,10 +189,10 @@ def test_what_had_left_and_was_put_back_is_in_memory_until_it_is_in_a_page_again
     place.push(100)
     place.checkpoint()
     for seq in range(80, 96):
-        one = remove(place.queue, seq)
+        one = place.queue.remove(seq)
         assert one is not None
         one.recorded = -KEPT
-        put_in_place(place.queue, one)
+        place.queue.reinstate(one)
         assert place.backlog.find(seq) is not None
     place.shelve()
     place.checkpoint()
@@ -243,7 +242,7 @@ def test_places_that_are_used_anew_are_those_of_the_newest_page(place: Place) ->
     place.push(30)
     place.checkpoint()
     for seq in range(20, 31):
-        assert remove(place.queue, seq) is not None
+        assert place.queue.remove(seq) is not None
     place.seq = 19
     anew = place.push(15, size=33)
     place.checkpoint()

@@ -11,7 +11,6 @@ from openclust.broker.journal.batch import OfQueue, Work, decode_work
 from openclust.broker.journal.journal import KEPT, Journal
 from openclust.broker.model.message import Message
 from openclust.broker.model.outcome import IN_MEMORIES, ON_DISKS, ON_OWN_DISK
-from openclust.broker.queues import queue_recovery as keeping
 from openclust.broker.queues.queue import Queue
 from openclust.broker.server.broker import Broker
 from openclust.wire.methods import (
@@ -406,7 +405,7 @@ def test_what_may_have_been_delivered_by_another_is_told_as_redelivered(broker: 
 
 def restore(queue: Queue, seq: int) -> None:
     header = encode_header(Properties(), 3)
-    keeping.restore(queue, Entry(Message("", queue.name, header, b"one", b"\0\0\0\xce"), seq, recorded=KEPT))
+    queue.restore(Entry(Message("", queue.name, header, b"one", b"\0\0\0\xce"), seq, recorded=KEPT))
 
 
 # -- persistent or not

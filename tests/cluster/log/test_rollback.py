@@ -14,7 +14,6 @@ from openclust.broker.model.change_codec import encode_change
 from openclust.broker.model.changes import DeclareQueue
 from openclust.broker.model.message import Message, delivery_suffix
 from openclust.broker.queues.queue import Queue
-from openclust.broker.queues.queue_recovery import put_in_place, remove, restore
 from openclust.broker.server.broker import Broker
 from openclust.cluster.log import rollback as module
 from openclust.cluster.log.rollback import Undo
@@ -47,13 +46,13 @@ def entry_at(seq: int, body: bytes = b"1", **properties: Any) -> Entry:
 
 def enter(undo: Undo, queue: Queue, number: int, *seqs: int, is_own: bool = False, **properties: Any) -> None:
     """An entry of the log brings these."""
-    left = [(queue, replaced) for seq in seqs if (replaced := restore(queue, entry_at(seq, **properties))) is not None]
+    left = [(queue, replaced) for seq in seqs if (replaced := queue.restore(entry_at(seq, **properties))) is not None]
     undo.did(at(number), left, [(queue, seq) for seq in seqs], is_own=is_own)
 
 
 def leave(undo: Undo, queue: Queue, number: int, *seqs: int) -> None:
     """An entry of the log takes these out."""
-    undo.did(at(number), [(queue, entry) for seq in seqs if (entry := remove(queue, seq)) is not None], [])
+    undo.did(at(number), [(queue, entry) for seq in seqs if (entry := queue.remove(seq)) is not None], [])
 
 
 def places(queue: Queue) -> list[int]:
@@ -140,13 +139,13 @@ def test_what_is_back_in_its_place_is_in_a_page(broker: Broker) -> None:
 
 def test_a_refused_delivery_that_is_back_is_out_no_more(broker: Broker) -> None:
     queue = declare(broker, x_dead_letter_exchange="amq.fanout")
-    restore(queue, entry_at(1))
+    queue.restore(entry_at(1))
     broker.journal.is_in_charge = True
     refused = queue.get()
     assert refused is not None
     queue.reject(refused)
     assert list(queue.out) == [1], "its dead letter is nowhere yet"
-    put_in_place(queue, refused)
+    queue.reinstate(refused)
     assert places(queue) == [1] and not queue.out
 
 
