@@ -18,7 +18,7 @@ import pytest
 
 import openclust.broker.amqp.connection  # noqa: F401  registers all handlers
 from openclust.broker.amqp.channel import HANDLERS
-from openclust.broker.amqp.login import CAPABILITIES
+from openclust.broker.amqp.start_frame import CAPABILITIES
 from openclust.broker.model.limits import Limits
 from openclust.broker.model.policy import OPERATOR_KEYS, POLICY_KEYS
 from openclust.broker.model.queue_setting import SETTINGS

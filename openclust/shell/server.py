@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Protocol, assert_never, cast
 import psutil
 
 from openclust.broker.amqp.connection import Connection
-from openclust.broker.amqp.login import checked
 from openclust.broker.journal.journal import Journal
 from openclust.broker.model.effects import CheckLogin, CloseTransport, Effect, Note, Proxy, Resume, StartHeartbeats
 from openclust.broker.server.broker import Broker
@@ -217,7 +216,7 @@ class Server:
             user = self.broker.users.get(credentials.name)
             known = self.logins.known(user, credentials)
         if known is not None:
-            checked(effect.connection, credentials, user if known else None)
+            effect.connection.checked(credentials, user if known else None)
             return
         self._run(self._check_slowly(effect))
 
@@ -237,7 +236,7 @@ class Server:
         credentials = effect.credentials
         user = self.broker.users.get(credentials.name)
         right = await self.logins.check(user, credentials)
-        checked(effect.connection, credentials, user if right else None)
+        effect.connection.checked(credentials, user if right else None)
         self.turn_soon()
 
     # -- connections

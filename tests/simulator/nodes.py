@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from openclust.broker.amqp.connection import Connection
-from openclust.broker.amqp.login import checked
 from openclust.broker.journal.journal import Journal
 from openclust.broker.journal.store_rows import Write
 from openclust.broker.model.access import Permission, User
@@ -102,7 +101,7 @@ class _Turn:
                 if effect.level == "error":
                     raise Violation(f"{host.name} notes an error: {effect.text} {effect.fields}")
             case CheckLogin():
-                checked(effect.connection, effect.credentials, host.running.broker.users["guest"])
+                effect.connection.checked(effect.credentials, host.running.broker.users["guest"])
                 self.must_follow = True
             case Resume():
                 host.running.receive(effect.connection, b"", host.clock.monotonic_ms(nodes.now_us))

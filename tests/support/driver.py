@@ -10,7 +10,6 @@ from typing import Protocol, assert_never, cast
 from weakref import WeakKeyDictionary
 
 from openclust.broker.amqp.connection import Connection
-from openclust.broker.amqp.login import checked
 from openclust.broker.journal.store_rows import Write
 from openclust.broker.model.effects import CheckLogin, CloseTransport, Effect, Note, Proxy, Resume, StartHeartbeats
 from openclust.broker.server.broker import Broker
@@ -95,7 +94,7 @@ class Driver:
             case CheckLogin():
                 user = self.broker.users.get(effect.credentials.name)
                 knows = far_end(effect.connection).knows(effect)
-                checked(effect.connection, effect.credentials, user if knows else None)
+                effect.connection.checked(effect.credentials, user if knows else None)
             case CloseTransport():
                 effect.connection.say_last(effect.close_ok)
                 far_end(effect.connection).flush()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import count
 
 from openclust.broker.amqp.connection import Connection
-from openclust.broker.amqp.login import stay
 from openclust.broker.model.access import Permission, User
 from openclust.broker.model.effects import CheckLogin, Note, Proxy
 from openclust.broker.model.limits import Limits
@@ -59,7 +58,7 @@ class Line:
         return password is not None and password == effect.credentials.password
 
     def proxied(self, effect: Proxy) -> None:
-        stay(effect.connection, effect.open)
+        effect.connection.stay(effect.open)
 
     def noted(self, note: Note) -> None:
         self.notes.append(note)

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from openclust.broker.amqp.login import CAPABILITIES
+from openclust.broker.amqp.start_frame import CAPABILITIES
 from openclust.wire.codec import decode_method, method_frame
 from openclust.wire.frames import FRAME_METHOD, HEARTBEAT
 from openclust.wire.methods import (

@@ -1,37 +1,48 @@
 """A client's connection: bytes in, frames out, and the channels between.
 
-How it begins is in `login.py`, what comes of all but the hot path's frames in `frame_dispatch.py`.
+What comes of all but the hot path's frames is in `frame_dispatch.py`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from openclust.broker.amqp import content, login
+from openclust.broker.amqp import content
 from openclust.broker.amqp import frame_dispatch as intake
 from openclust.broker.amqp.channel import OPEN, Channel
+from openclust.broker.amqp.placement import send_away
+from openclust.broker.amqp.start_frame import start_frame, start_frame_with
 from openclust.broker.model.access import User
-from openclust.broker.model.effects import CloseTransport, Resume
+from openclust.broker.model.effects import CheckLogin, CloseTransport, Resume, StartHeartbeats
 from openclust.broker.model.peer import Peer
 from openclust.broker.routing.route import Route
 from openclust.wire.codec import decode_method, method_frame, method_id
 from openclust.wire.errors import (
     ACCESS_REFUSED,
     CONNECTION_FORCED,
+    NOT_ALLOWED,
     ChannelError,
     ConnectionError,
     cut,
 )
-from openclust.wire.frames import FRAME_MIN
-from openclust.wire.handshake import State
+from openclust.wire.frames import EARLIER_HEADERS, FRAME_MIN, PROTOCOL_HEADER
+from openclust.wire.handshake import State, negotiate
 from openclust.wire.methods import (
     ConnectionBlocked,
     ConnectionClose,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionSecure,
+    ConnectionSecureOk,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
     ConnectionUnblocked,
+    Method,
 )
 from openclust.wire.properties import content_header
 from openclust.wire.reader import FrameReader
-from openclust.wire.sasl import PEER
+from openclust.wire.sasl import EXTERNAL, PEER, Credentials, parse_response
 from openclust.wire.table import Table
 
 if TYPE_CHECKING:
@@ -43,6 +54,9 @@ Hold = Literal["", "login", "proxy", "memory", "turn", "cluster"]
 """Why a connection's input waits."""
 
 _NO_PROPERTIES: Table = {}
+
+TLS_HANDSHAKE = b"\x16\x03"
+"""How a TLS client begins: RFC 8446 5.1, a record of type handshake, in any version 3."""
 
 
 class Connection:
@@ -113,7 +127,7 @@ class Connection:
         """Take bytes from the peer. `broker.now_ms` must be up to date."""
         state = self.state
         if state is State.GREETING:
-            login.greet(self, data)
+            self._greet(data)
             return
         if state is State.CLOSED:
             return
@@ -195,6 +209,211 @@ class Connection:
         if channel is not None:
             content.take_body(channel, payload)
         return True
+
+    # -- how it begins: protocol header, login, tuning, opening
+
+    def _greet(self, data: bytes) -> None:
+        """The first bytes must be a protocol header that is taken. Otherwise the peer is told ours, and that is all."""
+        data = self.reader.rest + data
+        self.reader.rest = b""
+        taken = (PROTOCOL_HEADER,) if self.peer.is_peer else (PROTOCOL_HEADER, *EARLIER_HEADERS)
+        if not any(header.startswith(data[:8]) for header in taken):
+            self.send(PROTOCOL_HEADER)
+            if data.startswith(TLS_HANDSHAKE):
+                # A client that was given the wrong port comes again and again.
+                self.broker.note_again("warning", "not AMQP 0-9-1", self, "it speaks TLS, and this port has none")
+            elif self.peer.is_peer:
+                self.broker.note_again("warning", "not a broker's link", self, f"header {data[:8]!r}")
+            else:
+                self.broker.note("warning", "not AMQP 0-9-1: wrong protocol header", self, header=repr(data[:8]))
+            self.state = State.CLOSED
+            self.broker.effects.append(CloseTransport(self))
+            return
+        if len(data) < 8:
+            self.reader.rest = data
+            return
+        broker = self.broker
+        self.state = State.STARTING
+        mechanisms = self._mechanisms()
+        if self.peer.is_peer:
+            self.nonce = broker.unguessable()
+            self.send(start_frame_with(broker.cluster_name, mechanisms, self.nonce))
+        else:
+            self.send(start_frame(broker.cluster_name, mechanisms))
+        if len(data) > 8:
+            self.receive(data[8:])
+
+    def _mechanisms(self) -> tuple[str, ...]:
+        """EXTERNAL is only offered to who came with a certificate; brokers have a mechanism of their own."""
+        if self.peer.is_peer:
+            return (PEER,)
+        offered = self.broker.mechanisms
+        if self.peer.certificate_name:
+            return offered
+        return tuple(each for each in offered if each != "EXTERNAL")
+
+    def proceed(self, method: Method, after: State) -> None:
+        """A method of the handshake, in its place."""
+        self.state = after
+        if isinstance(method, ConnectionStartOk):
+            self.client_properties = self.broker.share_properties(method.client_properties)
+            self._start_ok(method)
+        elif isinstance(method, ConnectionSecureOk):
+            self._check_login(method.response)
+        elif isinstance(method, ConnectionTuneOk):
+            self._tune_ok(method)
+        elif isinstance(method, ConnectionOpen):
+            self._open(method)
+
+    def _start_ok(self, method: ConnectionStartOk) -> None:
+        if (method.mechanism == PEER) is not self.peer.is_peer:
+            self.mechanism = method.mechanism
+            raise ConnectionError(NOT_ALLOWED, self._wrong_port())
+        if method.mechanism not in self._mechanisms():
+            offered = " ".join(self._mechanisms())
+            problem = f"unknown or unavailable mechanism '{method.mechanism}'"
+            if method.mechanism == EXTERNAL and EXTERNAL in self.broker.mechanisms and not self.peer.is_peer:
+                problem = "EXTERNAL needs a client certificate that the broker has verified, and that names a user"
+            raise ConnectionError(ACCESS_REFUSED, f"{problem} (offered: {offered})")
+        if not self.peer.is_peer and (closed := self.broker.cluster.closed_to_clients):
+            raise ConnectionError(CONNECTION_FORCED, closed)
+        self.mechanism = method.mechanism
+        if not method.response and method.mechanism != "EXTERNAL":
+            self.state = State.SECURING
+            self.send(method_frame(0, ConnectionSecure()))
+            return
+        self._check_login(method.response)
+
+    def _wrong_port(self) -> str:
+        """What a broker is told that dials the port for clients, and a client that comes to the one for brokers."""
+        cluster = self.broker.cluster
+        if self.peer.is_peer:
+            return f"wrong port: this one is for brokers; clients are at {cluster.client_address or 'another'}"
+        if not cluster.peer_address:
+            return "wrong port: this one is for clients, and this broker has none for brokers (it is a cluster of one)"
+        return f"wrong port: this one is for clients; peers are at {cluster.peer_address}"
+
+    def _check_login(self, response: bytes) -> None:
+        """Ask for the login to be checked; input waits until the answer is there."""
+        if self.mechanism == PEER:
+            user = self.broker.cluster.admit(self, response)
+            self.checked(Credentials(user.name, None), user)
+            return
+        credentials = parse_response(self.mechanism, response, self.peer.certificate_name)
+        if credentials is None:
+            self.checked(Credentials("", None), None)
+            return
+        self.response = response
+        self.hold = "login"
+        self.broker.effects.append(CheckLogin(self, credentials))
+
+    def checked(self, credentials: Credentials, user: User | None) -> None:
+        """The login is checked; None is a refusal. Then `connection.release()` lets its input go on."""
+        if self.state is not State.CHECKING:
+            return
+        broker = self.broker
+        reason = self._why_refused(credentials) if user is None else ""
+        if user is not None and user.name == "guest" and broker.guest_from_loopback_only and not self.peer.is_loopback:
+            reason = "user 'guest' can only connect from the loopback"
+            user = None
+        if user is None:
+            broker.note("warning", f"login refused: {reason}", self, user=credentials.name)
+            self._refuse_login()
+            return
+        self.user = user
+        limits = broker.limits
+        self.state = State.TUNING
+        tune = ConnectionTune(channel_max=limits.channel_max, frame_max=limits.frame_max, heartbeat=limits.heartbeat_s)
+        self.send(method_frame(0, tune))
+        self.release()
+
+    def _why_refused(self, credentials: Credentials) -> str:
+        """For the log; the client is not told."""
+        if self.mechanism == EXTERNAL:
+            return (
+                "the client's certificate names nobody who is a user here (tls.login_from says what in it is the name)"
+            )
+        if not credentials.name and credentials.password is None:
+            return f"what the client answered is no {self.mechanism} response"
+        return "wrong user name or password"
+
+    def _refuse_login(self) -> None:
+        """0-9-1 says to just close the socket; who announced the capability is told why."""
+        self.release()
+        if self.can("authentication_failure_close"):
+            text = (
+                f"ACCESS_REFUSED - Login was refused using authentication mechanism {self.mechanism}. "
+                "For details see the broker logfile."
+            )
+            self.close(ACCESS_REFUSED, text, *ConnectionStartOk.ID)
+        else:
+            self.end()
+
+    def _tune_ok(self, method: ConnectionTuneOk) -> None:
+        limits = self.broker.limits
+        frame_max = negotiate(limits.frame_max, method.frame_max)
+        if 0 < method.frame_max < FRAME_MIN:
+            raise ConnectionError(NOT_ALLOWED, f"frame_max={method.frame_max} < {FRAME_MIN} min size")
+        if limits.frame_max and method.frame_max > limits.frame_max:
+            raise ConnectionError(NOT_ALLOWED, f"frame_max={method.frame_max} > {limits.frame_max} max size")
+        if limits.channel_max and method.channel_max > limits.channel_max:
+            raise ConnectionError(NOT_ALLOWED, f"channel_max={method.channel_max} > {limits.channel_max} max channels")
+        self.frame_max = frame_max
+        self.channel_max = negotiate(limits.channel_max, method.channel_max) or 65_535
+        self.heartbeat_s = method.heartbeat
+
+    def _open(self, method: ConnectionOpen) -> None:
+        # The state is OPENING until nothing stands against it.
+        self.state = State.OPENING
+        # Kept until here for the case that another broker must be told.
+        response, self.response = self.response, b""
+        if self.peer.is_peer:
+            self._let_in(self.broker.peer_vhost)
+            return
+        vhost = self._wanted_vhost(method.virtual_host)
+        # In 0-9-1 the bit is reserved, and pika sets it always: it only counts from who knows what it is about.
+        self.stays = method.insist and self.can("connection.redirect")
+        placement = self.broker.cluster.place(self)
+        if placement is None or not send_away(self, placement, method, response):
+            self._let_in(vhost)
+
+    def stay(self, method: ConnectionOpen) -> None:
+        """No other broker could serve the client: let it in here, unless it has gone or must not be."""
+        if self.hold != "proxy" or self.state is not State.OPENING:
+            return
+        try:
+            self._let_in(self._wanted_vhost(method.virtual_host))
+        except ConnectionError as error:
+            self.fail(error, *method.ID)
+        self.release()
+
+    def _wanted_vhost(self, name: str) -> VirtualHost:
+        """The virtual host that the client opens; ConnectionError where it may not."""
+        broker = self.broker
+        name = broker.cluster.virtual_host(self, name)
+        vhost = broker.vhosts.get(name)
+        if vhost is None:
+            raise ConnectionError(NOT_ALLOWED, f"vhost {name} not found")
+        if not self.user.may_enter(name):
+            raise ConnectionError(NOT_ALLOWED, f"access to vhost '{name}' refused for user '{self.user.name}'")
+        return vhost
+
+    def _let_in(self, vhost: VirtualHost) -> None:
+        broker = self.broker
+        if not self.peer.is_peer and broker.open_count() >= broker.limits.connections_max:
+            raise ConnectionError(
+                NOT_ALLOWED, f"the broker has {broker.limits.connections_max} connections, the most it may"
+            )
+        self.state = State.OPEN
+        self.vhost = vhost
+        # Where a peer's words go tells which of its links they came by: not for its next link.
+        self.routes = {} if self.peer.is_peer else vhost.routes_for(self.user.name)
+        self.reader.frame_max = self.frame_max or 2**31
+        self.send(method_frame(0, ConnectionOpenOk(known_hosts=broker.cluster.known_hosts(self))))
+        broker.logged_in(self)
+        # Not before: until a connection is open, the time for its handshake runs.
+        if self.heartbeat_s:
+            broker.effects.append(StartHeartbeats(self, self.heartbeat_s))
 
     # -- waiting
 

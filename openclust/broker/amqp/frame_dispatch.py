@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclust.broker.amqp import committing, consuming, content, declaring, login, publishing
+from openclust.broker.amqp import committing, consuming, content, declaring, publishing
 from openclust.broker.amqp.channel import OPEN, Channel
 from openclust.broker.amqp.client_channel import ClientChannel
 from openclust.wire.codec import decode_method, method_frame, name_of
@@ -107,7 +107,7 @@ def connection_method(connection: Connection, method: Method) -> None:
         # Passwords do not expire here: there is nothing to renew.
         connection.send(method_frame(0, ConnectionUpdateSecretOk()))
     else:
-        login.proceed(connection, method, after)
+        connection.proceed(method, after)
 
 
 def _no_channel(number: int) -> ConnectionError:

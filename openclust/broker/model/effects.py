@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class CheckLogin(msgspec.Struct, frozen=True):
-    """Find out whether the credentials are right; then call `checked` of `broker/amqp/login.py`."""
+    """Find out whether the credentials are right; then call `connection.checked`."""
 
     connection: Connection
     credentials: Credentials
@@ -48,7 +48,7 @@ class Resume(msgspec.Struct, frozen=True):
 class Proxy(msgspec.Struct, frozen=True):
     """Serve the client by another broker: log in there as it did here, and hand its bytes on both ways.
 
-    Where that cannot be had soon, call `login.stay`.
+    Where that cannot be had soon, call `connection.stay`.
     """
 
     connection: Connection

@@ -10,7 +10,6 @@ import logging
 import socket
 from typing import TYPE_CHECKING, TypeVar
 
-from openclust.broker.amqp.login import stay
 from openclust.broker.amqp.placement import PROXIED
 from openclust.broker.model.effects import Proxy
 from openclust.shell.config.addresses import split_address
@@ -108,7 +107,7 @@ class Proxies:
     def _stay(self, effect: Proxy) -> None:
         """Let the client in here, if it is still there."""
         self._server.broker.now_ms = self._server.now_ms()
-        stay(effect.connection, effect.open)
+        effect.connection.stay(effect.open)
         self._server.turn_soon()
 
     def _take(self, connection: Connection) -> socket.socket | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from openclust.broker.amqp.connection import Connection
-from openclust.broker.amqp.login import stay
 from openclust.broker.amqp.placement import Fallback, Placement, Reason
 from openclust.broker.cluster_port import Standalone
 from openclust.broker.server.broker import Broker
@@ -124,11 +123,11 @@ def test_where_no_other_broker_takes_it_a_client_is_let_in_with_all_it_said_mean
     client.send(ConnectionOpen(), channel=0)
     client.send(ChannelOpen())
     assert client.proxy is not None and not client.replies.get(1)
-    stay(client.connection, client.proxy.open)
+    client.connection.stay(client.proxy.open)
     turn(broker)
     client.reply(0, ConnectionOpenOk)
     client.reply(1, ChannelOpenOk)
-    stay(client.connection, client.proxy.open)
+    client.connection.stay(client.proxy.open)
     turn(broker)
     assert not client.replies[0], "it is let in once"
 
@@ -139,7 +138,7 @@ def test_who_was_refused_meanwhile_is_not_let_in(broker: Broker) -> None:
     client.send(ConnectionOpen(), channel=0)
     assert client.proxy is not None
     broker.users["guest"].permissions.clear()
-    stay(client.connection, client.proxy.open)
+    client.connection.stay(client.proxy.open)
     turn(broker)
     assert client.closed is not None and client.closed.code == 530
 
@@ -150,7 +149,7 @@ def test_who_went_meanwhile_is_forgotten(broker: Broker) -> None:
     client.send(ConnectionOpen(), channel=0)
     assert client.proxy is not None
     client.lose()
-    stay(client.connection, client.proxy.open)
+    client.connection.stay(client.proxy.open)
     assert not broker.connections and not broker.effects
 
 
