@@ -58,6 +58,12 @@ MODULES_IN_TYPING_CYCLES_MAX = {"broker": 41, "cluster": 39, "shell": 12, "topol
 These numbers may only go down.
 """
 
+_CLASS_NAMES_TWICE = """
+    Answer Fetched Held Kept Peer Proxy Role Waiter _Heard
+"""
+CLASS_NAMES_TWICE = frozenset(_CLASS_NAMES_TWICE.split())
+"""Names that two classes have. None is added here; whoever renames one takes it off."""
+
 
 class Import(NamedTuple):
     """One import of one module of ours, or of somebody else's.
@@ -286,6 +292,15 @@ def test_no_folder_has_more_files_than_can_be_read_at_a_glance() -> None:
     counts = Counter(file.parent for file in sources() if file.name != "__init__.py")
     wrong = [f"{folder.relative_to(ROOT)}: {count} files" for folder, count in counts.items() if count > FILES_MAX]
     assert not wrong, f"more than {FILES_MAX}: {', '.join(wrong)}"
+
+
+def test_no_two_classes_have_one_name() -> None:
+    counts = Counter(
+        node.name for file in sources() for node in ast.walk(tree_of(file)) if isinstance(node, ast.ClassDef)
+    )
+    twice = {name for name, count in counts.items() if count > 1}
+    assert not twice - CLASS_NAMES_TWICE, "find another name for what came later"
+    assert not CLASS_NAMES_TWICE - twice, "they are unique now: take them off CLASS_NAMES_TWICE"
 
 
 def io_in(file: Path, tree: ast.Module) -> Iterator[str]:

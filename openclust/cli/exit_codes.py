@@ -12,7 +12,7 @@ FAILED = 2
 INTERRUPTED = 130
 
 
-class Failure(click.ClickException):
+class CommandFailure(click.ClickException):
     """What ends a command with one line and `FAILED`."""
 
     exit_code = FAILED

@@ -27,7 +27,7 @@ BACKOFF_MAX_S = 5.0
 
 
 class Dial(Protocol):
-    """Opens a connection there, or raises; `Moved` where the broker sends us elsewhere.
+    """Opens a connection there, or raises; `AnotherNamed` where the broker sends us elsewhere.
 
     `is_redirected`: a broker sent us, so that this one should keep us.
     """
@@ -38,7 +38,7 @@ class Dial(Protocol):
 Pause = Callable[[float], Awaitable[None]]
 
 
-class Moved(Exception):
+class AnotherNamed(Exception):
     """A broker names another one for us."""
 
     def __init__(self, target: str, known_hosts: str = "") -> None:
@@ -56,10 +56,10 @@ async def dial(url: URL, *, is_redirected: bool, **options: Any) -> Dialled:
     except BaseException as error:
         await connection.close()
         if connection.redirect is not None:
-            raise Moved(connection.redirect.host, connection.redirect.known_hosts) from error
+            raise AnotherNamed(connection.redirect.host, connection.redirect.known_hosts) from error
         target = moved_to(str(error.args[-1])) if isinstance(error, AMQPError) and error.args else ""
         if target:
-            raise Moved(target) from error
+            raise AnotherNamed(target) from error
         raise
     return connection
 
@@ -114,7 +114,7 @@ class Search:
             address = address_of(url)
             try:
                 connection = await self._attempt(url, is_redirected=bool(trail) or self.hosts.is_preferred(url))
-            except Moved as moved:
+            except AnotherNamed as moved:
                 self.hosts.learn(moved.known_hosts, url)
                 trail.append(address)
                 target = self.hosts.url_for(moved.target, url)

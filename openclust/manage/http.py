@@ -17,7 +17,7 @@ from openclust.broker.model.access import User
 from openclust.manage import changing, cluster, reading
 from openclust.manage.call import ADMINISTRATOR, ANYBODY, POLICYMAKER, WHOEVER_LOGS_IN, Call, Refused, answer, not_found
 from openclust.shell.cluster.cluster_snapshot import readiness_snapshot
-from openclust.shell.config.schema import Http
+from openclust.shell.config.schema import HttpSection
 from openclust.shell.host.log import one_line
 from openclust.wire.sasl import Credentials
 
@@ -79,7 +79,7 @@ ROUTES: tuple[tuple[str, str, Handler, frozenset[str]], ...] = (
 class HttpApi:
     """A service of the broker: `start` listens (OSError where the address cannot be had), `stop` closes everything."""
 
-    def __init__(self, config: Http) -> None:
+    def __init__(self, config: HttpSection) -> None:
         self.config = config
         self.port = 0
         """The port it listens on, once started."""

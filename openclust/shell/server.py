@@ -28,10 +28,10 @@ from openclust.shell.host.event_loop import new_event_loop
 from openclust.shell.host.memory import high_watermark_bytes
 from openclust.shell.host.notes import log_note
 from openclust.shell.host.open_files import raise_open_files_limit
-from openclust.shell.net.client_proxy import Proxies
+from openclust.shell.net.client_proxy import ClientProxies
 from openclust.shell.net.heartbeats import beat, first_wait_ms
 from openclust.shell.net.listener import Listener, listening_sockets
-from openclust.shell.net.outbox_flush import Writing
+from openclust.shell.net.outbox_flush import OutboxFlush
 from openclust.shell.net.peer_address import peer_at
 from openclust.shell.net.peer_listener import PeerListener
 from openclust.shell.net.stream import GONE, Stream, Transport
@@ -95,11 +95,11 @@ class Server:
         self.storage = Storage(self, new_store(config))
         self.member = Member(self)
         self.node = Node(self.broker, self.member.membership)
-        self.proxies = Proxies(self)
+        self.proxies = ClientProxies(self)
         self._tls_server: asyncio.Server | None = None
         self._handshakes: set[TlsStream] = set()
         self._turn_planned = False
-        self._writing = Writing(loop, self._written)
+        self._writing = OutboxFlush(loop, self._written)
         self._deadline: asyncio.TimerHandle | None = None
         self._deadline_ms = 0
         self._tasks: set[asyncio.Task[None]] = set()

@@ -12,22 +12,22 @@ from typing import Any
 
 import pytest
 
-from openclust.bench.brokers.local_broker import LocalBroker
+from openclust.bench.brokers.local_broker import StartedBroker
 from openclust.bench.client import frames
-from openclust.bench.client.connection import Connection
+from openclust.bench.client.connection import BenchConnection
 from openclust.bench.client.errors import BenchError
 from openclust.bench.client.url import BrokerUrl
 from openclust.bench.load.generator import Generator
 from openclust.bench.load.messages import Order, Progressed
 from openclust.bench.load.session import Session
-from openclust.bench.load.work import Pattern, Work
+from openclust.bench.load.work import LoadWork, Pattern
 
 pytestmark = pytest.mark.sockets
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[LocalBroker]:
-    with LocalBroker() as started:
+def broker() -> Iterator[StartedBroker]:
+    with StartedBroker() as started:
         yield started
 
 
@@ -39,7 +39,7 @@ def bench(*args: str) -> dict[str, Any]:
     return found
 
 
-def url(broker: LocalBroker) -> str:
+def url(broker: StartedBroker) -> str:
     return f"amqp://{broker.url.address}/"
 
 
@@ -59,7 +59,7 @@ SHORT = ("--seconds", "0.3", "--warm-up", "0.1", "--rounds", "2")
     ],
 )
 def test_every_pattern_delivers_everything_it_publishes(
-    broker: LocalBroker, args: tuple[str, ...], deliveries_per_message: int
+    broker: StartedBroker, args: tuple[str, ...], deliveries_per_message: int
 ) -> None:
     (found,) = bench(*args, *SHORT, "--url", url(broker))["brokers"]
     for one in found["rounds"]:
@@ -69,12 +69,12 @@ def test_every_pattern_delivers_everything_it_publishes(
     assert bool(found["confirm_latency_ms"]) == (args[0] in ("confirm", "durable"))
 
 
-def test_a_count_is_kept_exactly(broker: LocalBroker) -> None:
+def test_a_count_is_kept_exactly(broker: StartedBroker) -> None:
     (found,) = bench("p2p", "--count", "1234", *SHORT, "--url", url(broker))["brokers"]
     assert [one["messages"] for one in found["rounds"]] == [1234, 1234]
 
 
-def test_connections_are_attached_weighed_and_detached(broker: LocalBroker) -> None:
+def test_connections_are_attached_weighed_and_detached(broker: StartedBroker) -> None:
     (found,) = bench("connections", "--subscribers", "50", "--url", url(broker))["brokers"]
     assert found["attached"] == 50
     assert found["attaches_per_s"] > 0
@@ -82,18 +82,18 @@ def test_connections_are_attached_weighed_and_detached(broker: LocalBroker) -> N
     assert found["rounds"][0]["deliveries"] == 50 * 20
 
 
-def test_brokers_are_compared_and_the_table_has_their_ratios(broker: LocalBroker) -> None:
+def test_brokers_are_compared_and_the_table_has_their_ratios(broker: StartedBroker) -> None:
     rows = bench("--only", "p2p", *SHORT, "--url", url(broker), "--compare", f"again={url(broker)}")["rows"]
     assert [row["row"] for row in rows] == ["p2p"]
     assert rows[0]["ratios"]["again"]["wall"] > 0
 
 
 @pytest.mark.parametrize("pattern", ["fanout", "durable"])
-def test_nothing_stays_behind(broker: LocalBroker, pattern: Pattern) -> None:
-    session = Session(Order(url=broker.url, work=Work(pattern=pattern, count=10)), None, lambda *_: None)
+def test_nothing_stays_behind(broker: StartedBroker, pattern: Pattern) -> None:
+    session = Session(Order(url=broker.url, work=LoadWork(pattern=pattern, count=10)), None, lambda *_: None)
     session.run(None)
     session.close()
-    connection = Connection(broker.url)
+    connection = BenchConnection(broker.url)
     with pytest.raises(BenchError, match="404"):
         if session.exchange:
             connection.call(frames.queue_declare(1, "", exclusive=True), frames.QUEUE_DECLARE_OK)
@@ -103,19 +103,19 @@ def test_nothing_stays_behind(broker: LocalBroker, pattern: Pattern) -> None:
     connection.close()
 
 
-def test_a_refused_login_shows_the_brokers_reason(broker: LocalBroker) -> None:
+def test_a_refused_login_shows_the_brokers_reason(broker: StartedBroker) -> None:
     with pytest.raises(BenchError, match="refused user 'guest': 403"):
-        Connection(BrokerUrl("127.0.0.1", broker.url.port, password="wrong"))
+        BenchConnection(BrokerUrl("127.0.0.1", broker.url.port, password="wrong"))
 
 
 def test_a_broker_that_dies_in_a_round_is_one_line() -> None:
-    with LocalBroker() as broker:
+    with StartedBroker() as broker:
 
         def kill_in_the_middle(progressed: Progressed) -> None:
             if progressed.doing == "deliveries":
                 os.kill(broker.pid, signal.SIGKILL)
 
-        work = Work(pattern="fanout", subscribers=5, seconds=30.0)
+        work = LoadWork(pattern="fanout", subscribers=5, seconds=30.0)
         generator = Generator(Order(url=broker.url, work=work, broker_pids=(broker.pid,)), kill_in_the_middle)
         try:
             with pytest.raises(BenchError, match="connection"):

@@ -13,7 +13,7 @@ from yarl import URL
 from openclust.client.dialled import Dialled
 from openclust.client.failures import NoBroker, explain, is_for_good
 from openclust.client.hosts import Hosts, address_of
-from openclust.client.search import BACKOFF_MAX_S, BACKOFF_MIN_S, REDIRECTS_MAX, Moved, Search, backoff_s
+from openclust.client.search import BACKOFF_MAX_S, BACKOFF_MIN_S, REDIRECTS_MAX, AnotherNamed, Search, backoff_s
 
 
 class Taken:
@@ -73,7 +73,7 @@ def test_rounds_have_pauses_between_them_and_the_last_one_tells() -> None:
 
 
 def test_a_redirect_is_followed_at_once() -> None:
-    world = Pretence(a=Moved("c:1"), b=None, c=None)
+    world = Pretence(a=AnotherNamed("c:1"), b=None, c=None)
     assert world.run(world.search("a", "b")) == "c:1"
     assert world.asked == ["a", "c"]
     assert world.redirected == [False, True]
@@ -89,20 +89,20 @@ def test_one_that_a_closing_broker_named_is_told_that_we_were_sent() -> None:
 
 
 def test_known_hosts_of_a_redirect_are_tried_in_the_next_round() -> None:
-    world = Pretence(a=Moved("b:1", "b:1,c:1"), b=DOWN, c=None)
+    world = Pretence(a=AnotherNamed("b:1", "b:1,c:1"), b=DOWN, c=None)
     assert world.run(world.search("a"), 2) == "c:1"
     assert world.asked == ["a", "b", "a", "b", "c"]
 
 
 def test_one_that_failed_in_this_round_is_not_asked_again_because_another_sends_us_there() -> None:
-    world = Pretence(a=DOWN, b=Moved("a:1"))
+    world = Pretence(a=DOWN, b=AnotherNamed("a:1"))
     with pytest.raises(NoBroker, match="b:1: sends us to a:1, which failed"):
         world.run(world.search("a", "b"))
     assert world.asked == ["a", "b"]
 
 
 def test_who_sends_us_to_a_dead_one_is_not_asked_again_in_this_round() -> None:
-    world = Pretence(a=Moved("b:1"), b=Moved("c:1"), c=DOWN)
+    world = Pretence(a=AnotherNamed("b:1"), b=AnotherNamed("c:1"), c=DOWN)
     with pytest.raises(NoBroker) as refused:
         world.run(world.search("a", "b", "c"))
     assert world.asked == ["a", "b", "c"]
@@ -114,7 +114,7 @@ def test_who_sends_us_to_a_dead_one_is_not_asked_again_in_this_round() -> None:
 
 
 def test_redirects_in_a_row_have_an_end() -> None:
-    world = Pretence(a=Moved("b:1"), b=Moved("a:1"))
+    world = Pretence(a=AnotherNamed("b:1"), b=AnotherNamed("a:1"))
     with pytest.raises(NoBroker, match=f"redirected {REDIRECTS_MAX} times in a row"):
         world.run(world.search("a", "b"))
     assert len(world.asked) == REDIRECTS_MAX + 1

@@ -16,7 +16,7 @@ from tests.support.topology.files import SOUND
 from topology.lint.check import read
 from topology.model.building import build
 from topology.model.loss import losses
-from topology.survive.reach import Cluster
+from topology.survive.reach import ClusterInBits
 
 ASKED = """
 import json, resource, sys
@@ -66,7 +66,7 @@ def test_what_is_remembered_of_failures_has_a_bound_in_bytes(tmp_path: Path, mon
     path.write_text(large(), encoding="utf-8")
     model = build(read(path))
     monkeypatch.setattr("topology.survive.reach.REMEMBERED_BYTES_MAX", 200_000)
-    cluster = Cluster(model)
+    cluster = ClusterInBits(model)
     blows = [cluster.blow(each) for each in losses(model, ("node", "link"))]
     tracemalloc.start()
     for one, other in islice(combinations(blows, 2), 3_000):

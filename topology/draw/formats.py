@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 from topology.draw.picture import picture_of
 from topology.model.graph import Model
-from topology.rules.finding import Report
+from topology.rules.finding import FileReport
 
 FORMATS = ("svg", "png", "dot", "mermaid")
 SUFFIXES = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid"}
@@ -17,7 +17,7 @@ def format_of(file: str) -> str | None:
     return SUFFIXES.get(PurePath(file).suffix.lower())
 
 
-def draw(model: Model, report: Report, format_: str) -> bytes:
+def draw(model: Model, report: FileReport, format_: str) -> bytes:
     """The picture. ModuleNotFoundError for PNG where matplotlib is not installed."""
     picture = picture_of(model, report)
     if format_ == "dot":

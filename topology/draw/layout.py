@@ -26,16 +26,16 @@ ROOT_WIDTH = 1800
 INNER_WIDTH = 760
 
 
-class Frame(msgspec.Struct, frozen=True):
+class PlaceFrame(msgspec.Struct, frozen=True):
     area: Area
     kind: str
     name: str
 
 
-class Layout(msgspec.Struct, frozen=True):
+class PictureLayout(msgspec.Struct, frozen=True):
     width: float
     height: float
-    frames: tuple[Frame, ...]
+    frames: tuple[PlaceFrame, ...]
     areas: dict[int, Area]
     """Of each card, by its id."""
 
@@ -50,14 +50,14 @@ class _Block:
         self.cards: list[tuple[float, float, float, float, Card]] = []
 
 
-def layout_of(root: Box, spread: float = 1) -> Layout:
+def layout_of(root: Box, spread: float = 1) -> PictureLayout:
     """Where everything stands. The larger `spread`, the more room is left for lines between cards."""
     sizes = _Sizes(root, spread)
     block = _root(root, sizes)
-    frames: list[Frame] = []
+    frames: list[PlaceFrame] = []
     areas: dict[int, Area] = {}
     _spread(block, 0, 0, frames, areas)
-    return Layout(block.w, block.h, tuple(frames), areas)
+    return PictureLayout(block.w, block.h, tuple(frames), areas)
 
 
 class _Sizes:
@@ -220,9 +220,9 @@ def _shelves(widths: list[float], room: float, gap: float) -> list[list[int]]:
     return rows
 
 
-def _spread(block: _Block, x: float, y: float, frames: list[Frame], areas: dict[int, Area]) -> None:
+def _spread(block: _Block, x: float, y: float, frames: list[PlaceFrame], areas: dict[int, Area]) -> None:
     if block.box is not None:
-        frames.append(Frame(Area(x, y, block.w, block.h), block.box.kind, block.box.name))
+        frames.append(PlaceFrame(Area(x, y, block.w, block.h), block.box.kind, block.box.name))
     for left, top, w, h, card in block.cards:
         areas[card.id] = Area(x + left, y + top, w, h)
     for left, top, inner in block.blocks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from topology.draw.colors import FAINT, LINES, LOOKS, ORANGE, RED
 from topology.draw.picture import Edge, Picture
-from topology.draw.shapes import Area, Line, Rect, Shape, Words, width_of, wrapped
+from topology.draw.shapes import Area, Polyline, Rect, Shape, Words, width_of, wrapped
 from topology.rules.finding import Finding, Severity
 
 FINDINGS_MAX = 40
@@ -21,7 +21,7 @@ SIGN, ROW = 30, 24
 def below(picture: Picture, top: float, width: float, margin: float) -> tuple[list[Shape], float]:
     """The shapes, and how high they are together."""
     shapes: list[Shape] = [
-        Line(points=((margin, top), (width - margin, top)), stroke="#cbd5e1"),
+        Polyline(points=((margin, top), (width - margin, top)), stroke="#cbd5e1"),
     ]
     x, y = margin, top + 26
     for sign, text in _signs(picture):
@@ -115,7 +115,7 @@ def _sign(sign: str, x: float, y: float) -> list[Shape]:
     if sign in LINES:
         stroke, width = LINES[sign]
         points = ((x, y - 4), (x + SIGN, y - 4))
-        return [Line(points=points, stroke=stroke, width=width, is_dashed=sign == "pair")]
+        return [Polyline(points=points, stroke=stroke, width=width, is_dashed=sign == "pair")]
     if sign in ("error", "warning"):
         return [Rect(area=area, fill=COLORS[Severity[sign.upper()]], stroke="none", radius=4)]
     if not sign:

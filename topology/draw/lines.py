@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from topology.draw.layout import Layout
+from topology.draw.layout import PictureLayout
 from topology.draw.picture import Edge
 from topology.draw.shapes import Area, Point
 
@@ -41,7 +41,7 @@ Side = Literal["top", "bottom", "left", "right"]
 Points = tuple[Point, ...]
 
 
-class Ways(msgspec.Struct, frozen=True):
+class LineWays(msgspec.Struct, frozen=True):
     """The points of each line, and how many pieces lie on pieces of others for want of room."""
 
     points: tuple[Points, ...]
@@ -72,7 +72,7 @@ class _End(msgspec.Struct):
                 return x + LANE, y
 
 
-def ways_of(edges: Sequence[Edge], layout: Layout, titles: Sequence[Area]) -> Ways:
+def ways_of(edges: Sequence[Edge], layout: PictureLayout, titles: Sequence[Area]) -> LineWays:
     """The ways of all edges, in their order. `titles` are passed by where that is not much longer."""
     areas = layout.areas
     cards = list(areas.values())
@@ -97,7 +97,7 @@ def ways_of(edges: Sequence[Edge], layout: Layout, titles: Sequence[Area]) -> Wa
         lanes.take(found[number])
     for number in others[ROUTED_MAX:]:
         found[number] = (ends[number][0].at, ends[number][1].at)
-    return Ways(tuple(found[number] for number in range(len(edges))), lanes.shared)
+    return LineWays(tuple(found[number] for number in range(len(edges))), lanes.shared)
 
 
 def _far(one: _End, other: _End) -> float:

@@ -8,9 +8,9 @@ from typing import Literal, TypeVar
 import msgspec
 
 from topology.model.address import host_of, spelled
-from topology.model.graph import Broker, DomainKind, Key, Link, Model, Node
+from topology.model.graph import DomainKind, Key, ListedBroker, ListedLink, ListedNode, Model
 from topology.model.words import number
-from topology.rules.finding import Finding, Report, Severity
+from topology.rules.finding import FileReport, Finding, Severity
 
 ALONE_MAX = 60
 """Brokers that are drawn one by one. Of more, those of one place that are alike make one card."""
@@ -80,7 +80,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     """No links are listed: everybody reaches everybody, and only primaries have lines."""
 
 
-def picture_of(model: Model, report: Report) -> Picture:
+def picture_of(model: Model, report: FileReport) -> Picture:
     marks = Marks(report.findings)
     root = Box()
     cards = _cards(model, marks, root)
@@ -134,7 +134,7 @@ def _cards(model: Model, marks: Marks, root: Box) -> list[Card]:
     """All cards, each put into the box where it stands."""
     brokers = list(model.brokers.values())
     shared = _shared_hosts(brokers)
-    groups: dict[tuple[Path, bool, Mark | None, str], list[Broker]] = {}
+    groups: dict[tuple[Path, bool, Mark | None, str], list[ListedBroker]] = {}
     many = len(brokers) > ALONE_MAX
     for broker in brokers:
         path = _path(model, broker, with_host=broker.host in shared and not many)
@@ -154,12 +154,12 @@ def _cards(model: Model, marks: Marks, root: Box) -> list[Card]:
     return cards
 
 
-def _shared_hosts(brokers: Sequence[Broker]) -> set[str]:
+def _shared_hosts(brokers: Sequence[ListedBroker]) -> set[str]:
     hosts = [each.host for each in brokers if each.host]
     return {host for host in hosts if hosts.count(host) > 1} if len(brokers) <= ALONE_MAX else set()
 
 
-def _path(model: Model, each: Broker | Node, *, with_host: bool) -> Path:
+def _path(model: Model, each: ListedBroker | ListedNode, *, with_host: bool) -> Path:
     """Where it stands, from the outside to the inside."""
     domains = model.places.of(each.key)
     return tuple((domain.kind, domain.label) for domain in domains if with_host or domain.kind != "host")
@@ -172,7 +172,7 @@ def _box(root: Box, path: Path) -> Box:
     return box
 
 
-def _card_of(alike: list[Broker], number_: int, mark: Mark | None, shared: set[str]) -> Card:
+def _card_of(alike: list[ListedBroker], number_: int, mark: Mark | None, shared: set[str]) -> Card:
     first = alike[0]
     kind: CardKind = "primary" if first.is_primary else "secondary"
     names = tuple(each.name for each in alike)
@@ -189,7 +189,7 @@ def _card_of(alike: list[Broker], number_: int, mark: Mark | None, shared: set[s
     return Card(id=number_, kind=kind, title=first.name, lines=tuple(lines), names=names, mark=mark)
 
 
-def capacity_of(broker: Broker) -> list[str]:
+def capacity_of(broker: ListedBroker) -> list[str]:
     """What it bears, two of these a line."""
     parts = []
     if broker.connections:
@@ -208,7 +208,7 @@ def speed_of(mbit: float) -> str:
 
 
 def _edges(model: Model, marks: Marks, of: dict[Key, int], cards: list[Card]) -> list[Edge]:
-    merged: dict[tuple[int, int], list[Link]] = {}
+    merged: dict[tuple[int, int], list[ListedLink]] = {}
     for link in model.links:
         one, other = of[link.ends[0]], of[link.ends[1]]
         if one != other:
@@ -235,7 +235,7 @@ def _edges(model: Model, marks: Marks, of: dict[Key, int], cards: list[Card]) ->
     return edges
 
 
-def _told(links: list[Link]) -> str:
+def _told(links: list[ListedLink]) -> str:
     """What the file says of links that are drawn as one; nothing where it says different things."""
     parts = []
     for values, text in (

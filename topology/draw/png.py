@@ -11,7 +11,7 @@ from matplotlib.patches import FancyBboxPatch, PathPatch
 from matplotlib.path import Path
 
 from topology.draw.scene import Scene
-from topology.draw.shapes import Line, Rect, Words
+from topology.draw.shapes import Polyline, Rect, Words
 from topology.output.junit import clear
 
 PIXELS_AN_INCH = 96
@@ -34,7 +34,7 @@ def png_of(scene: Scene) -> bytes:
         match shape:
             case Rect():
                 axes.add_patch(_rect(shape, order))
-            case Line():
+            case Polyline():
                 axes.add_patch(_line(shape, order))
             case Words():
                 _words(axes, shape, order)
@@ -66,7 +66,7 @@ def _rect(shape: Rect, order: int) -> FancyBboxPatch:
     )
 
 
-def _line(shape: Line, order: int) -> PathPatch:
+def _line(shape: Polyline, order: int) -> PathPatch:
     vertices, codes = [shape.points[0]], [Path.MOVETO]
     for begin, corner, end in shape.corners():
         vertices += [begin, corner, end] if shape.radius else [corner]

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from topology.draw.colors import FAINT, FILLS, INK, LINES, LOOKS, PAPER, color_of
-from topology.draw.layout import Frame, Layout, layout_of
+from topology.draw.layout import PictureLayout, PlaceFrame, layout_of
 from topology.draw.legend import alike_lines, below, ends_of
 from topology.draw.lines import Points, ways_of
 from topology.draw.picture import Card, Edge, Mark, Picture
-from topology.draw.shapes import Area, Line, Point, Rect, Shape, Words, shortened, width_of
+from topology.draw.shapes import Area, Point, Polyline, Rect, Shape, Words, shortened, width_of
 
 MARGIN = 28
 HEAD = 62
@@ -80,9 +80,9 @@ def scene_of(picture: Picture) -> Scene:
     return Scene(width, bottom + height, picture.title, tuple(shapes))
 
 
-def _laid_out(picture: Picture) -> tuple[Layout, tuple[Points, ...]]:
+def _laid_out(picture: Picture) -> tuple[PictureLayout, tuple[Points, ...]]:
     """Places and ways: with more room between the cards where lines would have to share their way."""
-    best: tuple[int, Layout, tuple[Points, ...]] | None = None
+    best: tuple[int, PictureLayout, tuple[Points, ...]] | None = None
     for spread in SPREADS:
         layout = layout_of(picture.root, spread)
         in_the_way = [_title(each).area.grown(2) for each in layout.frames]
@@ -96,7 +96,7 @@ def _laid_out(picture: Picture) -> tuple[Layout, tuple[Points, ...]]:
     return best[1], best[2]
 
 
-def _title(frame: Frame) -> Words:
+def _title(frame: PlaceFrame) -> Words:
     return Words(
         x=frame.area.x + 12,
         y=frame.area.y + 18,
@@ -106,7 +106,7 @@ def _title(frame: Frame) -> Words:
     )
 
 
-def _beyond(layout: Layout, ways: Sequence[Points]) -> tuple[float, float, float, float]:
+def _beyond(layout: PictureLayout, ways: Sequence[Points]) -> tuple[float, float, float, float]:
     """How far lines reach beyond the boxes: to the left, upwards, to the right, downwards."""
     points = [point for way in ways for point in way]
     return (
@@ -117,14 +117,16 @@ def _beyond(layout: Layout, ways: Sequence[Points]) -> tuple[float, float, float
     )
 
 
-def _moved(layout: Layout, ways: Sequence[Points], left: float, top: float) -> tuple[Layout, tuple[Points, ...]]:
+def _moved(
+    layout: PictureLayout, ways: Sequence[Points], left: float, top: float
+) -> tuple[PictureLayout, tuple[Points, ...]]:
     def moved(area: Area) -> Area:
         return Area(area.x + left, area.y + top, area.w, area.h)
 
     frames = tuple(msgspec.structs.replace(each, area=moved(each.area)) for each in layout.frames)
     areas = {key: moved(each) for key, each in layout.areas.items()}
     points = tuple(tuple((x + left, y + top) for x, y in way) for way in ways)
-    return Layout(layout.width, layout.height, frames, areas), points
+    return PictureLayout(layout.width, layout.height, frames, areas), points
 
 
 def _depth(edge: Edge) -> tuple[int, int]:
@@ -134,13 +136,13 @@ def _depth(edge: Edge) -> tuple[int, int]:
     )
 
 
-def _line(edge: Edge, picture: Picture, points: Points) -> Line:
+def _line(edge: Edge, picture: Picture, points: Points) -> Polyline:
     stroke, width = LINES[edge.kind]
     if edge.mark is not None:
         stroke, width = color_of(edge.mark), 2.2
     ends = f"{picture.cards[edge.one].title} - {picture.cards[edge.other].title}"
     parts = [ends, edge.text, ", ".join(edge.mark.codes) if edge.mark is not None else ""]
-    return Line(
+    return Polyline(
         points=points,
         stroke=stroke,
         width=width,
@@ -211,7 +213,7 @@ def _badge(mark: Mark, area: Area) -> list[Shape]:
     ]
 
 
-def _labels(lines: list[tuple[Edge, Line, str]], taken: list[Area], width: float) -> list[Shape]:
+def _labels(lines: list[tuple[Edge, Polyline, str]], taken: list[Area], width: float) -> list[Shape]:
     """What lines say, those with findings first: on a plate on the line, where it covers nothing and no other line.
 
     Where every place covers another line, what a finding is about is said all the same, where it covers the fewest.
@@ -243,7 +245,7 @@ def _labels(lines: list[tuple[Edge, Line, str]], taken: list[Area], width: float
     return shapes
 
 
-def _places(line: Line) -> Iterator[Point]:
+def _places(line: Polyline) -> Iterator[Point]:
     """Where on a line its words may stand: first the middles of its longest pieces."""
     pieces = sorted(line.pieces, key=lambda each: -math.dist(*each))
     for part in (0.5, 0.38, 0.62, 0.26, 0.74, 0.15, 0.85):

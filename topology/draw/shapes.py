@@ -77,7 +77,7 @@ class Rect(msgspec.Struct, frozen=True, kw_only=True):
     """What a browser shows when the pointer rests on it."""
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class Polyline(msgspec.Struct, frozen=True, kw_only=True):
     """Through all points. Its corners are rounded by `radius`, as far as its pieces are long enough."""
 
     points: tuple[Point, ...]
@@ -121,7 +121,7 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
         return Area(left, self.y - self.size * 0.82, width, self.size * 1.08)
 
 
-Shape = Rect | Line | Words
+Shape = Rect | Polyline | Words
 
 _PLAIN_TEXT = (
     "318 401 460 838 636 950 780 275 390 390 500 838 318 361 318 337 636 636 636 636 636 636 636 636 636 636 "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.sax.saxutils import escape
 
 from topology.draw.scene import Scene
-from topology.draw.shapes import Line, Point, Rect, Shape, Words
+from topology.draw.shapes import Point, Polyline, Rect, Shape, Words
 from topology.output.junit import clear
 
 FONT = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif"
@@ -29,7 +29,7 @@ def _shape(shape: Shape) -> str:
                 f'rx="{_n(shape.radius)}" fill="{shape.fill}"{_stroke(shape)}'
             )
             return _with_title(mark, "rect", shape.title)
-        case Line():
+        case Polyline():
             return _with_title(f'<path d="{_path(shape)}" fill="none"{_stroke(shape)}', "path", shape.title)
         case Words():
             bold = ' font-weight="bold"' if shape.is_bold else ""
@@ -40,14 +40,14 @@ def _shape(shape: Shape) -> str:
             )
 
 
-def _stroke(shape: Rect | Line) -> str:
+def _stroke(shape: Rect | Polyline) -> str:
     if shape.stroke == "none":
         return ""
     dashes = ' stroke-dasharray="6 4"' if shape.is_dashed else ""
     return f' stroke="{shape.stroke}" stroke-width="{_n(shape.width)}"{dashes}'
 
 
-def _path(line: Line) -> str:
+def _path(line: Polyline) -> str:
     parts = [f"M{_p(line.points[0])}"]
     for begin, corner, end in line.corners():
         parts.append(f"L{_p(begin)} Q{_p(corner)} {_p(end)}" if line.radius else f"L{_p(corner)}")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from topology.rules.finding import Finding, Report
+from topology.rules.finding import FileReport, Finding
 from topology.rules.fingerprint import fingerprints
 
 VERSION = 1
@@ -48,7 +48,7 @@ def read(path: str) -> Baseline:
     return found
 
 
-def text_of(reports: Sequence[Report], path: str) -> str:
+def text_of(reports: Sequence[FileReport], path: str) -> str:
     """What is to stand in the baseline at `path`: all findings of files that can be used."""
     old = [
         Old(seen_from(path, report.file), finding.code, finding.message, print_)
@@ -61,7 +61,7 @@ def text_of(reports: Sequence[Report], path: str) -> str:
     return msgspec.json.format(whole, indent=2).decode() + "\n"
 
 
-def without_old(report: Report, baseline: Baseline, path: str) -> tuple[Report, int]:
+def without_old(report: FileReport, baseline: Baseline, path: str) -> tuple[FileReport, int]:
     """The report with what is new, the old among what is ignored; and how many of the old ones are there no more."""
     if report.is_bad_input:
         return report, 0
@@ -87,7 +87,7 @@ def seen_from(path: str, file: str) -> str:
     return Path(os.path.relpath(file, Path(path).parent)).as_posix()
 
 
-def _with_prints(report: Report, path: str) -> list[tuple[Finding, str]]:
+def _with_prints(report: FileReport, path: str) -> list[tuple[Finding, str]]:
     here = seen_from(path, report.file)
     prints = fingerprints(msgspec.structs.replace(each, file=here) for each in report.findings)
     return list(zip(report.findings, prints, strict=True))

@@ -16,7 +16,7 @@ from topology.model.graph import Model, Other
 from topology.model.live import Live
 from topology.model.resolving import resolve
 from topology.model.words import few
-from topology.rules.finding import Finding, Found, Report, in_order
+from topology.rules.finding import FileReport, Finding, Found, in_order
 from topology.rules.rule import RULES, UNMATCHED, Rule, all_rules
 
 SYNTAX, UNKNOWN_KEY, WRONG_VALUE = "OC101", "OC102", "OC103"
@@ -41,7 +41,7 @@ def read(path: str | Path, content: bytes | None = None) -> Loaded:
 
 def check(
     path: str | Path, *, select: Sequence[str] = (), ignore: Sequence[str] = (), live: Live | None = None
-) -> tuple[Report, Model | None]:
+) -> tuple[FileReport, Model | None]:
     """The report of a file, and its model, which there is none of where the file cannot be used."""
     (found,) = check_all([path], select=select, ignore=ignore, live=live)
     return found
@@ -55,7 +55,7 @@ def check_all(
     live: Live | None = None,
     with_resolver: bool = False,
     contents: Mapping[str, bytes] | None = None,
-) -> list[tuple[Report, Model | None]]:
+) -> list[tuple[FileReport, Model | None]]:
     """As `check`, for several files, which are also held against each other. Who wants it has the resolver asked.
 
     `contents` are looked at in place of what stands in these files.
@@ -69,7 +69,7 @@ def check_all(
     usable = [each for each in read_or_not if isinstance(each, Loaded)]
     hosts = (host for each in usable for entry in hosts_of(each) for host in entry)
     resolved = resolve(hosts) if with_resolver else None
-    found: list[tuple[Report, Model | None]] = []
+    found: list[tuple[FileReport, Model | None]] = []
     for path, loaded in zip(paths, read_or_not, strict=True):
         if isinstance(loaded, ConfigError):
             found.append((bad_input(str(path), loaded.problems), None))
@@ -84,7 +84,7 @@ def check_all(
     return found
 
 
-def lint(model: Model, *, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> Report:
+def lint(model: Model, *, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> FileReport:
     """What the rules find in a model. `select` and `ignore` are ids or beginnings of them, such as "OC4".
 
     With `select` no others are asked; `ignore` is stronger than `select`.
@@ -102,7 +102,7 @@ def lint(model: Model, *, select: Sequence[str] = (), ignore: Sequence[str] = ()
         unmatched = _unmatched(model, [finding for finding, _ in findings], asked)
         findings += [(_finding(model, RULES[UNMATCHED], found), found) for found in unmatched]
     left, ignored = (_merged(each) for each in _without_ignored(model, findings))
-    return Report(
+    return FileReport(
         file=model.file, findings=in_order(left), ignored=in_order(ignored), brokers=len(model.brokers), asked=asked
     )
 
@@ -131,10 +131,10 @@ def is_wanted(code: str, select: Iterable[str], ignore: Iterable[str]) -> bool:
     return (not chosen or code.startswith(chosen)) and not code.startswith(tuple(ignore))
 
 
-def bad_input(file: str, problems: Iterable[str]) -> Report:
+def bad_input(file: str, problems: Iterable[str]) -> FileReport:
     """The report of a file that cannot be used. Each problem is a line that may begin with file and place."""
     all_rules()
-    return Report(file=file, findings=in_order([_problem(file, each) for each in problems]), is_bad_input=True)
+    return FileReport(file=file, findings=in_order([_problem(file, each) for each in problems]), is_bad_input=True)
 
 
 def _problem(file: str, text: str) -> Finding:

@@ -14,9 +14,9 @@ import msgspec
 from openclust.shell.config.load import FILE_BYTES_MAX
 from topology.lint.fixes import PASSES_MAX, Fix, fixed, fixes_of
 from topology.model.graph import Model
-from topology.rules.finding import Report
+from topology.rules.finding import FileReport
 
-Checked = list[tuple[Report, Model | None]]
+Checked = list[tuple[FileReport, Model | None]]
 Check = Callable[[Mapping[str, bytes]], Checked]
 """Asks all rules about the files, of which some have these contents in place of their own."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from openclust.shell.config.schema import Cluster, Config
+from openclust.shell.config.schema import ClusterSection, Config
 from topology.lint.check import lint
 from topology.model.address import host_of
-from topology.model.graph import Broker, Model
+from topology.model.graph import ListedBroker, Model
 from topology.model.live import Live, LiveBroker
-from topology.rules.finding import Report
+from topology.rules.finding import FileReport
 
 NOT_TOLD = ("OC409", "OC410", "OC5", "OC6", "OC7")
 """Rules about what a running cluster does not tell of itself: places, directories, heartbeats, capacity, secrets."""
@@ -18,19 +18,19 @@ NOT_TOLD = ("OC409", "OC410", "OC5", "OC6", "OC7")
 def model_of(live: Live, *, source: str) -> Model:
     """`source` stands where a file's name would."""
     brokers = sorted(live.brokers, key=lambda each: each.partition != "primary")
-    config = Config(cluster_key=live.cluster_key, name=live.name, cluster=Cluster())
+    config = Config(cluster_key=live.cluster_key, name=live.name, cluster=ClusterSection())
     return Model(config, file=source, brokers=tuple(map(_broker, brokers)), live=live)
 
 
 def check_live(
     live: Live, *, source: str, select: Sequence[str] = (), ignore: Sequence[str] = ()
-) -> tuple[Report, Model]:
+) -> tuple[FileReport, Model]:
     model = model_of(live, source=source)
     return lint(model, select=select, ignore=(*ignore, *NOT_TOLD)), model
 
 
-def _broker(each: LiveBroker) -> Broker:
-    return Broker(
+def _broker(each: LiveBroker) -> ListedBroker:
+    return ListedBroker(
         name=each.name,
         is_primary=each.partition == "primary",
         client=each.address,

@@ -8,7 +8,7 @@ from openclust.shell.config.keys import KeyPath
 from openclust.shell.config.load import Loaded, line_of
 from openclust.shell.config.schema import Place, Primary, Secondary
 from topology.model.address import host_of, is_wildcard, names_of, spelled
-from topology.model.graph import Broker, Key, Link, Model, Node, Other
+from topology.model.graph import Key, ListedBroker, ListedLink, ListedNode, Model, Other
 from topology.model.live import Live
 from topology.model.resolving import Resolved
 
@@ -40,7 +40,7 @@ def build(
     twins = tuple(each for each in secondaries if each.name in config.cluster.primaries)
     brokers = (*primaries, *(each for each in secondaries if each.name not in config.cluster.primaries))
     nodes = tuple(
-        Node(
+        ListedNode(
             name=name,
             kind=each.kind,
             rack=each.rack,
@@ -86,19 +86,21 @@ def hosts_of(loaded: Loaded) -> list[list[str]]:
     ]
 
 
-def _broker(name: str, entry: Primary | Secondary, names: dict[str, str], *, is_primary: bool, line: int) -> Broker:
+def _broker(
+    name: str, entry: Primary | Secondary, names: dict[str, str], *, is_primary: bool, line: int
+) -> ListedBroker:
     values = {field: getattr(entry, field) for field in _OF_PLACE}
     client, peer, http = entry.client, entry.peer, entry.http
     if not values["host"] and not is_wildcard(peer):
         host = host_of(peer)
         values["host"] = names.get(host, host)
-    return Broker(name=name, is_primary=is_primary, client=client, peer=peer, http=http, line=line, **values)
+    return ListedBroker(name=name, is_primary=is_primary, client=client, peer=peer, http=http, line=line, **values)
 
 
 def _links(
     loaded: Loaded, keys: dict[str, Key], lines: dict[KeyPath, int]
-) -> tuple[list[Link], list[tuple[str, str, int]]]:
-    links: list[Link] = []
+) -> tuple[list[ListedLink], list[tuple[str, str, int]]]:
+    links: list[ListedLink] = []
     strangers: list[tuple[str, str, int]] = []
     for index, each in enumerate(loaded.config.topology.links):
         line = line_of(lines, ("topology", "links", str(index)))
@@ -108,7 +110,7 @@ def _links(
             continue
         one, other = each.between
         links.append(
-            Link(
+            ListedLink(
                 index=index,
                 ends=(keys[one], keys[other]),
                 latency_ms=each.latency_ms,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from topology.model.graph import Broker, Model
+from topology.model.graph import ListedBroker, Model
 
 CONNECTION_BYTES = 7_000
 """An idle subscriber in a cluster: 6.7 kB when it has come, 7.0 to 7.6 kB after traffic (docs/performance.md)."""
@@ -27,7 +27,7 @@ def connections(model: Model) -> dict[str, int]:
     }
 
 
-def connections_in_memory(model: Model, broker: Broker) -> int:
+def connections_in_memory(model: Model, broker: ListedBroker) -> int:
     """How many fit in its memory before publishers are blocked; very many where the file does not tell its memory."""
     if not broker.memory_mb:
         return 10**9
@@ -36,7 +36,7 @@ def connections_in_memory(model: Model, broker: Broker) -> int:
     return max(0, int((usable - BROKER_BYTES) / CONNECTION_BYTES))
 
 
-def weight(model: Model, broker: Broker) -> int:
+def weight(model: Model, broker: ListedBroker) -> int:
     """Its share of the clients."""
     return broker.weight or int(str(model.setting(broker.name, "redirect.weight")))
 

@@ -20,12 +20,12 @@ from topology.model.address import is_loopback
 from topology.model.live import Live
 from topology.model.place import DOMAIN_KINDS, Domain, DomainKind, Key, Places
 from topology.model.resolving import Resolved
-from topology.model.route import Route, Routes
+from topology.model.route import NetworkPath, Routes
 
-__all__ = ["DOMAIN_KINDS", "Broker", "Domain", "DomainKind", "Key", "Link", "Model", "Node", "Other"]
+__all__ = ["DOMAIN_KINDS", "Domain", "DomainKind", "Key", "ListedBroker", "ListedLink", "ListedNode", "Model", "Other"]
 
 
-class Broker(msgspec.Struct, frozen=True, kw_only=True):
+class ListedBroker(msgspec.Struct, frozen=True, kw_only=True):
     """A primary of the list, or a secondary that is expected. Empty and 0: the file does not say.
 
     `host` is that of its peer address where the file gives none, and empty where that says nothing (a wildcard).
@@ -56,7 +56,7 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
         return "primary" if self.is_primary else "secondary"
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True):
+class ListedNode(msgspec.Struct, frozen=True, kw_only=True):
     """A physical node: what links pass through."""
 
     name: str
@@ -71,7 +71,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
         return ("node", self.name)
 
 
-class Link(msgspec.Struct, frozen=True, kw_only=True):
+class ListedLink(msgspec.Struct, frozen=True, kw_only=True):
     """A link of the file. `ends` are keys of the graph, `index` its place in the list."""
 
     index: int
@@ -114,11 +114,11 @@ class Model:
         config: Config,
         *,
         file: str = "",
-        brokers: tuple[Broker, ...] = (),
-        nodes: tuple[Node, ...] = (),
-        links: tuple[Link, ...] = (),
+        brokers: tuple[ListedBroker, ...] = (),
+        nodes: tuple[ListedNode, ...] = (),
+        links: tuple[ListedLink, ...] = (),
         strangers: tuple[tuple[str, str, int], ...] = (),
-        twins: tuple[Broker, ...] = (),
+        twins: tuple[ListedBroker, ...] = (),
         others: tuple[Other, ...] = (),
         live: Live | None = None,
         lines: dict[tuple[str, ...], int] | None = None,
@@ -134,10 +134,10 @@ class Model:
         self.resolved = resolved
         """What the resolver says of names; None where it was not asked."""
         self.file = file
-        self.brokers: dict[str, Broker] = {each.name: each for each in brokers}
+        self.brokers: dict[str, ListedBroker] = {each.name: each for each in brokers}
         self.primaries = tuple(each.name for each in brokers if each.is_primary)
         self.secondaries = tuple(each.name for each in brokers if not each.is_primary)
-        self.nodes: dict[str, Node] = {each.name: each for each in nodes}
+        self.nodes: dict[str, ListedNode] = {each.name: each for each in nodes}
         self.links = links
         self.strangers = strangers
         self.twins = twins
@@ -167,7 +167,7 @@ class Model:
         return all(is_loopback(each) for each in told)
 
     @cached_property
-    def links_by_index(self) -> dict[int, Link]:
+    def links_by_index(self) -> dict[int, ListedLink]:
         return {each.index: each for each in self.links}
 
     @cached_property
@@ -183,7 +183,7 @@ class Model:
     def routes(self) -> Routes:
         return Routes(self)
 
-    def route(self, one: str, other: str) -> Route | None:
+    def route(self, one: str, other: str) -> NetworkPath | None:
         """How one broker reaches another; None where the file has no way."""
         return self.routes.between(one, other)
 

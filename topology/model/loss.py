@@ -76,7 +76,7 @@ def losses(model: Model, kinds: Iterable[LossKind] = LOSS_KINDS) -> Iterator[Los
 def aftermath(model: Model, *lost: Loss) -> Aftermath:
     """What is left after all of these have failed."""
     gone = frozenset().union(*(each.brokers for each in lost))
-    reach = Reach(
+    reach = Reachability(
         model, frozenset().union(*(each.nodes for each in lost)), frozenset().union(*(each.links for each in lost))
     )
     up = [name for name in model.primaries if name not in gone]
@@ -95,7 +95,7 @@ def aftermath(model: Model, *lost: Loss) -> Aftermath:
     left = sum(each for name, each in takes.items() if name not in without)
     if is_active_passive(model):
         can_be_root = _who_can_be_root(model, reach, up)
-        is_fewer = len(can_be_root) < len(_who_can_be_root(model, Reach(model), model.primaries))
+        is_fewer = len(can_be_root) < len(_who_can_be_root(model, Reachability(model), model.primaries))
         moved = model.config.topology.clients if is_fewer else 0
         left = min((takes[name] for name in can_be_root), default=0)
     return Aftermath(
@@ -109,14 +109,14 @@ def aftermath(model: Model, *lost: Loss) -> Aftermath:
     )
 
 
-def _who_can_be_root(model: Model, reach: Reach, up: Iterable[str]) -> list[str]:
+def _who_can_be_root(model: Model, reach: Reachability, up: Iterable[str]) -> list[str]:
     """Those of these primaries that reach at least half of the defined ones: with fewer a root resigns."""
     up = list(up)
     heard = {name: sum(1 for each in up if each == name or reach.reaches(name, each)) for name in up}
     return [name for name in up if 2 * heard[name] >= len(model.primaries)]
 
 
-def is_sure(reach: Reach, up: list[str], defined: int) -> bool:
+def is_sure(reach: Reachability, up: list[str], defined: int) -> bool:
     """Whether these primaries elect a root whoever is more senior than whom.
 
     Each votes for the most senior that it hears, and who stands needs the votes of all that it hears, which must be
@@ -130,7 +130,7 @@ def is_sure(reach: Reach, up: list[str], defined: int) -> bool:
     return bool(can_win) and not any(heard[voter] & cannot for name in can_win for voter in heard[name])
 
 
-def _voters(reach: Reach, up: list[str]) -> tuple[str, ...]:
+def _voters(reach: Reachability, up: list[str]) -> tuple[str, ...]:
     """The most primaries that one of them reaches, itself among them: its electorate."""
     best: tuple[str, ...] = ()
     for candidate in up:
@@ -142,7 +142,7 @@ def _voters(reach: Reach, up: list[str]) -> tuple[str, ...]:
     return best
 
 
-class Reach:
+class Reachability:
     """Who reaches whom when some nodes and links have failed."""
 
     def __init__(self, model: Model, nodes: frozenset[str] = frozenset(), links: frozenset[int] = frozenset()) -> None:

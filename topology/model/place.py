@@ -15,7 +15,7 @@ import msgspec
 from topology.model.address import spelled
 
 if TYPE_CHECKING:
-    from topology.model.graph import Broker, Node
+    from topology.model.graph import ListedBroker, ListedNode
 
 DomainKind = Literal["host", "rack", "zone", "region"]
 DOMAIN_KINDS: tuple[DomainKind, ...] = ("host", "rack", "zone", "region")
@@ -63,7 +63,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
 class Places:
     """All failure domains of a file. What stands in a rack whose zone another entry tells stands in that zone too."""
 
-    def __init__(self, things: Iterable[Broker | Node]) -> None:
+    def __init__(self, things: Iterable[ListedBroker | ListedNode]) -> None:
         listed = list(things)
         around = _around(listed)
         members: dict[Path, list[tuple[Key, str]]] = {}
@@ -139,7 +139,7 @@ def _spellings(path: Path, those: list[tuple[Key, str]]) -> Spellings:
     return tuple((each, tuple(users[each])) for each in sorted(users, key=lambda each: -len(users[each])))
 
 
-def _around(listed: list[Broker | Node]) -> dict[Key, Around]:
+def _around(listed: list[ListedBroker | ListedNode]) -> dict[Key, Around]:
     """The region and the zone of each: its own, or the only ones that others tell of its zone or its rack."""
     told = {each.key: (one_spelling(each.region), one_spelling(each.zone)) for each in listed}
     racks = {each.key: one_spelling(each.rack) for each in listed}

@@ -14,10 +14,10 @@ import msgspec
 import networkx as nx  # type: ignore[import-untyped]
 
 if TYPE_CHECKING:
-    from topology.model.graph import Link, Model
+    from topology.model.graph import ListedLink, Model
 
 
-class Route(msgspec.Struct, frozen=True, kw_only=True):
+class NetworkPath(msgspec.Struct, frozen=True, kw_only=True):
     """The fastest way between two brokers. `through` are physical nodes, `links` indexes of the file's list.
 
     An implied one has neither. The bandwidth is that of the narrowest link that tells its own; 0 where none does.
@@ -30,7 +30,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     links: tuple[int, ...] = ()
 
 
-IMPLIED = Route()
+IMPLIED = NetworkPath()
 
 
 class Routes:
@@ -38,14 +38,14 @@ class Routes:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self.direct: dict[frozenset[str], list[Link]] = {}
+        self.direct: dict[frozenset[str], list[ListedLink]] = {}
         """Links between two brokers, by the two."""
-        self.access: dict[str, list[tuple[str, Link]]] = {}
+        self.access: dict[str, list[tuple[str, ListedLink]]] = {}
         """For each broker the physical nodes that it is linked to."""
         self.network = nx.Graph()
         """The physical nodes alone. An edge has the fastest of its `link`s."""
         self.network.add_nodes_from(model.nodes)
-        self.trunks: list[Link] = []
+        self.trunks: list[ListedLink] = []
         self.doubled: set[frozenset[str]] = set()
         """Pairs of physical nodes that more than one link joins."""
         for link in model.links:
@@ -63,9 +63,9 @@ class Routes:
         with_direct = {name for pair in self.direct if len(pair & primaries) == 2 for name in pair}
         self._wired_primaries = (with_direct | set(self.access)) & primaries
         self._wired = {name for pair in self.direct for name in pair} | set(self.access)
-        self._found: dict[str, dict[str, Route]] = {}
+        self._found: dict[str, dict[str, NetworkPath]] = {}
 
-    def _add(self, link: Link) -> None:
+    def _add(self, link: ListedLink) -> None:
         (one_kind, one), (other_kind, other) = link.ends
         if one_kind == other_kind == "broker":
             self.direct.setdefault(frozenset((one, other)), []).append(link)
@@ -99,12 +99,14 @@ class Routes:
             or self.is_implied(one, other)
         )
 
-    def between(self, one: str, other: str) -> Route | None:
+    def between(self, one: str, other: str) -> NetworkPath | None:
         """The fastest way; None where there is none."""
         if self._model.brokers[other].is_primary and not self._model.brokers[one].is_primary:
             one, other = other, one
         ways = [
-            Route(latency_ms=each.latency_ms, bandwidth_mbit=each.bandwidth_mbit, loss=each.loss, links=(each.index,))
+            NetworkPath(
+                latency_ms=each.latency_ms, bandwidth_mbit=each.bandwidth_mbit, loss=each.loss, links=(each.index,)
+            )
             for each in self.direct.get(frozenset((one, other)), ())
         ]
         if one in self.access and other in self.access:
@@ -116,12 +118,12 @@ class Routes:
             return min(ways, key=lambda way: (way.latency_ms, way.links))
         return IMPLIED if self.is_implied(one, other) else None
 
-    def _from(self, start: str) -> dict[str, Route]:
+    def _from(self, start: str) -> dict[str, NetworkPath]:
         """The ways from one broker to all others through the physical network."""
         network = self.network
         origin = ("from", start)
         network.add_node(origin)
-        first: dict[str, Link] = {}
+        first: dict[str, ListedLink] = {}
         for node, link in self.access[start]:
             if node not in first or link.latency_ms < first[node].latency_ms:
                 first[node] = link
@@ -131,7 +133,7 @@ class Routes:
             links_to = {node: self._links_along(path) for node, path in paths.items() if node != origin}
         finally:
             network.remove_node(origin)
-        found: dict[str, Route] = {}
+        found: dict[str, NetworkPath] = {}
         for name, ways in self.access.items():
             reached = [(far[node] + link.latency_ms, node, link) for node, link in ways if node in links_to]
             if name != start and reached:
@@ -139,12 +141,12 @@ class Routes:
                 found[name] = _route((*links_to[node], last), tuple(paths[node][1:]))
         return found
 
-    def _links_along(self, path: list[str]) -> tuple[Link, ...]:
+    def _links_along(self, path: list[str]) -> tuple[ListedLink, ...]:
         return tuple(self.network.edges[one, other]["link"] for one, other in pairwise(path))
 
 
-def _route(links: tuple[Link, ...], through: tuple[str, ...]) -> Route:
-    return Route(
+def _route(links: tuple[ListedLink, ...], through: tuple[str, ...]) -> NetworkPath:
+    return NetworkPath(
         latency_ms=math.fsum(each.latency_ms for each in links),
         bandwidth_mbit=min((each.bandwidth_mbit for each in links if each.bandwidth_mbit), default=0),
         loss=1 - math.prod(1 - each.loss for each in links),

@@ -8,14 +8,14 @@ from typing import TextIO
 
 import msgspec
 
-from topology.rules.finding import Finding, Report, Severity
+from topology.rules.finding import FileReport, Finding, Severity
 from topology.survive.combinations import Survival
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """What is said of one file."""
 
-    report: Report
+    report: FileReport
     survival: Survival | None = None
 
     @property
@@ -27,7 +27,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.report.exit_code(fail_level), int(self.has_shortfall))
 
 
-def result_of(report: Report, *, survival: Survival | None = None) -> Result:
+def result_of(report: FileReport, *, survival: Survival | None = None) -> Result:
     """A result that every format can encode: names of files may hold bytes that are no UTF-8."""
     replace = msgspec.structs.replace
     file = encodable(report.file)
@@ -42,7 +42,7 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class LintRun(msgspec.Struct, frozen=True, kw_only=True):
     """What one run of the command has to say. `began` is a time in UTC, as `2026-01-31T09:30:00`.
 
     `docs_url` is where the page of all rules can be read; empty: where it is installed.
@@ -70,7 +70,7 @@ class Count(msgspec.Struct, frozen=True):
     is_fixable: bool
 
 
-def statistics(reports: Iterable[Report]) -> list[Count]:
+def statistics(reports: Iterable[FileReport]) -> list[Count]:
     """Of all rules that found something, the most frequent first; of one that is more and less grave, the gravest."""
     from topology.rules.rule import RULES
 
@@ -87,13 +87,13 @@ def statistics(reports: Iterable[Report]) -> list[Count]:
     return sorted(counts, key=lambda each: (-each.count, each.code))
 
 
-def text(run: Run) -> str:
+def text(run: LintRun) -> str:
     stream = io.StringIO()
     show_text(run, stream)
     return stream.getvalue()
 
 
-def show_text(run: Run, stream: TextIO) -> None:
+def show_text(run: LintRun, stream: TextIO) -> None:
     """For people, in colours where the stream is a terminal: what is survived first, so that the summary comes last."""
     from topology.output.text import show_reports, show_statistics
     from topology.survive.text import show_required, show_survival
@@ -110,37 +110,37 @@ def show_text(run: Run, stream: TextIO) -> None:
             show_required(each.survival, stream, title=each.report.file)
 
 
-def _json(run: Run) -> str:
+def _json(run: LintRun) -> str:
     from topology.output.json_document import document
 
     return document(run)
 
 
-def _sarif(run: Run) -> str:
+def _sarif(run: LintRun) -> str:
     from topology.output.sarif import document
 
     return document(run)
 
 
-def _junit(run: Run) -> str:
+def _junit(run: LintRun) -> str:
     from topology.output.junit import document
 
     return document(run)
 
 
-def _github(run: Run) -> str:
+def _github(run: LintRun) -> str:
     from topology.output.github import commands
 
     return commands(run)
 
 
-def _markdown(run: Run) -> str:
+def _markdown(run: LintRun) -> str:
     from topology.output.markdown import comment
 
     return comment(run)
 
 
-FORMATS: dict[str, Callable[[Run], str]] = {
+FORMATS: dict[str, Callable[[LintRun], str]] = {
     "text": text,
     "json": _json,
     "sarif": _sarif,

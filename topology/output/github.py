@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from topology.output.formats import Run
+from topology.output.formats import LintRun
 from topology.rules.finding import Finding, Severity
 from topology.survive.text import sentences
 
 COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 
 
-def commands(run: Run) -> str:
+def commands(run: LintRun) -> str:
     lines = [_command(finding) for each in run.results for finding in each.report.findings]
     for each in run.results:
         if each.survival is not None:

@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from topology.output.formats import Result, Run, statistics
+from topology.output.formats import LintRun, Result, statistics
 from topology.rules.finding import Finding, Severity
 
 VERSION = 1
 
 
-def document(run: Run) -> str:
+def document(run: LintRun) -> str:
     whole: dict[str, Any] = {
         "version": VERSION,
         "exit_code": run.exit_code,

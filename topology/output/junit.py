@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 from openclust import __version__
 from openclust.shell.host.log import escape
-from topology.output.formats import Result, Run
+from topology.output.formats import LintRun, Result
 from topology.rules.finding import Finding
 from topology.rules.rule import RULES
 from topology.survive.text import of_required, sentences
 
 
-def document(run: Run) -> str:
+def document(run: LintRun) -> str:
     root = ET.Element("testsuites")
     for number, each in enumerate(run.results):
         _suite(root, number, each, run)
@@ -25,7 +25,7 @@ def document(run: Run) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
 
-def _suite(root: ET.Element, number: int, result: Result, run: Run) -> None:
+def _suite(root: ET.Element, number: int, result: Result, run: LintRun) -> None:
     report = result.report
     is_failure = {id(each): each.severity >= run.fail_level for each in report.findings}
     found = {each.code for each in (*report.findings, *report.ignored)}

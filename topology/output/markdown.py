@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from topology.output.formats import Result, Run
+from topology.output.formats import LintRun, Result
 from topology.rules.finding import Finding, Severity
 from topology.survive.text import HEADERS, left_out, rows, sentences
 
@@ -14,7 +14,7 @@ CHARACTERS_MAX = 60_000
 MARKS = {Severity.ERROR: "🔴", Severity.WARNING: "🟡", Severity.INFO: "🔵"}
 
 
-def comment(run: Run) -> str:
+def comment(run: LintRun) -> str:
     parts = [part for each in run.results for part in _parts(each)]
     text, left = "", 0
     for part in parts:

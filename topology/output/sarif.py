@@ -13,8 +13,8 @@ from urllib.parse import quote
 import msgspec
 
 from openclust import __version__
-from topology.output.formats import Run
-from topology.rules.finding import Finding, Report, Severity
+from topology.output.formats import LintRun
+from topology.rules.finding import FileReport, Finding, Severity
 from topology.rules.fingerprint import fingerprints
 from topology.rules.rule import Rule, all_rules
 
@@ -26,7 +26,7 @@ PAGE = Path(__file__).parents[1] / "rules" / "README.md"
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 
 
-def document(run: Run) -> str:
+def document(run: LintRun) -> str:
     rules = all_rules()
     index = {each.code: i for i, each in enumerate(rules)}
     results = [told for each in run.results for told in _results(each.report, index)]
@@ -62,7 +62,7 @@ def _rule(rule: Rule, docs_url: str) -> dict[str, Any]:
     }
 
 
-def _results(report: Report, index: dict[str, int]) -> Iterator[dict[str, Any]]:
+def _results(report: FileReport, index: dict[str, int]) -> Iterator[dict[str, Any]]:
     everything = (*report.findings, *report.ignored)
     for place, (finding, print_) in enumerate(zip(everything, fingerprints(everything), strict=True)):
         yield _result(finding, print_, index, is_ignored=place >= len(report.findings))

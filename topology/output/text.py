@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from openclust.shell.host.log import escape
-from topology.rules.finding import Finding, Report, Severity
+from topology.rules.finding import FileReport, Finding, Severity
 from topology.rules.rule import GROUPS, RULES, Rule
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO:
 WIDTH = 100
 
 
-def show_reports(reports: Sequence[Report], stream: TextIO, *, only_summaries: bool = False) -> None:
+def show_reports(reports: Sequence[FileReport], stream: TextIO, *, only_summaries: bool = False) -> None:
     """All reports, and a summary at the end. Colour only where the stream is a terminal."""
     console = Console(file=stream, highlight=False, soft_wrap=True)
     for report in reports:
@@ -68,7 +68,7 @@ def show_rules(rules: Sequence[Rule], stream: TextIO) -> None:
             console.print(text.append(each.title))
 
 
-def _show_findings(console: Console, report: Report) -> None:
+def _show_findings(console: Console, report: FileReport) -> None:
     console.print(Text(escape(report.file), style="bold underline"))
     by_group = sorted(report.findings, key=lambda each: each.code[:3])
     for group, findings in groupby(by_group, key=lambda each: each.code[:3]):
@@ -90,7 +90,7 @@ def _line(finding: Finding) -> Text:
     return text.append(escape(finding.message)).append(f" ({place})" if place else "", style="dim")
 
 
-def _summary(report: Report) -> Text:
+def _summary(report: FileReport) -> Text:
     text = Text(f"{escape(report.file)}: ", style="bold")
     if report.is_bad_input:
         count = len(report.findings)
@@ -120,7 +120,7 @@ def _summary(report: Report) -> Text:
     )
 
 
-def _fixable(report: Report) -> str:
+def _fixable(report: FileReport) -> str:
     """What `--fix` would do about it."""
     if report.fixable:
         more = f", {report.fixable_unsafe} more with --unsafe-fixes" if report.fixable_unsafe else ""

@@ -65,7 +65,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.file}{line}{f':{self.column}' if line and self.column else ''}"
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class FileReport(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be said of one file, the worst first. `ignored` are the findings that the file says are meant to be.
 
     With `is_bad_input` the file cannot be used at all: the findings say why, and no rule has looked any further.

@@ -9,7 +9,7 @@ from itertools import combinations, pairwise
 import networkx as nx  # type: ignore[import-untyped]
 
 from topology.model.graph import Model
-from topology.model.loss import Aftermath, Loss, Reach, aftermath, losses
+from topology.model.loss import Aftermath, Loss, Reachability, aftermath, losses
 from topology.model.words import few
 from topology.rules.finding import Found, Severity
 from topology.rules.rule import rule
@@ -149,8 +149,8 @@ def different_views(model: Model) -> Iterator[Found]:
 
 
 def _views(model: Model, loss: Loss) -> Iterator[Found]:
-    reach = Reach(model, loss.nodes, loss.links)
-    before = Reach(model)
+    reach = Reachability(model, loss.nodes, loss.links)
+    before = Reachability(model)
     for one in model.primaries:
         heard = [each for each in model.primaries if each != one and reach.reaches(one, each)]
         for other, third in combinations(heard, 2):

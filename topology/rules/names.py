@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from topology.model.address import host_of, is_loopback, is_wildcard, normal, with_host
-from topology.model.graph import Broker, DomainKind, Key, Model
+from topology.model.graph import DomainKind, Key, ListedBroker, Model
 from topology.model.words import few
 from topology.rules.copies import addresses, are_copies
 from topology.rules.finding import Found, Severity
@@ -14,7 +14,7 @@ from topology.rules.rule import rule
 KINDS = ("client", "peer", "http")
 
 
-def _addresses(broker: Broker) -> Iterator[tuple[str, str]]:
+def _addresses(broker: ListedBroker) -> Iterator[tuple[str, str]]:
     for kind in KINDS:
         if address := getattr(broker, kind):
             yield kind, address
@@ -29,7 +29,7 @@ def _addresses(broker: Broker) -> Iterator[tuple[str, str]]:
     fix="Give each listener an address of its own.",
 )
 def one_address_twice(model: Model) -> Iterator[Found]:
-    seen: dict[str, tuple[Broker, str, str]] = {}
+    seen: dict[str, tuple[ListedBroker, str, str]] = {}
     for broker in (*model.brokers.values(), *model.twins):
         own: dict[str, str] = {}
         for kind, address in _addresses(broker):
@@ -172,7 +172,7 @@ def all_on_one_machine(model: Model) -> Iterator[Found]:
 def one_host_under_two_names(model: Model) -> Iterator[Found]:
     if model.is_local:
         return
-    by_address: dict[str, list[Broker]] = {}
+    by_address: dict[str, list[ListedBroker]] = {}
     for broker in model.brokers.values():
         host = model.names.get(host_of(broker.peer), host_of(broker.peer))
         if host and not is_wildcard(broker.peer):
@@ -249,7 +249,7 @@ def one_host_in_two_places(model: Model) -> Iterator[Found]:
     "name is of another interface, have this ignored with that reason.",
 )
 def one_address_by_name_and_number(model: Model) -> Iterator[Found]:
-    seen: dict[str, tuple[Broker, str, str]] = {}
+    seen: dict[str, tuple[ListedBroker, str, str]] = {}
     for broker in model.brokers.values():
         for kind, address in _addresses(broker):
             host = host_of(address)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from openclust.shell.config.checks import flattened
-from topology.model.graph import DOMAIN_KINDS, Broker, Domain, Model
+from topology.model.graph import DOMAIN_KINDS, Domain, ListedBroker, Model
 from topology.model.words import few
 from topology.rules.finding import Found, Severity
 from topology.rules.rule import rule
@@ -135,7 +135,7 @@ def unequal_primaries(model: Model) -> Iterator[Found]:
 )
 def half_placed(model: Model) -> Iterator[Found]:
     for names in (model.primaries, model.secondaries):
-        brokers: list[Broker] = [model.brokers[name] for name in names]
+        brokers: list[ListedBroker] = [model.brokers[name] for name in names]
         for kind in DOMAIN_KINDS[1:]:
             without = [each.name for each in brokers if model.places.within(each.key, kind) is None]
             for name in without if len(without) < len(brokers) else ():

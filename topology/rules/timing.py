@@ -7,7 +7,7 @@ from itertools import combinations
 
 from openclust.cluster.election.view import Terms
 from topology.model.graph import Model
-from topology.model.route import Route
+from topology.model.route import NetworkPath
 from topology.model.words import ms
 from topology.rules.finding import Found, Severity
 from topology.rules.rule import rule
@@ -30,7 +30,7 @@ def slack_ms(model: Model) -> float:
     return terms.lease_ms - beat
 
 
-def _between_primaries(model: Model) -> Iterator[tuple[str, str, Route]]:
+def _between_primaries(model: Model) -> Iterator[tuple[str, str, NetworkPath]]:
     for one, other in combinations(model.primaries, 2):
         route = model.route(one, other)
         if route is not None:

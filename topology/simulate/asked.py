@@ -11,7 +11,7 @@ from openclust.shell.config.schema import ConfigError
 from topology.simulate.input.calibration import Calibration, read_calibration, shipped
 from topology.simulate.input.fault import Add, parse_fault
 from topology.simulate.input.grid import Axes, parse_sweep, runs_of
-from topology.simulate.input.layout import DESIGNS, Design, Run
+from topology.simulate.input.layout import DESIGNS, Design, GridCell
 from topology.simulate.input.layouts import layout_of_model, read_model
 from topology.simulate.input.workload import Workload
 from topology.simulate.input.workload_check import problems_of
@@ -23,7 +23,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What to run. `swept` are the axes of --sweep, `notes` what a reader of the results must know of the request."""
 
     workload: Workload
-    runs: tuple[Run, ...]
+    runs: tuple[GridCell, ...]
     calibration: Calibration
     topology: str
     swept: Axes
@@ -93,7 +93,7 @@ def _changed(read: WorkloadFile, seed: int | None, duration_s: float | None) -> 
     return msgspec.structs.replace(read, workload=workload), tuple(notes)
 
 
-def _of_absent(workload: Workload, runs: Sequence[Run]) -> list[str]:
+def _of_absent(workload: Workload, runs: Sequence[GridCell]) -> list[str]:
     """Faults of brokers that only some layouts have."""
     faults = {text: parse_fault(text) for text in workload.faults}
     added = {each.broker for each in faults.values() if isinstance(each, Add)}

@@ -19,7 +19,7 @@ from topology.simulate.clients.subscriptions import subscriptions
 from topology.simulate.input.brokers import brokers_of
 from topology.simulate.input.calibration import Calibration
 from topology.simulate.input.fault import parse_fault
-from topology.simulate.input.layout import Run
+from topology.simulate.input.layout import GridCell
 from topology.simulate.input.period import periods, periods_of
 from topology.simulate.input.timeline import timeline
 from topology.simulate.input.workload import Workload
@@ -28,7 +28,7 @@ from topology.simulate.queueing.load import load
 from topology.simulate.queueing.queueing import queueing
 from topology.simulate.results import tally
 from topology.simulate.results.summarizing import Summarizing
-from topology.simulate.results.summary import RunSummary, Stage
+from topology.simulate.results.summary import RunSummary, StageTime
 from topology.simulate.traffic.jobs import jobs
 from topology.simulate.traffic.publications import messages_of, publications
 from topology.simulate.traffic.relaying import ways
@@ -43,12 +43,12 @@ Progress = Callable[[str, int, int], None]
 
 class Simulated(NamedTuple):
     runs: list[RunSummary]
-    stages: list[Stage]
+    stages: list[StageTime]
 
 
 def simulate(
     spark: SparkSession,
-    runs: Sequence[Run],
+    runs: Sequence[GridCell],
     workload: Workload,
     calibration: Calibration,
     *,
@@ -65,7 +65,7 @@ class _Pipeline:
     def __init__(
         self,
         spark: SparkSession,
-        runs: Sequence[Run],
+        runs: Sequence[GridCell],
         workload: Workload,
         calibration: Calibration,
         out: Path | None,
@@ -79,7 +79,7 @@ class _Pipeline:
         self._faults = [parse_fault(each) for each in workload.faults]
         self._timelines = [timeline(run.layout, self._faults, calibration, workload.duration_ms) for run in runs]
         self._kept: list[DataFrame] = []
-        self._stages: list[Stage] = []
+        self._stages: list[StageTime] = []
         self._began = 0.0
 
     def simulated(self) -> Simulated:
@@ -164,11 +164,11 @@ class _Pipeline:
         if self._began:
             self._end()
         self._began = time.monotonic()
-        self._stages.append(Stage(name=stage, took_s=0))
+        self._stages.append(StageTime(name=stage, took_s=0))
         self._progress(stage, STAGES.index(stage), len(STAGES))
 
     def _end(self) -> None:
-        self._stages[-1] = Stage(name=self._stages[-1].name, took_s=round(time.monotonic() - self._began, 3))
+        self._stages[-1] = StageTime(name=self._stages[-1].name, took_s=round(time.monotonic() - self._began, 3))
 
 
 def _with_clients(jobs: DataFrame, presence: DataFrame, bin_ms: int) -> DataFrame:

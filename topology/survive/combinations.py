@@ -11,7 +11,7 @@ import msgspec
 
 from topology.model.graph import Model
 from topology.model.loss import LOSS_KINDS, Loss, LossKind, losses
-from topology.survive.reach import Blow, Cluster, Left
+from topology.survive.reach import Blow, ClusterInBits, Left
 from topology.survive.smallest import smallest_against_root, smallest_without_room
 
 COMBINATIONS_MAX = 1_000_000
@@ -22,7 +22,7 @@ SEED = 1
 SHOWN_MAX = 5
 
 
-class Failure(msgspec.Struct, frozen=True):
+class PossibleFailure(msgspec.Struct, frozen=True):
     """What can fail. `same` are others of which exactly the same is lost, such as a host with one broker."""
 
     kind: LossKind
@@ -43,7 +43,7 @@ class Rest(msgspec.Struct, frozen=True):
     has_room: bool
 
 
-class Group(msgspec.Struct, kw_only=True):
+class CombinationGroup(msgspec.Struct, kw_only=True):
     """All combinations of the same kinds.
 
     In those of `elected` an election succeeds for every order of seniority, in those of `by_seniority` for some.
@@ -65,7 +65,7 @@ class Group(msgspec.Struct, kw_only=True):
     worst: tuple[str, ...] = ()
 
 
-class Size(msgspec.Struct, frozen=True):
+class CombinationCount(msgspec.Struct, frozen=True):
     """How many combinations of a size there are, and how many were looked at: all, or some by chance."""
 
     failures: int
@@ -119,9 +119,9 @@ class Survival(msgspec.Struct, frozen=True, kw_only=True):
     failures: int
     same: tuple[tuple[str, ...], ...]
     before: Rest
-    sizes: tuple[Size, ...]
+    sizes: tuple[CombinationCount, ...]
     seed: int | None
-    groups: tuple[Group, ...]
+    groups: tuple[CombinationGroup, ...]
     no_election: Smallest | None
     by_seniority: Smallest | None
     no_root: Smallest | None
@@ -145,7 +145,7 @@ def survive(
     """
     most = max(most, required)
     wanted = tuple(kind for kind in LOSS_KINDS if kind in set(kinds))
-    cluster = Cluster(model)
+    cluster = ClusterInBits(model)
     table = Table(model, cluster, failures_of(cluster, losses(model, wanted)))
     sizes = table.fill(most, combinations_max, random.Random(seed))
     found = Survival(
@@ -194,25 +194,25 @@ def _shortfall(found: Survival, required: int, *, has_links: bool) -> str:
     return ""
 
 
-def failures_of(cluster: Cluster, found: Iterable[Loss]) -> list[Failure]:
+def failures_of(cluster: ClusterInBits, found: Iterable[Loss]) -> list[PossibleFailure]:
     """The failures, those of the same effect as one."""
     by_blow: dict[Blow, list[Loss]] = {}
     for loss in found:
         by_blow.setdefault(cluster.blow(loss), []).append(loss)
     return [
-        Failure(first.kind, first.text, blow, tuple(each.text for each in others))
+        PossibleFailure(first.kind, first.text, blow, tuple(each.text for each in others))
         for blow, (first, *others) in by_blow.items()
     ]
 
 
-def _how_bad(group: Group) -> tuple[object, ...]:
+def _how_bad(group: CombinationGroup) -> tuple[object, ...]:
     counts = (group.none, group.no_room, group.stays, group.by_seniority)
     rank = next((i for i, count in enumerate(counts) if count), len(counts))
     share = counts[rank] / group.looked_at if rank < len(counts) else 0
     return rank, len(group.kinds), -share, group.connections, [LOSS_KINDS.index(kind) for kind in group.kinds]
 
 
-class Found(msgspec.Struct):
+class SmallestSoFar(msgspec.Struct):
     """The smallest combinations so far that do something, of each kinds the first few."""
 
     size: int
@@ -233,19 +233,19 @@ def _by_kind(kinds: tuple[LossKind, ...]) -> list[int]:
 class Table:
     """The groups while they are filled."""
 
-    def __init__(self, model: Model, cluster: Cluster, failures: list[Failure]) -> None:
+    def __init__(self, model: Model, cluster: ClusterInBits, failures: list[PossibleFailure]) -> None:
         self._cluster = cluster
         self.failures = failures
-        self.groups: dict[tuple[LossKind, ...], Group] = {}
+        self.groups: dict[tuple[LossKind, ...], CombinationGroup] = {}
         topology = model.config.topology
         self._clients, self._kbit = topology.clients, topology.client_mbit * 1000
         brokers = [each for each in model.brokers.values() if each.is_primary or not cluster.is_active_passive]
         self._has_memory = bool(brokers) and all(each.memory_mb for each in brokers)
         self._has_bandwidth = bool(brokers) and all(each.bandwidth_mbit for each in brokers)
         self._worst: dict[tuple[LossKind, ...], tuple[int, bool, bool, int, int]] = {}
-        self._found: dict[str, Found] = {}
+        self._found: dict[str, SmallestSoFar] = {}
 
-    def fill(self, most: int, combinations_max: int, chance: random.Random) -> tuple[Size, ...]:
+    def fill(self, most: int, combinations_max: int, chance: random.Random) -> tuple[CombinationCount, ...]:
         sizes = []
         left = combinations_max
         for size in range(1, min(most, len(self.failures)) + 1):
@@ -259,10 +259,10 @@ class Table:
                 for drawn in self._drawn(size, looked_at, chance):
                     self._add(drawn)
             left = max(0, left - looked_at)
-            sizes.append(Size(size, total, looked_at))
+            sizes.append(CombinationCount(size, total, looked_at))
         return tuple(sizes)
 
-    def _drawn(self, size: int, count: int, chance: random.Random) -> Iterator[Sequence[Failure]]:
+    def _drawn(self, size: int, count: int, chance: random.Random) -> Iterator[Sequence[PossibleFailure]]:
         for _ in range(count):
             yield [self.failures[i] for i in sorted(chance.sample(range(len(self.failures)), size))]
 
@@ -280,7 +280,7 @@ class Table:
             self.has_room(left),
         )
 
-    def _add(self, chosen: Sequence[Failure]) -> None:
+    def _add(self, chosen: Sequence[PossibleFailure]) -> None:
         gone = network = 0
         for failure in chosen:
             gone |= failure.blow.brokers
@@ -290,7 +290,9 @@ class Table:
         group = self.groups.get(kinds)
         if group is None:
             rest = self.rest(left)
-            group = Group(kinds=kinds, connections=rest.connections, memory_mb=rest.memory_mb, mbit=rest.mbit)
+            group = CombinationGroup(
+                kinds=kinds, connections=rest.connections, memory_mb=rest.memory_mb, mbit=rest.mbit
+            )
             self.groups[kinds] = group
         group.looked_at += 1
         has_room = True
@@ -322,9 +324,9 @@ class Table:
             self._worst[kinds] = badness
             group.worst = tuple(failure.text for failure in chosen)
 
-    def _note(self, what: str, chosen: Sequence[Failure]) -> None:
+    def _note(self, what: str, chosen: Sequence[PossibleFailure]) -> None:
         """A combination that does it: kept where none is known that is smaller."""
-        found = self._found.setdefault(what, Found(size=len(chosen)))
+        found = self._found.setdefault(what, SmallestSoFar(size=len(chosen)))
         if found.size == len(chosen):
             found.count += 1
             of_kinds = found.sets.setdefault(tuple(failure.kind for failure in chosen), [])
@@ -339,7 +341,7 @@ class Table:
         known = self._found.get("by_seniority")
         return None if known is None else Smallest(known.size, known.shown(), known.count)
 
-    def smallest(self, what: str, sizes: Sequence[Size]) -> Smallest | None:
+    def smallest(self, what: str, sizes: Sequence[CombinationCount]) -> Smallest | None:
         """The smallest that does it: among those looked at, where these were all of its size, or by a search."""
         none_below = next((each.failures for each in sizes if each.is_sampled), len(sizes) + 1)
         before = self._cluster.left(0, 0)
@@ -349,7 +351,7 @@ class Table:
             "no_room": before.root != "none" and not self.has_room(before),
         }[what]:
             return Smallest(0, ((),), 1)
-        known = self._found.get(what, Found(size=0))
+        known = self._found.get(what, SmallestSoFar(size=0))
         if 0 < known.size < none_below:
             return Smallest(known.size, known.shown(), known.count)
         if what == "no_room" and (self._cluster.is_active_passive or not (self._clients or self._kbit)):

@@ -63,7 +63,7 @@ def _lowest(mask: int) -> int:
     return mask & -mask
 
 
-class Cluster:
+class ClusterInBits:
     """A model in bits. Brokers are numbered as in the model, primaries by their place among the primaries."""
 
     def __init__(self, model: Model) -> None:

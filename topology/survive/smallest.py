@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from topology.survive.reach import Blow, Cluster, Left, bits
+from topology.survive.reach import Blow, ClusterInBits, Left, bits
 
 STATES_MAX = 100_000
 """Looked at before the search gives up and says only how many failures are not enough."""
 
 
-def smallest_against_root(cluster: Cluster, blows: Sequence[Blow], wanted: str) -> tuple[int, tuple[int, ...] | None]:
+def smallest_against_root(
+    cluster: ClusterInBits, blows: Sequence[Blow], wanted: str
+) -> tuple[int, tuple[int, ...] | None]:
     """How many failures it takes at least, and places of such ones; (0, None) where all together do not do it.
 
     `wanted` "elected": until nobody can be elected; "stays": until no root can stay either.
@@ -30,7 +32,7 @@ def smallest_against_root(cluster: Cluster, blows: Sequence[Blow], wanted: str) 
 
 
 class _Search:
-    def __init__(self, cluster: Cluster, blows: Sequence[Blow], wanted: str) -> None:
+    def __init__(self, cluster: ClusterInBits, blows: Sequence[Blow], wanted: str) -> None:
         self._cluster = cluster
         self._shift = len(cluster.names)
         count = len(cluster.primaries)
@@ -118,7 +120,7 @@ class _Search:
 
 
 def smallest_without_room(
-    cluster: Cluster, blows: Sequence[Blow], has_room: Callable[[Left], bool]
+    cluster: ClusterInBits, blows: Sequence[Blow], has_room: Callable[[Left], bool]
 ) -> tuple[int, tuple[int, ...] | None]:
     """How many failures it takes at least to leave a root and too little room, and places of such ones, if any.
 
@@ -147,7 +149,7 @@ def smallest_without_room(
     return 0, None
 
 
-def _at_least(cluster: Cluster, blows: Sequence[Blow], has_room: Callable[[Left], bool], found: int) -> int:
+def _at_least(cluster: ClusterInBits, blows: Sequence[Blow], has_room: Callable[[Left], bool], found: int) -> int:
     if any(blow.network for blow in blows):
         return 1
     whole = cluster.left(0, 0)

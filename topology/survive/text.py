@@ -11,7 +11,7 @@ from rich.text import Text
 
 from openclust.shell.host.log import escape
 from topology.model.words import few, number
-from topology.survive.combinations import Group, Smallest, Survival
+from topology.survive.combinations import CombinationGroup, Smallest, Survival
 
 ROWS_MAX = 15
 NAMES_MAX = 8
@@ -130,7 +130,7 @@ def left_out(survival: Survival) -> str:
     return f"{len(others)} more kinds with {number(count)} combinations: {what}."
 
 
-def _row(survival: Survival, group: Group) -> tuple[str, ...]:
+def _row(survival: Survival, group: CombinationGroup) -> tuple[str, ...]:
     return (
         " + ".join(group.kinds),
         number(group.looked_at),
@@ -143,7 +143,7 @@ def _row(survival: Survival, group: Group) -> tuple[str, ...]:
     )
 
 
-def root_of(group: Group) -> str:
+def root_of(group: CombinationGroup) -> str:
     """What of the root, in a few words."""
     if group.elected == group.looked_at:
         return "elected"
@@ -185,7 +185,7 @@ def show_required(survival: Survival, stream: TextIO, *, title: str) -> None:
     console.print(text.append(escape(of_required(survival)), style="bold red" if survival.shortfall else "green"))
 
 
-def _style(column: int, group: Group) -> str:
+def _style(column: int, group: CombinationGroup) -> str:
     if column == 2:
         return "bold red" if group.none else "yellow" if group.stays or group.by_seniority else "green"
     return "bold red" if column == 4 and group.no_room else ""

@@ -20,7 +20,7 @@ STOP_SECONDS = 20.0
 POLL_SECONDS = 0.02
 
 
-class LocalBroker:
+class StartedBroker:
     """A context manager: inside it the broker answers at `url` and is process `pid`.
 
     With `data_in` it has a data directory of its own in there, which goes with it; with `checkout` it is the
@@ -34,7 +34,7 @@ class LocalBroker:
         self._data: tempfile.TemporaryDirectory[str] | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> LocalBroker:
+    def __enter__(self) -> StartedBroker:
         self.url = BrokerUrl(host="127.0.0.1", port=_free_port())
         self._log = tempfile.TemporaryFile()
         try:

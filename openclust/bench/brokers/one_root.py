@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from openclust.bench.brokers.wanted_cluster import Cluster, MakeCluster
+from openclust.bench.brokers.wanted_cluster import BenchCluster, MakeCluster
 from openclust.bench.client.errors import BenchError
 
 TRIES = 3
@@ -16,7 +16,7 @@ Found = TypeVar("Found")
 
 
 def under_one_root(
-    make: MakeCluster, primaries: int, secondaries: int, measure: Callable[[Cluster, str], Found]
+    make: MakeCluster, primaries: int, secondaries: int, measure: Callable[[BenchCluster, str], Found]
 ) -> Found:
     """What `measure` finds, given a cluster and its root; with a new cluster where that one had another root."""
     before = after = 0

@@ -12,7 +12,7 @@ import msgspec
 from openclust.bench.client.url import BrokerUrl
 
 
-class Cluster(Protocol):
+class BenchCluster(Protocol):
     """Brokers of this machine, by their names; nothing runs before `start`."""
 
     @property
@@ -62,11 +62,11 @@ class Cluster(Protocol):
         """How many copies of messages it has sent to other brokers over the links that it has now."""
 
 
-MakeCluster = Callable[[int, int], AbstractContextManager[Cluster]]
+MakeCluster = Callable[[int, int], AbstractContextManager[BenchCluster]]
 """Called with the numbers of primaries and secondaries."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterBenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options."""
 
     rounds: int
@@ -87,6 +87,6 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Other products' clusters of three, by name."""
 
 
-def url(brokers: Cluster, name: str) -> BrokerUrl:
+def url(brokers: BenchCluster, name: str) -> BrokerUrl:
     host, port = brokers.address(name)
     return BrokerUrl(host=host, port=port)

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple, Protocol
 
 from openclust.bench.client import frames
-from openclust.bench.client.connection import Connection, reason
+from openclust.bench.client.connection import BenchConnection, reason
 from openclust.bench.client.errors import BenchError
 from openclust.bench.client.subscribers import Subscription, attach, detach
 from openclust.bench.crowd.crowd import delivery_size
@@ -121,13 +121,13 @@ def idle_share(pids: Mapping[str, int], seconds: float) -> dict[str, float]:
     return {name: (cpu_ns(pid) - before[name]) / took for name, pid in pids.items()}
 
 
-class Subscribers:
+class BurstSubscribers:
     """Connections to one broker, each with a private queue on one exchange. Close them in any case.
 
     Of so many for each of some `keys`, the first is of the first key, the second of the second, and so on.
     """
 
-    def __init__(self, at: Connection, exchange: str, count: int, keys: Sequence[str] = ("",)) -> None:
+    def __init__(self, at: BenchConnection, exchange: str, count: int, keys: Sequence[str] = ("",)) -> None:
         name = f"bench.{secrets.token_hex(4)}"
         wanted = [
             [Subscription(f"{name}.{number}", exchange, [keys[number % len(keys)]])]
@@ -148,7 +148,7 @@ class Bursts:
 
     def __init__(
         self,
-        publisher: Connection,
+        publisher: BenchConnection,
         exchange: str,
         sockets: Sequence[socket.socket],
         size: int,

@@ -18,7 +18,7 @@ from openclust import __version__
 from openclust.bench.brokers.wanted_cluster import MakeCluster
 from openclust.bench.calibration.connections import crowd
 from openclust.bench.calibration.election import elections
-from openclust.bench.calibration.fit import Fitted, Row, fit, fitted
+from openclust.bench.calibration.fit import CostSample, Fitted, fit, fitted
 from openclust.bench.calibration.parts import Effort, Rows, fanout, members, persist, relay, shared
 from openclust.bench.calibration.with_background_load import company, hop_us
 from openclust.bench.client.errors import BenchError
@@ -72,7 +72,7 @@ def in_company(before: Calibrated, make: MakeCluster, effort: Effort, watcher: Q
 
 def _and(parts: Sequence[Callable[[], Rows]], before: Calibrated, watcher: Quiet) -> Calibrated:
     """What these parts say of costs that are not known yet."""
-    rows: list[Row] = []
+    rows: list[CostSample] = []
     costs = dict(before.costs)
     for part in parts:
         found = _tried(part)

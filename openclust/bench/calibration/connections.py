@@ -9,11 +9,11 @@ import time
 from contextlib import ExitStack, closing
 
 from openclust.bench.brokers.broker_process import BrokerProcess
-from openclust.bench.brokers.wanted_cluster import Cluster, MakeCluster, url
+from openclust.bench.brokers.wanted_cluster import BenchCluster, MakeCluster, url
 from openclust.bench.calibration.bursts import AT_ONCE, cpu_ns
 from openclust.bench.calibration.parts import Effort, Rows
 from openclust.bench.client import frames
-from openclust.bench.client.connection import Connection, connect, reset
+from openclust.bench.client.connection import BenchConnection, connect, reset
 from openclust.bench.client.errors import BenchError
 from openclust.bench.client.spread import wait_until_known
 from openclust.bench.client.subscribers import Subscription, attach, detach
@@ -36,7 +36,7 @@ def crowd(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
         brokers.start()
         root = brokers.wait_until_serving()
         other = next(name for name in brokers.primaries if name != root)
-        like, distant = (stack.enter_context(closing(Connection(url(brokers, name)))) for name in (root, other))
+        like, distant = (stack.enter_context(closing(BenchConnection(url(brokers, name)))) for name in (root, other))
         process = BrokerProcess(brokers.pid(root))
         process.settle()
         figures["broker_bytes"] = process.rss()
@@ -50,7 +50,7 @@ def crowd(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
     return Rows(rows=[], figures=figures)
 
 
-def _attached(effort: Effort, like: Connection, pid: int, watcher: Quiet) -> dict[str, float]:
+def _attached(effort: Effort, like: BenchConnection, pid: int, watcher: Quiet) -> dict[str, float]:
     """Several times; the first tells what they weigh, as a broker keeps what it has taken once."""
     process, bytes_each = BrokerProcess(pid), 0.0
     us, per_s = [], []
@@ -76,7 +76,7 @@ def _attached(effort: Effort, like: Connection, pid: int, watcher: Quiet) -> dic
     return {"attach_us": statistics.median(us), "attach_per_s": max(per_s), "connection_bytes": max(0.0, bytes_each)}
 
 
-def _idle(like: Connection, pid: int, effort: Effort) -> float:
+def _idle(like: BenchConnection, pid: int, effort: Effort) -> float:
     """A second of one connection with the heartbeats that a broker proposes, from one with many more of them."""
     name = f"bench.{secrets.token_hex(4)}"
     count = min(effort.attached, BEATING_MAX)
@@ -114,7 +114,9 @@ def _beat(sock: socket.socket) -> None:
         raise BenchError(f"the broker broke an idle connection: {error}") from None
 
 
-def _bound(effort: Effort, brokers: Cluster, like: Connection, distant: Connection, other: str) -> dict[str, float]:
+def _bound(
+    effort: Effort, brokers: BenchCluster, like: BenchConnection, distant: BenchConnection, other: str
+) -> dict[str, float]:
     """One queue with many bindings at the one broker; the CPU and memory of the other."""
     name = f"bench.{secrets.token_hex(4)}"
     like.call(frames.queue_declare(1, name, exclusive=True), frames.QUEUE_DECLARE_OK)
@@ -136,7 +138,7 @@ def _bound(effort: Effort, brokers: Cluster, like: Connection, distant: Connecti
     return {"meta_binding_us": us, "topic_bytes": max(0.0, bytes_each)}
 
 
-def _opened(like: Connection, pid: int, count: int) -> float:
+def _opened(like: BenchConnection, pid: int, count: int) -> float:
     """Connections that ask for the root at another broker, and go when they are told where it is."""
     hello = (
         frames.PROTOCOL_HEADER
@@ -149,7 +151,7 @@ def _opened(like: Connection, pid: int, count: int) -> float:
         sock = connect(like.url)
         try:
             sock.sendall(hello)
-            reader, told = frames.FrameReader(), False
+            reader, told = frames.FrameCutter(), False
             while not told:
                 data = sock.recv(65_536)
                 if not data:

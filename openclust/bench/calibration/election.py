@@ -7,7 +7,7 @@ import signal
 import statistics
 import time
 
-from openclust.bench.brokers.wanted_cluster import Cluster, MakeCluster
+from openclust.bench.brokers.wanted_cluster import BenchCluster, MakeCluster
 from openclust.bench.calibration.parts import Effort, Rows
 from openclust.bench.client.errors import BenchError
 from openclust.bench.report.progress import Quiet
@@ -49,7 +49,7 @@ def elections(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
     return Rows(rows=[], figures=figures)
 
 
-def _until_another(brokers: Cluster, gone: str, begun: float) -> float:
+def _until_another(brokers: BenchCluster, gone: str, begun: float) -> float:
     """Milliseconds until one of the others says that it is root."""
     others = [name for name in brokers.primaries if name != gone]
     while time.perf_counter() < begun + ELECTED_SECONDS:

@@ -12,7 +12,7 @@ SMALL_ERROR = 0.03
 """Rows that are as near as this count alike; of others, those that are twice as far count half as much."""
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class CostSample(msgspec.Struct, frozen=True, kw_only=True):
     """Something that was measured: `us` of CPU, for so many of each thing."""
 
     name: str
@@ -33,7 +33,7 @@ class Fitted(msgspec.Struct, frozen=True, kw_only=True):
         return self.fitted_us / self.measured_us - 1
 
 
-def fit(rows: Sequence[Row], known: Mapping[str, float] | None = None) -> dict[str, float]:
+def fit(rows: Sequence[CostSample], known: Mapping[str, float] | None = None) -> dict[str, float]:
     """The cost of each thing that is not `known`, none below 0, so that the rows' relative errors are small.
 
     ValueError where the rows do not tell two things apart.
@@ -50,7 +50,7 @@ def fit(rows: Sequence[Row], known: Mapping[str, float] | None = None) -> dict[s
 
 
 def _nonnegative(
-    rows: Sequence[Row], weights: Sequence[float], names: Sequence[str], known: Mapping[str, float]
+    rows: Sequence[CostSample], weights: Sequence[float], names: Sequence[str], known: Mapping[str, float]
 ) -> dict[str, float]:
     """A cost that comes out below 0 is held at 0, and the others are solved for again."""
     held: set[str] = set()
@@ -62,7 +62,7 @@ def _nonnegative(
         held.add(min(below, key=lambda name: (found[name], name)))
 
 
-def fitted(rows: Sequence[Row], costs: Mapping[str, float]) -> list[Fitted]:
+def fitted(rows: Sequence[CostSample], costs: Mapping[str, float]) -> list[Fitted]:
     """Every row with what these costs say of it."""
     return [
         Fitted(
@@ -75,7 +75,7 @@ def fitted(rows: Sequence[Row], costs: Mapping[str, float]) -> list[Fitted]:
 
 
 def _solve(
-    rows: Sequence[Row], weights: Sequence[float], names: Sequence[str], known: Mapping[str, float]
+    rows: Sequence[CostSample], weights: Sequence[float], names: Sequence[str], known: Mapping[str, float]
 ) -> dict[str, float]:
     """By the normal equations: a handful of unknowns, which are scaled first so that none is lost beside another."""
     scaled = [[row.counts.get(name, 0.0) / row.us for name in names] for row in rows]

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import msgspec
 
-from openclust.bench.brokers.local_broker import LocalBroker
-from openclust.bench.brokers.wanted_cluster import Cluster, MakeCluster, url
-from openclust.bench.calibration.bursts import Bursts, Spent, Subscribers, apart, cpu_each, idle_share
-from openclust.bench.calibration.fit import Row
-from openclust.bench.calibration.shared_queue import Passing
+from openclust.bench.brokers.local_broker import StartedBroker
+from openclust.bench.brokers.wanted_cluster import BenchCluster, MakeCluster, url
+from openclust.bench.calibration.bursts import Bursts, BurstSubscribers, Spent, apart, cpu_each, idle_share
+from openclust.bench.calibration.fit import CostSample
+from openclust.bench.calibration.shared_queue import QueueTraffic
 from openclust.bench.client import frames
-from openclust.bench.client.connection import Connection
+from openclust.bench.client.connection import BenchConnection
 from openclust.bench.client.spread import wait_until_known
 from openclust.bench.report.progress import Quiet
 
@@ -72,7 +72,7 @@ QUICK = Effort(
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True):
-    rows: list[Row]
+    rows: list[CostSample]
     figures: dict[str, float] = {}
     """What was found beside them, under the name that the calibration has for it."""
 
@@ -80,12 +80,12 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
 def fanout(effort: Effort, watcher: Quiet) -> Rows:
     """One broker, many subscribers: what a turn, a publish, a delivery and a write cost."""
     rows, stack_us = [], 0.0
-    with LocalBroker() as broker, closing(Connection(broker.url)) as publisher, apart(broker.pid):
+    with StartedBroker() as broker, closing(BenchConnection(broker.url)) as publisher, apart(broker.pid):
         for subscribers in effort.subscribers:
             watcher.doing(f"fan-out to {subscribers:,}")
             with ExitStack() as stack:
                 exchange = exchange_at(publisher)
-                listening = stack.enter_context(closing(Subscribers(publisher, exchange, subscribers)))
+                listening = stack.enter_context(closing(BurstSubscribers(publisher, exchange, subscribers)))
                 for size, burst in _sizes_and_bursts(effort, subscribers):
                     with closing(Bursts(publisher, exchange, listening.sockets, size, burst)) as load:
                         times = effort.times(60 + subscribers * (4 + burst / 3))
@@ -110,13 +110,13 @@ def _sizes_and_bursts(effort: Effort, subscribers: int) -> Iterator[tuple[int, i
 
 def after_pauses(
     effort: Effort,
-    publisher: Connection,
+    publisher: BenchConnection,
     exchange: str,
-    listening: Subscribers,
+    listening: BurstSubscribers,
     pid: Mapping[str, int],
     idle: Mapping[str, float] | None = None,
     keys: Sequence[str] = ("",),
-) -> Iterator[Row]:
+) -> Iterator[CostSample]:
     """Lone messages to one subscriber each, with other pauses before them."""
     for pause_s in effort.pauses_s:
         with closing(Bursts(publisher, exchange, listening.sockets, SMALL, 1, keys, pause_s)) as load:
@@ -125,7 +125,7 @@ def after_pauses(
             yield msgspec.structs.replace(row, name=f"{row.name}, after {spent.waited_ms:.1f} ms")
 
 
-def fanout_row(subscribers: int, size: int, burst: int, delivery_bytes: int, spent: Spent) -> Row:
+def fanout_row(subscribers: int, size: int, burst: int, delivery_bytes: int, spent: Spent) -> CostSample:
     counts = {
         "turn_us": 1.0,
         "wait_us_per_ms": spent.waited_ms,
@@ -135,19 +135,19 @@ def fanout_row(subscribers: int, size: int, burst: int, delivery_bytes: int, spe
         "write_us": subscribers,
         "write_kb_us": subscribers * burst * delivery_bytes / 1000,
     }
-    return Row(name=f"fan-out of {burst} x {size:,} bytes to {subscribers:,}", counts=counts, us=spent.us)
+    return CostSample(name=f"fan-out of {burst} x {size:,} bytes to {subscribers:,}", counts=counts, us=spent.us)
 
 
 def relay(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
     """Two brokers, the publisher at one and the subscribers at the other."""
-    rows: list[Row] = []
+    rows: list[CostSample] = []
     with make(2, 0) as brokers, ExitStack() as stack:
         idle, connections = served(brokers, stack, effort.rest_s)
         publisher = connections["p1"]
         for subscribers in effort.subscribers[:2]:
             watcher.doing(f"relaying to {subscribers:,} at another broker")
             exchange = exchange_at(publisher)
-            with closing(Subscribers(connections["p2"], exchange, subscribers)) as listening:
+            with closing(BurstSubscribers(connections["p2"], exchange, subscribers)) as listening:
                 wait_until_known(publisher, [connections["p2"]])
                 for size, burst in _sizes_and_bursts(effort, subscribers):
                     with closing(Bursts(publisher, exchange, listening.sockets, size, burst)) as load:
@@ -159,13 +159,13 @@ def relay(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
 
 def members(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
     """Clusters that have nothing to do."""
-    rows: list[Row] = []
+    rows: list[CostSample] = []
     for count in effort.members:
         watcher.doing(f"a cluster of {count} at rest")
         with make(count, 0) as brokers, ExitStack() as stack:
             idle, _ = served(brokers, stack, effort.rest_s)
             us = statistics.mean(idle.values()) * 1e6
-            rows.append(Row(name=f"a second in a cluster of {count}", counts=_of_members(count), us=us))
+            rows.append(CostSample(name=f"a second in a cluster of {count}", counts=_of_members(count), us=us))
     return Rows(rows=rows)
 
 
@@ -175,12 +175,12 @@ def _of_members(count: int) -> dict[str, float]:
 
 def relay_rows(
     subscribers: int, size: int, burst: int, delivery_bytes: int, sender: Spent, receiver: Spent
-) -> Iterator[Row]:
+) -> Iterator[CostSample]:
     kb = burst * size / 1000
     what = f"{burst} x {size:,} bytes"
     turn = {"turn_us": 1.0, "wait_us_per_ms": sender.waited_ms}
     out = {**turn, "publish_us": burst, "publish_kb_us": kb, "link_us": 1.0}
-    yield Row(name=f"{what} sent on", counts={**out, "relay_out_us": burst, "relay_kb_us": kb}, us=sender.us)
+    yield CostSample(name=f"{what} sent on", counts={**out, "relay_out_us": burst, "relay_kb_us": kb}, us=sender.us)
     turn = {"turn_us": 1.0, "wait_us_per_ms": receiver.waited_ms}
     into = {**turn, "relay_in_us": burst, "relay_kb_us": kb}
     delivered = {
@@ -188,44 +188,44 @@ def relay_rows(
         "write_us": subscribers,
         "write_kb_us": subscribers * burst * delivery_bytes / 1000,
     }
-    yield Row(name=f"{what} from a link to {subscribers:,}", counts={**into, **delivered}, us=receiver.us)
+    yield CostSample(name=f"{what} from a link to {subscribers:,}", counts={**into, **delivered}, us=receiver.us)
 
 
 def shared(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
     """At the root of three: a queue whose contents are nobody else's, and one that is replicated, persistently."""
-    rows: list[Row] = []
+    rows: list[CostSample] = []
     with make(effort.primaries, 0) as brokers, ExitStack() as stack:
         idle, _ = served(brokers, stack, effort.rest_s)
         root = brokers.wait_until_serving()
         backups = [name for name in brokers.primaries if name != root]
         for burst in effort.bursts:
             watcher.doing(f"a shared queue at the root, {burst} at a time")
-            with closing(Passing(url(brokers, root), burst, durable=False, persistent=False)) as load:
+            with closing(QueueTraffic(url(brokers, root), burst, durable=False, persistent=False)) as load:
                 spent = cpu_each(load, pids_of(brokers), effort.times(150), effort.rounds, idle)[root]
                 passed = _passed(burst, spent)
-                rows.append(Row(name=f"shared queue, {burst} at a time", counts=passed, us=spent.us))
+                rows.append(CostSample(name=f"shared queue, {burst} at a time", counts=passed, us=spent.us))
             watcher.doing(f"a replicated queue, {burst} at a time")
-            with closing(Passing(url(brokers, root), burst, durable=True, persistent=True)) as load:
+            with closing(QueueTraffic(url(brokers, root), burst, durable=True, persistent=True)) as load:
                 each = cpu_each(load, pids_of(brokers), effort.times(2_000), effort.rounds, idle)
                 kept, copied, passed = _kept(burst), _copied(burst), _passed(burst, each[root])
                 at_root = {**passed, **kept, **{name: len(backups) * of for name, of in copied.items()}}
-                rows.append(Row(name=f"replicated, {burst} at a time, root", counts=at_root, us=each[root].us))
+                rows.append(CostSample(name=f"replicated, {burst} at a time, root", counts=at_root, us=each[root].us))
                 of_backups = statistics.mean(each[name].us for name in backups)
                 counts = {**kept, **copied}
-                rows.append(Row(name=f"replicated, {burst} at a time, backup", counts=counts, us=of_backups))
+                rows.append(CostSample(name=f"replicated, {burst} at a time, backup", counts=counts, us=of_backups))
     return Rows(rows=rows)
 
 
 def persist(effort: Effort, data_in: Path, watcher: Quiet) -> Rows:
     """One broker with a disk: a durable queue with persistent messages."""
-    rows: list[Row] = []
-    with LocalBroker(data_in) as broker:
+    rows: list[CostSample] = []
+    with StartedBroker(data_in) as broker:
         for burst in effort.bursts:
             watcher.doing(f"a durable queue, {burst} at a time")
-            with closing(Passing(broker.url, burst, durable=True, persistent=True)) as load:
+            with closing(QueueTraffic(broker.url, burst, durable=True, persistent=True)) as load:
                 spent = cpu_each(load, {"": broker.pid}, effort.times(2_000), effort.rounds)[""]
                 counts = {**_passed(burst, spent), **_kept(burst)}
-                rows.append(Row(name=f"durable, {burst} at a time", counts=counts, us=spent.us))
+                rows.append(CostSample(name=f"durable, {burst} at a time", counts=counts, us=spent.us))
     return Rows(rows=rows)
 
 
@@ -243,20 +243,22 @@ def _copied(burst: int) -> dict[str, float]:
     return {"replicate_batch_us": 2.0, "replicate_us": burst}
 
 
-def exchange_at(publisher: Connection, kind: str = "fanout") -> str:
+def exchange_at(publisher: BenchConnection, kind: str = "fanout") -> str:
     """On all brokers when it is declared on one."""
     name = f"bench.{secrets.token_hex(4)}"
     publisher.call(frames.exchange_declare(1, name, kind), frames.EXCHANGE_DECLARE_OK)
     return name
 
 
-def pids_of(brokers: Cluster) -> dict[str, int]:
+def pids_of(brokers: BenchCluster) -> dict[str, int]:
     return {name: brokers.pid(name) for name in brokers.names}
 
 
-def served(brokers: Cluster, stack: ExitStack, seconds: float) -> tuple[dict[str, float], dict[str, Connection]]:
+def served(
+    brokers: BenchCluster, stack: ExitStack, seconds: float
+) -> tuple[dict[str, float], dict[str, BenchConnection]]:
     """Started, and what they take while nothing is wanted of them."""
     brokers.start()
     brokers.wait_until_serving()
-    connections = {name: stack.enter_context(closing(Connection(url(brokers, name)))) for name in brokers.names}
+    connections = {name: stack.enter_context(closing(BenchConnection(url(brokers, name)))) for name in brokers.names}
     return idle_share(pids_of(brokers), seconds), connections

@@ -8,8 +8,8 @@ import time
 
 from openclust.bench.calibration.bursts import BUFFER_BYTES, SILENCE_SECONDS, pause
 from openclust.bench.client import frames
-from openclust.bench.client.confirms import Confirms
-from openclust.bench.client.connection import Connection
+from openclust.bench.client.confirms import ConfirmCounter
+from openclust.bench.client.connection import BenchConnection
 from openclust.bench.client.errors import BenchError
 from openclust.bench.client.frames import ACK_FRAME, BASIC_ACK, FRAME_END, METHOD
 from openclust.bench.client.url import BrokerUrl
@@ -20,7 +20,7 @@ KEPT_SECONDS = 0.005
 """A disk or a log has done with what came when it is acknowledged, and with that before the next comes."""
 
 
-class Passing:
+class QueueTraffic:
     """A queue of its own, a publisher and a consumer at one broker. Close it in any case.
 
     Without `durable` its contents are the root's alone; with it they are kept as contents of such queues are.
@@ -30,11 +30,11 @@ class Passing:
         self._queue = f"bench.{secrets.token_hex(4)}"
         self._burst, self._size = burst, 0
         self._kept_s = KEPT_SECONDS if durable else 0.0
-        self._confirms = Confirms()
+        self._confirms = ConfirmCounter()
         self._published = self._received = self._delivered = self._acknowledged = 0
-        self._publisher = Connection(url)
+        self._publisher = BenchConnection(url)
         try:
-            self._consumer = Connection(url)
+            self._consumer = BenchConnection(url)
         except BaseException:
             self._publisher.close()
             raise
@@ -96,7 +96,7 @@ class Passing:
         pause()
 
 
-def _received(connection: Connection) -> bytes:
+def _received(connection: BenchConnection) -> bytes:
     try:
         data = connection.socket.recv(BUFFER_BYTES)
     except OSError as error:

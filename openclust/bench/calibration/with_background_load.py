@@ -11,9 +11,9 @@ import statistics
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
 
-from openclust.bench.brokers.wanted_cluster import Cluster, MakeCluster, url
-from openclust.bench.calibration.bursts import PAUSE_SECONDS, Bursts, Subscribers, apart, cpu_each
-from openclust.bench.calibration.fit import Row
+from openclust.bench.brokers.wanted_cluster import BenchCluster, MakeCluster, url
+from openclust.bench.calibration.bursts import PAUSE_SECONDS, Bursts, BurstSubscribers, apart, cpu_each
+from openclust.bench.calibration.fit import CostSample
 from openclust.bench.calibration.parts import (
     SMALL,
     Effort,
@@ -25,7 +25,7 @@ from openclust.bench.calibration.parts import (
     relay_rows,
     served,
 )
-from openclust.bench.client.connection import Connection
+from openclust.bench.client.connection import BenchConnection
 from openclust.bench.client.spread import wait_until_known
 from openclust.bench.load.background_load import Company, Streams
 from openclust.bench.report.progress import Quiet
@@ -40,7 +40,7 @@ APART = ("turn_us", "wait_us_per_ms", "write_us", "link_us")
 
 def company(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
     """Its costs are `company_turn_us` and the like; all others must be known. `company_remote_us` is for `hop_us`."""
-    rows: list[Row] = []
+    rows: list[CostSample] = []
     with make(BROKERS, 0) as brokers, ExitStack() as stack:
         idle, connections = served(brokers, stack, effort.rest_s)
         first, second, *others = brokers.names
@@ -60,17 +60,17 @@ def company(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
     return Rows(rows=rows, figures={"company_stack_us": stack_us, "company_remote_us": remote_us})
 
 
-def _streams(brokers: Cluster, names: list[str]) -> Streams:
+def _streams(brokers: BenchCluster, names: list[str]) -> Streams:
     return Streams(brokers=[url(brokers, name) for name in names])
 
 
 def _fanouts(
-    effort: Effort, at: Connection, pid: Mapping[str, int], idle: float, watcher: Quiet
-) -> tuple[list[Row], float]:
+    effort: Effort, at: BenchConnection, pid: Mapping[str, int], idle: float, watcher: Quiet
+) -> tuple[list[CostSample], float]:
     rows, stack_us = [], 0.0
     for subscribers in effort.few:
         exchange, keys = exchange_at(at, "direct"), _keys(subscribers)
-        with closing(Subscribers(at, exchange, subscribers, keys)) as listening:
+        with closing(BurstSubscribers(at, exchange, subscribers, keys)) as listening:
             for burst in effort.bursts[:2]:
                 watcher.doing(f"in company: fan-out of {burst} to {subscribers}")
                 with closing(Bursts(at, exchange, listening.sockets, SMALL, burst, keys)) as load:
@@ -85,17 +85,17 @@ def _fanouts(
 
 def _relays(
     effort: Effort,
-    publisher: Connection,
-    there: Connection,
+    publisher: BenchConnection,
+    there: BenchConnection,
     pids: Mapping[str, int],
     idle: Mapping[str, float],
     watcher: Quiet,
-) -> list[Row]:
-    rows: list[Row] = []
+) -> list[CostSample]:
+    rows: list[CostSample] = []
     first, second = pids
     for subscribers in effort.few:
         exchange, keys = exchange_at(publisher, "direct"), _keys(subscribers)
-        with closing(Subscribers(there, exchange, subscribers, keys)) as listening:
+        with closing(BurstSubscribers(there, exchange, subscribers, keys)) as listening:
             wait_until_known(publisher, [there])
             for burst in effort.bursts[:2]:
                 watcher.doing(f"in company: relaying {burst} to {subscribers}")
@@ -106,7 +106,7 @@ def _relays(
     return rows
 
 
-def _to_another(effort: Effort, connections: Mapping[str, Connection]) -> float:
+def _to_another(effort: Effort, connections: Mapping[str, BenchConnection]) -> float:
     """From one broker to a subscriber at another, each time at any of the others: how long, in the mean.
 
     Which of them share a core, and wake one another up there or elsewhere, is as the scheduler likes, and for some
@@ -119,7 +119,7 @@ def _to_another(effort: Effort, connections: Mapping[str, Connection]) -> float:
         sockets = []
         for number, there in enumerate(others):
             theirs = keys[number * each : (number + 1) * each]
-            sockets += stack.enter_context(closing(Subscribers(there, exchange, 1, theirs))).sockets
+            sockets += stack.enter_context(closing(BurstSubscribers(there, exchange, 1, theirs))).sockets
         wait_until_known(publisher, others)
         with closing(Bursts(publisher, exchange, sockets, SMALL, 1, keys[: len(sockets)])) as load:
             load.run(max(3, effort.times(300) // 10))
@@ -159,6 +159,6 @@ def hop_us(costs: Mapping[str, float]) -> float:
     return max(0.0, costs["company_remote_us"] - costs["company_stack_us"] - sent_on - delivered)
 
 
-def _in_company(row: Row) -> Row:
+def _in_company(row: CostSample) -> CostSample:
     counts = {f"company_{name}" if name in APART else name: count for name, count in row.counts.items()}
-    return Row(name=f"in company: {row.name}", counts=counts, us=row.us)
+    return CostSample(name=f"in company: {row.name}", counts=counts, us=row.us)

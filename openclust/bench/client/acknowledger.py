@@ -8,7 +8,7 @@ import socket
 from openclust.bench.client import frames
 from openclust.bench.client.connection import ANSWER_SECONDS
 from openclust.bench.client.errors import BenchError
-from openclust.bench.client.frames import ACK_FRAME, BASIC_ACK, FRAME_END, METHOD, FrameReader
+from openclust.bench.client.frames import ACK_FRAME, BASIC_ACK, FRAME_END, METHOD, FrameCutter
 
 
 class Acknowledger:
@@ -45,7 +45,7 @@ class Acknowledger:
     def fence(self) -> None:
         """Returns when the broker has dealt with all acknowledgements: it answers in order."""
         self._socket.settimeout(ANSWER_SECONDS)
-        reader = FrameReader()
+        reader = FrameCutter()
         try:
             self._socket.sendall(frames.queue_declare(1, self._queue, passive=True))
             while True:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from openclust.bench.client import frames
 from openclust.bench.client.errors import BenchError
-from openclust.bench.client.frames import ACK_FRAME, Frame, FrameReader
+from openclust.bench.client.frames import ACK_FRAME, FrameCutter, ReceivedFrame
 
 
-class Confirms:
+class ConfirmCounter:
     """Counts confirmed messages. `feed` it all that the publishing connection receives; it returns the other frames."""
 
     def __init__(self) -> None:
@@ -15,9 +15,9 @@ class Confirms:
         self.below = 0  # every tag up to this one is confirmed
         self._ahead: set[int] = set()
         self._rest = b""
-        self._reader: FrameReader | None = None
+        self._reader: FrameCutter | None = None
 
-    def feed(self, data: bytes) -> list[Frame]:
+    def feed(self, data: bytes) -> list[ReceivedFrame]:
         """The usual case is a row of acks and nothing else, and costs next to nothing."""
         if self._reader is not None:
             return self._read_slowly(self._reader, data)
@@ -28,17 +28,17 @@ class Confirms:
         for _, _, size, class_id, method_id, tag, multiple, _ in ACK_FRAME.iter_unpack(memoryview(data)[:whole]):
             if size != 13 or class_id != 60 or method_id != 80:
                 # Another frame came, and with it the end of the fixed stride.
-                self._reader = FrameReader()
+                self._reader = FrameCutter()
                 return self._read_slowly(self._reader, data[at:])
             self._confirm(tag, multiple)
             at += ACK_FRAME.size
         self._rest = data[whole:]
         if self._rest and len(self._rest) >= 11 and self._rest[3:11] != b"\x00\x00\x00\x0d\x00\x3c\x00\x50":
-            self._reader = FrameReader()
+            self._reader = FrameCutter()
             return self._read_slowly(self._reader, self._rest)
         return []
 
-    def _read_slowly(self, reader: FrameReader, data: bytes) -> list[Frame]:
+    def _read_slowly(self, reader: FrameCutter, data: bytes) -> list[ReceivedFrame]:
         others = []
         for frame in reader.feed(data):
             if frame.ids == frames.BASIC_ACK:

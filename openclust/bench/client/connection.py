@@ -8,21 +8,21 @@ import struct
 
 from openclust.bench.client import frames
 from openclust.bench.client.errors import BenchError
-from openclust.bench.client.frames import Frame, FrameReader
+from openclust.bench.client.frames import FrameCutter, ReceivedFrame
 from openclust.bench.client.url import BrokerUrl
 
 ANSWER_SECONDS = 30.0
 FRAME_MAX = 131_072
 
 
-class Connection:
+class BenchConnection:
     """Connected, logged in, with channel 1 open. Close it, also after an error."""
 
     def __init__(self, url: BrokerUrl) -> None:
         self.url = url
         self.socket = connect(url)
-        self._reader = FrameReader()
-        self._waiting: list[Frame] = []
+        self._reader = FrameCutter()
+        self._waiting: list[ReceivedFrame] = []
         try:
             self._handshake()
         except BaseException:
@@ -33,7 +33,7 @@ class Connection:
         """Send what has no answer."""
         self._send(data)
 
-    def call(self, request: bytes, answer: tuple[int, int]) -> Frame:
+    def call(self, request: bytes, answer: tuple[int, int]) -> ReceivedFrame:
         """Send a method and wait for its answer; a close instead of it is an error that shows code and text."""
         self._send(request)
         return self._expect(answer)
@@ -70,7 +70,7 @@ class Connection:
         except OSError as error:
             raise BenchError(f"{self.url.address}: the connection broke: {reason(error)}") from None
 
-    def _expect(self, ids: tuple[int, int], closed: str | None = None) -> Frame:
+    def _expect(self, ids: tuple[int, int], closed: str | None = None) -> ReceivedFrame:
         closed = closed or f"{self.url.address} closed the connection"
         while True:
             frame = self._next_frame(closed)
@@ -80,7 +80,7 @@ class Connection:
             if closing is not None:
                 raise BenchError(f"{closed}: {closing}")
 
-    def _next_frame(self, closed: str | None = None) -> Frame:
+    def _next_frame(self, closed: str | None = None) -> ReceivedFrame:
         while not self._waiting:
             try:
                 data = self.socket.recv(65_536)

@@ -43,7 +43,7 @@ _FRAME_HEADER = struct.Struct(">BHI")
 _METHOD_IDS = struct.Struct(">HH")
 
 
-class Frame(NamedTuple):
+class ReceivedFrame(NamedTuple):
     """One frame as it came; `ids` is (class, method) for method frames and (0, 0) for others."""
 
     type: int
@@ -184,13 +184,13 @@ def publish(channel: int, exchange: str, routing_key: str, body: bytes, *, frame
     return bytes(out)
 
 
-class FrameReader:
+class FrameCutter:
     """Collects bytes and gives back whole frames; feed everything that one socket received."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    def feed(self, data: bytes | bytearray | memoryview) -> Iterator[Frame]:
+    def feed(self, data: bytes | bytearray | memoryview) -> Iterator[ReceivedFrame]:
         buffer = self._buffer
         buffer += data
         while len(buffer) >= FRAME_OVERHEAD:
@@ -204,10 +204,10 @@ class FrameReader:
             payload = bytes(buffer[7 : size + 7])
             del buffer[: size + FRAME_OVERHEAD]
             ids = _METHOD_IDS.unpack_from(payload) if type_ == METHOD and size >= 4 else (0, 0)
-            yield Frame(type_, channel, (ids[0], ids[1]), payload)
+            yield ReceivedFrame(type_, channel, (ids[0], ids[1]), payload)
 
 
-def close_reason(closing: Frame) -> str | None:
+def close_reason(closing: ReceivedFrame) -> str | None:
     """`404 NOT_FOUND ...` when the frame closes a connection or channel, else None."""
     if closing.ids not in (CONNECTION_CLOSE, CHANNEL_CLOSE) or len(closing.payload) < 7:
         return None
@@ -215,19 +215,19 @@ def close_reason(closing: Frame) -> str | None:
     return f"{code} {closing.payload[7 : 7 + length].decode(errors='replace')}"
 
 
-def message_count(declared: Frame) -> int:
+def message_count(declared: ReceivedFrame) -> int:
     """How many messages queue.declare-ok says there are."""
     count: int = struct.unpack_from(">I", declared.payload, 5 + declared.payload[4])[0]
     return count
 
 
-def tune_values(tune: Frame) -> tuple[int, int]:
+def tune_values(tune: ReceivedFrame) -> tuple[int, int]:
     """(channel-max, frame-max) of connection.tune."""
     channel_max, frame_max, _ = struct.unpack_from(">HIH", tune.payload, 4)
     return channel_max, frame_max
 
 
-def server_product(start: Frame) -> tuple[str, str]:
+def server_product(start: ReceivedFrame) -> tuple[str, str]:
     """(product, version) out of connection.start, empty where the broker does not say."""
     return _string_field(start.payload, "product"), _string_field(start.payload, "version")
 

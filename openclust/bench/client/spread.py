@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from openclust.bench.client import frames
-from openclust.bench.client.connection import Connection
+from openclust.bench.client.connection import BenchConnection
 from openclust.bench.client.errors import BenchError
 
 PROBE_EXCHANGE = "amq.direct"
@@ -25,7 +25,7 @@ def share(items: Sequence[Item], places: Sequence[Place]) -> Iterator[tuple[Plac
         yield place, list(items[number * len(items) // len(places) : (number + 1) * len(items) // len(places)])
 
 
-def wait_until_known(publisher: Connection, elsewhere: Sequence[Connection]) -> None:
+def wait_until_known(publisher: BenchConnection, elsewhere: Sequence[BenchConnection]) -> None:
     """Return when bindings made so far at these brokers hold for messages of this publisher.
 
     Brokers tell each other of bindings in order: when one made now is known, so are those before it.
@@ -52,6 +52,6 @@ def wait_until_known(publisher: Connection, elsewhere: Sequence[Connection]) -> 
         connection.call(frames.queue_delete(1, queue), frames.QUEUE_DELETE_OK)
 
 
-def _count(queue: str, connection: Connection) -> int:
+def _count(queue: str, connection: BenchConnection) -> int:
     answer = connection.call(frames.queue_declare(1, queue, passive=True), frames.QUEUE_DECLARE_OK)
     return frames.message_count(answer)

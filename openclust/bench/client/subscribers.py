@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from openclust.bench.client import frames
-from openclust.bench.client.connection import Connection, reason, reset
+from openclust.bench.client.connection import BenchConnection, reason, reset
 from openclust.bench.client.errors import BenchError
-from openclust.bench.client.frames import FrameReader
+from openclust.bench.client.frames import FrameCutter
 
 # Standard streams, the epoll object, the publisher, and some that the interpreter keeps.
 SPARE_FILES = 48
@@ -48,7 +48,7 @@ def raise_open_files(connections: int) -> None:
         )
 
 
-def login(like: Connection, heartbeat_s: int = 0) -> bytes:
+def login(like: BenchConnection, heartbeat_s: int = 0) -> bytes:
     """Everything up to an open channel in one write: `like` has learned the values, so there is nothing to wait for."""
     return (
         frames.PROTOCOL_HEADER
@@ -80,7 +80,7 @@ def subscribe(wanted: Subscription) -> bytes:
 
 
 def attach(
-    like: Connection,
+    like: BenchConnection,
     subscriptions: Sequence[Sequence[Subscription]],
     at_once: int,
     progress: Callable[[int], None],
@@ -93,7 +93,7 @@ def attach(
     connections attached so far, now and then. Where they agree on heartbeats, sending them is the caller's duty.
     """
     raise_open_files(len(subscriptions))
-    attaching = _Attaching(like, subscriptions, progress, heartbeat_s)
+    attaching = _AttachingSubscribers(like, subscriptions, progress, heartbeat_s)
     try:
         attaching.run(at_once)
     except BaseException:
@@ -105,10 +105,10 @@ def attach(
     return attaching.sockets
 
 
-class _Attaching:
+class _AttachingSubscribers:
     def __init__(
         self,
-        like: Connection,
+        like: BenchConnection,
         subscriptions: Sequence[Sequence[Subscription]],
         progress: Callable[[int], None],
         heartbeat_s: int,
@@ -122,7 +122,7 @@ class _Attaching:
         self._name = like.url.address
         self._unsent: dict[int, bytes] = {}
         self._missing: dict[int, int] = {}
-        self._readers: dict[int, FrameReader] = {}
+        self._readers: dict[int, FrameCutter] = {}
         self._by_fd: dict[int, socket.socket] = {}
 
     def run(self, at_once: int) -> None:
@@ -156,7 +156,7 @@ class _Attaching:
         except OSError as error:
             raise self._broken(reason(error)) from None
         fd = sock.fileno()
-        self._by_fd[fd], self._readers[fd] = sock, FrameReader()
+        self._by_fd[fd], self._readers[fd] = sock, FrameCutter()
         self._unsent[fd] = self._login + b"".join(map(subscribe, wanted))
         self._missing[fd] = len(wanted)
         self.epoll.register(fd, select.EPOLLIN | select.EPOLLOUT)

@@ -17,7 +17,7 @@ import time
 import msgspec
 
 from openclust.bench.client import frames
-from openclust.bench.client.connection import Connection
+from openclust.bench.client.connection import BenchConnection
 from openclust.bench.client.errors import BenchError
 from openclust.bench.client.subscribers import Subscription, attach, detach, raise_open_files
 from openclust.bench.client.url import BrokerUrl
@@ -41,7 +41,7 @@ class Gather(msgspec.Struct, frozen=True, kw_only=True, tag="gather"):
     queues_each: int = 1
 
 
-class Listen(msgspec.Struct, frozen=True, kw_only=True, tag="listen"):
+class ListenForOne(msgspec.Struct, frozen=True, kw_only=True, tag="listen"):
     """Every queue is to get one message, a delivery of `size` bytes; 0 is to be found out.
 
     Answered by `Listening`, and then by `Heard`.
@@ -73,7 +73,7 @@ class Broken(msgspec.Struct, frozen=True, kw_only=True, tag="broken"):
     why: str
 
 
-Order = Gather | Listen
+Order = Gather | ListenForOne
 Answer = Gathered | Listening | Heard | Broken
 
 
@@ -83,7 +83,7 @@ class Crowd:
     def __init__(self, order: Gather) -> None:
         self._order = order
         raise_open_files(order.connections)
-        self._connection = Connection(order.url)
+        self._connection = BenchConnection(order.url)
         self.sockets: list[socket.socket] = []
         started = time.perf_counter()
         try:
@@ -153,7 +153,7 @@ class Crowd:
 def delivery_size(data: bytes) -> int:
     """How long the delivery is that `data` begins with; all of it must have come."""
     size, left = 0, -1
-    for frame in frames.FrameReader().feed(data):
+    for frame in frames.FrameCutter().feed(data):
         closing = frames.close_reason(frame)
         if closing is not None:
             raise BenchError(f"a subscriber was closed: {closing}")

@@ -11,10 +11,10 @@ import msgspec
 
 from openclust.bench.brokers.broker_process import BrokerProcess
 from openclust.bench.client import frames
-from openclust.bench.client.connection import Connection
+from openclust.bench.client.connection import BenchConnection
 from openclust.bench.client.spread import share, wait_until_known
 from openclust.bench.client.url import BrokerUrl
-from openclust.bench.crowd.crowd import CrowdProcess, Gather, Gathered, Heard, Listen, Listening
+from openclust.bench.crowd.crowd import CrowdProcess, Gather, Gathered, Heard, ListenForOne, Listening
 
 Tell = Callable[[str], None]
 
@@ -59,7 +59,7 @@ def gather(
     exchange = f"bench.{secrets.token_hex(4)}"
     connections = subscribers // per_connection
     with ExitStack() as stack:
-        publisher, *others = [stack.enter_context(closing(Connection(url))) for url in urls]
+        publisher, *others = [stack.enter_context(closing(BenchConnection(url))) for url in urls]
         for connection in (publisher, *others):
             connection.call(frames.exchange_declare(1, exchange, "fanout"), frames.EXCHANGE_DECLARE_OK)
         brokers.settle()
@@ -115,10 +115,10 @@ def _process(url: BrokerUrl, exchange: str, connections: int, per_connection: in
     )
 
 
-def _send_one(publisher: Connection, message: bytes, crowds: list[CrowdProcess], size: int) -> tuple[int, float]:
+def _send_one(publisher: BenchConnection, message: bytes, crowds: list[CrowdProcess], size: int) -> tuple[int, float]:
     """The size of its delivery, and the time until the last one had it."""
     for crowd in crowds:
-        crowd.tell(Listen(size=size))
+        crowd.tell(ListenForOne(size=size))
     for crowd in crowds:
         assert isinstance(crowd.answer(), Listening)
     started_ns = time.perf_counter_ns()

@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing
 import msgspec
 
 from openclust.bench.client import frames
-from openclust.bench.client.connection import Connection
+from openclust.bench.client.connection import BenchConnection
 from openclust.bench.client.errors import BenchError
 from openclust.bench.client.subscribers import Subscription, attach, detach
 from openclust.bench.client.url import BrokerUrl
@@ -52,7 +52,7 @@ def join_with_bindings(
         for queue in range(queues)
     ]
     with ExitStack() as stack:
-        like = stack.enter_context(closing(Connection(joiner)))
+        like = stack.enter_context(closing(BenchConnection(joiner)))
         declaring = time.perf_counter()
         sockets = attach(like, [[one] for one in wanted], AT_ONCE, lambda _: None)
         stack.callback(detach, sockets)
@@ -61,7 +61,7 @@ def join_with_bindings(
         root_s = _wait(started, is_rooted, "the brokers do not elect a root")
         effective_s = _wait(started, lambda: held_by_others() >= queues * each, "the others do not hold all bindings")
         for number, url in enumerate(others):
-            publisher = stack.enter_context(closing(Connection(url)))
+            publisher = stack.enter_context(closing(BenchConnection(url)))
             key = wanted[-1 - number].binding_keys[-1]
             publisher.send(frames.publish(1, EXCHANGE, key, b"", frame_max=0, persistent=False))
             subscriber = sockets[-1 - number]

@@ -23,7 +23,7 @@ CHANNEL_MAX = 8
 Address = tuple[str, int]
 
 
-class Ended(Exception):
+class ConnectionEnded(Exception):
     """The connection is over: `is_lost` without a word, `is_moved` for a better balance, or sent to a `target`."""
 
     def __init__(self, *, is_lost: bool, is_moved: bool = False, target: Address | None = None, why: str = "") -> None:
@@ -85,7 +85,7 @@ class Player:
         except BlockingIOError:
             pass
         except OSError as error:
-            raise Ended(is_lost=True, why=str(error)) from None
+            raise ConnectionEnded(is_lost=True, why=str(error)) from None
 
     def ack(self, tag: int) -> None:
         self.send(ACK_FRAME.pack(METHOD, 1, 13, *BASIC_ACK, tag, 0, FRAME_END))
@@ -98,10 +98,10 @@ class Player:
         except BlockingIOError:
             return False
         except OSError as error:
-            raise Ended(is_lost=True, why=str(error)) from None
+            raise ConnectionEnded(is_lost=True, why=str(error)) from None
         read_ns = time.perf_counter_ns()
         if not data:
-            raise Ended(is_lost=True, why="closed without a word")
+            raise ConnectionEnded(is_lost=True, why="closed without a word")
         if self._rest:
             data = self._rest + data
         at, end, attached, tag = 0, len(data), False, 0
@@ -127,7 +127,7 @@ class Player:
                 elif ids != _ACK:
                     attached = self._told(ids, data[at + 7 : following - 1]) or attached
             elif kind == BODY:
-                raise Ended(is_lost=False, why="a body without its method: messages must fit one frame")
+                raise ConnectionEnded(is_lost=False, why="a body without its method: messages must fit one frame")
             at = following
         self._rest = data[at:]
         return attached
@@ -138,11 +138,13 @@ class Player:
             self._unsent += self._setting_up()
             self.flush()
         elif ids == _REDIRECT:
-            raise Ended(is_lost=False, target=_address(payload[5 : 5 + payload[4]].decode()), why="redirected")
+            raise ConnectionEnded(
+                is_lost=False, target=_address(payload[5 : 5 + payload[4]].decode()), why="redirected"
+            )
         elif ids in (_CLOSE, _CHANNEL_CLOSE):
             code = int.from_bytes(payload[4:6], "big")
             why = payload[7 : 7 + payload[6]].decode(errors="replace")
-            raise Ended(is_lost=False, is_moved=code == CONNECTION_FORCED, why=f"{code} {why}")
+            raise ConnectionEnded(is_lost=False, is_moved=code == CONNECTION_FORCED, why=f"{code} {why}")
         elif ids == _LAST_ANSWER[self.client.kind]:
             self.is_attached, self.tries = True, 0
             return True

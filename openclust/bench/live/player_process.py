@@ -21,7 +21,7 @@ import msgspec
 from openclust.bench.client import frames
 from openclust.bench.client.child import end_child
 from openclust.bench.client.errors import BenchError
-from openclust.bench.live.client import FRAME_MAX, STAMP, Address, Ended, Player
+from openclust.bench.live.client import FRAME_MAX, STAMP, Address, ConnectionEnded, Player
 from openclust.bench.live.plan import Begin, LiveMessage, LivePlan, Played
 from openclust.bench.report.statistics import percentile
 
@@ -110,10 +110,10 @@ class Play:
                 player.is_missing = False
                 self.found.back.append(self._now_ms())
             self._epoll.modify(fd, player.wanted)
-        except Ended as ended:
+        except ConnectionEnded as ended:
             self._left(player, ended)
 
-    def _left(self, player: Player, ended: Ended) -> None:
+    def _left(self, player: Player, ended: ConnectionEnded) -> None:
         """Its broker ended it: it comes again, at once where it was told where to."""
         assert player.sock is not None
         self._epoll.unregister(player.sock)
@@ -155,7 +155,7 @@ class Play:
         self._late_us.append((now - self._start_ns) // 1000 - message.at_us)
         try:
             player.send(before + STAMP.pack(now) + after)
-        except Ended as ended:
+        except ConnectionEnded as ended:
             self._left(player, ended)
             self.found.unsent += 1
             return
@@ -177,7 +177,7 @@ class Play:
                 return
             try:
                 player.ack(tag)
-            except Ended as ended:
+            except ConnectionEnded as ended:
                 self._left(player, ended)
                 return
             now = time.perf_counter_ns()

@@ -9,10 +9,10 @@ from contextlib import ExitStack, closing
 import msgspec
 import psutil
 
-from openclust.bench.brokers.wanted_cluster import Cluster, url
+from openclust.bench.brokers.wanted_cluster import BenchCluster, url
 from openclust.bench.calibration.bursts import cpu_ns
 from openclust.bench.client import frames
-from openclust.bench.client.connection import Connection
+from openclust.bench.client.connection import BenchConnection
 from openclust.bench.client.errors import BenchError
 from openclust.bench.client.url import BrokerUrl
 from openclust.bench.live.cost import LiveFound
@@ -30,7 +30,7 @@ class LiveQueue(msgspec.Struct, frozen=True, kw_only=True):
     replicate: str
 
 
-class Stage(msgspec.Struct, frozen=True, kw_only=True):
+class PlayedStage(msgspec.Struct, frozen=True, kw_only=True):
     """When to look, and what to kill: all in milliseconds of the run, brokers by their names in the plan."""
 
     from_ms: int
@@ -39,7 +39,11 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def play(
-    brokers: Cluster, names: Mapping[str, str], plans: Sequence[LivePlan], queues: Sequence[LiveQueue], stage: Stage
+    brokers: BenchCluster,
+    names: Mapping[str, str],
+    plans: Sequence[LivePlan],
+    queues: Sequence[LiveQueue],
+    stage: PlayedStage,
 ) -> LiveFound:
     """`names` are the real names of the plan's brokers, which serve; the queues are declared at the first of them."""
     _declare(url(brokers, next(iter(names.values()))), queues)
@@ -61,7 +65,7 @@ class _Window:
     """What the brokers use between two moments. Returns when the second is over."""
 
     def __init__(
-        self, brokers: Cluster, names: Mapping[str, str], others_pid: int, start_ns: int, stage: Stage
+        self, brokers: BenchCluster, names: Mapping[str, str], others_pid: int, start_ns: int, stage: PlayedStage
     ) -> None:
         _sleep_until(start_ns, stage.from_ms)
         relayed = {name: brokers.relayed(real) for name, real in names.items()}
@@ -76,7 +80,7 @@ class _Window:
         self.relayed = {name: (brokers.relayed(real) - relayed[name]) / took * 1e9 for name, real in names.items()}
 
 
-def _kill(brokers: Cluster, names: Mapping[str, str], start_ns: int, stage: Stage) -> float | None:
+def _kill(brokers: BenchCluster, names: Mapping[str, str], start_ns: int, stage: PlayedStage) -> float | None:
     """How long there was no root, where it was one of those that are killed."""
     no_root_ms = None
     alive = dict(names)
@@ -92,7 +96,7 @@ def _kill(brokers: Cluster, names: Mapping[str, str], start_ns: int, stage: Stag
     return no_root_ms
 
 
-def _until_a_root(brokers: Cluster, others: Sequence[str], begun: float) -> float:
+def _until_a_root(brokers: BenchCluster, others: Sequence[str], begun: float) -> float:
     while time.perf_counter() < begun + ROOT_SECONDS:
         for name in others:
             if brokers.root(name) == name:
@@ -102,13 +106,13 @@ def _until_a_root(brokers: Cluster, others: Sequence[str], begun: float) -> floa
 
 
 def _declare(at: BrokerUrl, queues: Sequence[LiveQueue]) -> None:
-    with closing(Connection(at)) as connection:
+    with closing(BenchConnection(at)) as connection:
         for queue in queues:
             declared = frames.queue_declare(1, queue.name, durable=True, arguments={"x-replicate": queue.replicate})
             connection.call(declared, frames.QUEUE_DECLARE_OK)
 
 
-def _summed(found: Sequence[Played], window: _Window, no_root_ms: float | None, stage: Stage) -> LiveFound:
+def _summed(found: Sequence[Played], window: _Window, no_root_ms: float | None, stage: PlayedStage) -> LiveFound:
     for each in found:
         if each.failed:
             raise BenchError(f"a client was refused: {each.failed}")

@@ -18,7 +18,7 @@ import msgspec
 
 from openclust.bench.client import frames
 from openclust.bench.client.child import end_child
-from openclust.bench.client.connection import Connection
+from openclust.bench.client.connection import BenchConnection
 from openclust.bench.client.errors import BenchError
 from openclust.bench.client.subscribers import Subscription, attach, detach
 from openclust.bench.client.url import BrokerUrl
@@ -43,7 +43,7 @@ class _Stream:
     def __init__(self, url: BrokerUrl, streams: Streams, number: int) -> None:
         self._chance, self._rate = random.Random(number), streams.rate
         exchange = f"bench.company.{secrets.token_hex(4)}"
-        self._publisher = Connection(url)
+        self._publisher = BenchConnection(url)
         self._publisher.call(frames.exchange_declare(1, exchange, "fanout"), frames.EXCHANGE_DECLARE_OK)
         wanted = [[Subscription(f"{exchange}.{each}", exchange, [""])] for each in range(streams.subscribers)]
         self.sockets = attach(self._publisher, wanted, AT_ONCE, lambda _: None)

@@ -8,12 +8,12 @@ from typing import Protocol
 import msgspec
 
 from openclust.bench.brokers.broker_process import BrokerProcess, find_listener
-from openclust.bench.client.connection import Connection
+from openclust.bench.client.connection import BenchConnection
 from openclust.bench.client.errors import BenchError
 from openclust.bench.client.url import BrokerUrl
 from openclust.bench.load.generator import Generator
 from openclust.bench.load.messages import Order, Progressed
-from openclust.bench.load.work import Figures, Work
+from openclust.bench.load.work import Figures, LoadWork
 
 
 class Contender(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,8 +48,8 @@ def introduce(name: str | None, url: BrokerUrl, pid: int | None, others: Sequenc
     `others` are the other brokers of its cluster. Unless all processes are known nothing is said about CPU and memory.
     """
     for other in others:
-        Connection(other).close()
-    connection = Connection(url)
+        BenchConnection(other).close()
+    connection = BenchConnection(url)
     connection.close()
     product = f"{connection.product} {connection.version}".strip()
     pids = [pid if pid is not None else find_listener(url.host, url.port)]
@@ -63,7 +63,7 @@ def introduce(name: str | None, url: BrokerUrl, pid: int | None, others: Sequenc
     )
 
 
-def order_for(contender: Contender, work: Work) -> Order:
+def order_for(contender: Contender, work: LoadWork) -> Order:
     """What its load generator is told."""
     return Order(
         url=contender.url,
@@ -76,7 +76,7 @@ def order_for(contender: Contender, work: Work) -> Order:
 
 
 def run_rounds(
-    work: Work, contenders: Sequence[Contender], rounds: int, watcher: Watcher
+    work: LoadWork, contenders: Sequence[Contender], rounds: int, watcher: Watcher
 ) -> list[tuple[Contender, list[Figures]]]:
     """Round 1 at each broker, round 2 at each... so that what slows this machine for a while slows all of them."""
     figures: list[list[Figures]] = [[] for _ in contenders]

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from contextlib import closing
 
 from openclust.bench.client import frames
-from openclust.bench.client.confirms import Confirms
-from openclust.bench.client.connection import Connection, reason
+from openclust.bench.client.confirms import ConfirmCounter
+from openclust.bench.client.connection import BenchConnection, reason
 from openclust.bench.client.errors import BenchError
-from openclust.bench.client.frames import ACK_FRAME, BASIC_ACK, FRAME_END, FRAME_OVERHEAD, METHOD, FrameReader
+from openclust.bench.client.frames import ACK_FRAME, BASIC_ACK, FRAME_END, FRAME_OVERHEAD, METHOD, FrameCutter
 from openclust.bench.client.url import BrokerUrl
 
 UNCONFIRMED_MAX = 2_000
@@ -27,13 +27,13 @@ def fill(url: BrokerUrl, queue: str, messages: int, size: int, progress: Progres
 
     The queue is durable and nobody's own. `progress` is called often, with the number that is confirmed.
     """
-    with closing(Connection(url)) as connection:
+    with closing(BenchConnection(url)) as connection:
         connection.call(frames.queue_declare(1, queue, durable=True), frames.QUEUE_DECLARE_OK)
         connection.call(frames.confirm_select(1), frames.CONFIRM_SELECT_OK)
         one = frames.publish(1, "", queue, bytes(size), frame_max=connection.frame_max, persistent=True)
         batch = max(1, min(UNCONFIRMED_MAX // 4, BATCH_BYTES_MAX // len(one)))
         block = one * batch
-        confirms, published = Confirms(), 0
+        confirms, published = ConfirmCounter(), 0
         started = time.perf_counter()
         while confirms.confirmed < messages:
             while published < messages and published + batch - confirms.confirmed <= UNCONFIRMED_MAX:
@@ -48,7 +48,7 @@ def fill(url: BrokerUrl, queue: str, messages: int, size: int, progress: Progres
 
 def count(url: BrokerUrl, queue: str) -> int:
     """How many messages are in the queue, as the broker says. An error where there is no such queue."""
-    with closing(Connection(url)) as connection:
+    with closing(BenchConnection(url)) as connection:
         return _count(connection, queue)
 
 
@@ -57,7 +57,7 @@ def empty(url: BrokerUrl, queue: str, messages: int, progress: Progress) -> tupl
 
     An error where there are fewer or more. All must have one size.
     """
-    with closing(Connection(url)) as connection:
+    with closing(BenchConnection(url)) as connection:
         connection.call(frames.basic_qos(1, PREFETCH), frames.BASIC_QOS_OK)
         started = time.perf_counter()
         connection.send(frames.basic_consume(1, queue, TAG, no_ack=False))
@@ -80,7 +80,7 @@ class _Deliveries:
 
     def __init__(self, url: BrokerUrl) -> None:
         self._url = url
-        self._reader: FrameReader | None = FrameReader()
+        self._reader: FrameCutter | None = FrameCutter()
         self._bytes = 0
         self._size = 0
         self._first_size = 0
@@ -110,11 +110,11 @@ class _Deliveries:
                 return
 
 
-def _count(connection: Connection, queue: str) -> int:
+def _count(connection: BenchConnection, queue: str) -> int:
     return frames.message_count(connection.call(frames.queue_declare(1, queue, passive=True), frames.QUEUE_DECLARE_OK))
 
 
-def _receive(connection: Connection, so_far: str) -> bytes:
+def _receive(connection: BenchConnection, so_far: str) -> bytes:
     try:
         data = connection.socket.recv(1024 * 1024)
     except TimeoutError:
@@ -126,7 +126,7 @@ def _receive(connection: Connection, so_far: str) -> bytes:
     return data
 
 
-def _check(frame: frames.Frame, url: BrokerUrl) -> None:
+def _check(frame: frames.ReceivedFrame, url: BrokerUrl) -> None:
     refusal = frames.close_reason(frame)
     if refusal is not None:
         raise BenchError(f"{url.address} closed the connection: {refusal}")

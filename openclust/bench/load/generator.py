@@ -10,7 +10,7 @@ import msgspec
 
 from openclust.bench.client.child import end_child
 from openclust.bench.client.errors import BenchError
-from openclust.bench.load.messages import Answer, Command, Done, Failed, Order, Progressed, Ready, RunRound
+from openclust.bench.load.messages import Answer, Command, Failed, LoadReady, Order, Progressed, RoundDone, RunRound
 from openclust.bench.load.work import Figures
 
 Told = Callable[[Progressed], None]
@@ -32,13 +32,13 @@ class Generator:
         except BaseException:
             self.close()
             raise
-        assert isinstance(ready, Ready)
+        assert isinstance(ready, LoadReady)
         self.product, self.version = ready.product, ready.version
 
     def run(self, seconds: float | None = None) -> Figures:
         """One round; with `seconds` it takes so long instead of what the work says."""
         done = self._ask(RunRound(seconds=seconds))
-        assert isinstance(done, Done)
+        assert isinstance(done, RoundDone)
         return done.figures
 
     def close(self) -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import msgspec
 
 from openclust.bench.client.url import BrokerUrl
-from openclust.bench.load.work import Figures, Work
+from openclust.bench.load.work import Figures, LoadWork
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, tag="order"):
-    """Comes first: connect to this broker and get ready for this work. Answered by `Ready`.
+    """Comes first: connect to this broker and get ready for this work. Answered by `LoadReady`.
 
     Subscribers go evenly to other brokers of its cluster where these are given. Queues that are nobody's own are
     declared at `declared_at` first, with these arguments.
     """
 
     url: BrokerUrl
-    work: Work
+    work: LoadWork
     broker_pids: tuple[int, ...] = ()
     subscribers_at: tuple[BrokerUrl, ...] = ()
     declared_at: BrokerUrl | None = None
@@ -24,12 +24,12 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, tag="order"):
 
 
 class RunRound(msgspec.Struct, frozen=True, kw_only=True, tag="run"):
-    """Run a round, with `seconds` or else `count` of the work. Answered by `Done`."""
+    """Run a round, with `seconds` or else `count` of the work. Answered by `RoundDone`."""
 
     seconds: float | None = None
 
 
-class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
+class LoadReady(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
     product: str
     version: str
 
@@ -41,7 +41,7 @@ class Progressed(msgspec.Struct, frozen=True, kw_only=True, tag="progressed"):
     number: int
 
 
-class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
+class RoundDone(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
     figures: Figures
 
 
@@ -52,4 +52,4 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
 
 
 Command = Order | RunRound
-Answer = Ready | Progressed | Done | Failed
+Answer = LoadReady | Progressed | RoundDone | Failed

@@ -7,12 +7,12 @@ import time
 from collections import deque
 
 from openclust.bench.client import frames
-from openclust.bench.client.confirms import Confirms
-from openclust.bench.client.connection import ANSWER_SECONDS, Connection, reason
+from openclust.bench.client.confirms import ConfirmCounter
+from openclust.bench.client.connection import ANSWER_SECONDS, BenchConnection, reason
 from openclust.bench.client.errors import BenchError
-from openclust.bench.client.frames import FrameReader
+from openclust.bench.client.frames import FrameCutter
 from openclust.bench.load.latency import SAMPLE_INTERVAL_NS, STAMP, SampledStream
-from openclust.bench.load.work import Work
+from openclust.bench.load.work import LoadWork
 
 BLOCK_BYTES_MAX = 4 * 1024 * 1024
 
@@ -20,16 +20,16 @@ BLOCK_BYTES_MAX = 4 * 1024 * 1024
 class Publisher:
     """Publishes on channel 1 of a connection. Between rounds the connection may be used for calls again."""
 
-    def __init__(self, connection: Connection, work: Work, exchange: str, queue: str) -> None:
+    def __init__(self, connection: BenchConnection, work: LoadWork, exchange: str, queue: str) -> None:
         self.connection = connection
         self.published = 0
         self.blocked = ""
-        self.confirms = Confirms() if work.acknowledged else None
+        self.confirms = ConfirmCounter() if work.acknowledged else None
         self.confirm_latencies_ns: list[int] = []
         self.confirmed_at_ns: list[int] = []
         self._rate = work.rate
         self._socket = connection.socket
-        self._reader = FrameReader()
+        self._reader = FrameCutter()
         self._rest: memoryview | None = None
         body = bytes(work.size)
         keys = work.routing_keys(queue)

@@ -12,10 +12,10 @@ from openclust.bench.client import frames
 from openclust.bench.client.acknowledger import Acknowledger
 from openclust.bench.client.connection import reason
 from openclust.bench.client.errors import BenchError, Stopped
-from openclust.bench.client.frames import FRAME_OVERHEAD, FrameReader
+from openclust.bench.client.frames import FRAME_OVERHEAD, FrameCutter
 from openclust.bench.load.latency import SampledStream
 from openclust.bench.load.publisher import Publisher
-from openclust.bench.load.work import Work
+from openclust.bench.load.work import LoadWork
 
 BUFFER_BYTES = 1024 * 1024
 PROGRESS_NS = 250_000_000
@@ -31,7 +31,7 @@ class Round:
 
     def __init__(
         self,
-        work: Work,
+        work: LoadWork,
         publisher: Publisher,
         subscribers: list[socket.socket],
         stream: SampledStream,
@@ -141,7 +141,7 @@ class Round:
             raise BenchError(f"{self._address} closed a subscriber's connection without a reason")
         if self._buffer[0] == frames.METHOD and n > FRAME_OVERHEAD and self._buffer[n - 1] == frames.FRAME_END:
             try:
-                for frame in FrameReader().feed(self._buffer[:n]):
+                for frame in FrameCutter().feed(self._buffer[:n]):
                     closing = frames.close_reason(frame)
                     if closing is not None:
                         raise BenchError(f"{self._address} closed a subscriber: {closing}")

@@ -12,7 +12,7 @@ from functools import partial
 from openclust.bench.brokers.broker_process import BrokerProcess
 from openclust.bench.client import frames
 from openclust.bench.client.acknowledger import Acknowledger
-from openclust.bench.client.connection import Connection
+from openclust.bench.client.connection import BenchConnection
 from openclust.bench.client.errors import BenchError
 from openclust.bench.client.spread import share, wait_until_known
 from openclust.bench.client.subscribers import Subscription, attach, declaration, detach, raise_open_files
@@ -37,11 +37,11 @@ class Session:
         self.exchange = "" if work.pattern in BY_QUEUE_NAME else name
         self._sockets: list[socket.socket] = []
         self._traffic: Traffic | None = None
-        self.connection = Connection(order.url)
-        self._elsewhere: list[Connection] = []
+        self.connection = BenchConnection(order.url)
+        self._elsewhere: list[BenchConnection] = []
         try:
             for place in order.subscribers_at:
-                self._elsewhere.append(Connection(place))
+                self._elsewhere.append(BenchConnection(place))
             if work.pattern != "connections":
                 self._attach()
         except BaseException:
@@ -110,7 +110,7 @@ class Session:
     def _declare_first(self, wanted: Sequence[Subscription]) -> None:
         """Where their home is to be: most brokers keep a queue where it was declared."""
         if self._order.declared_at is not None:
-            with closing(Connection(self._order.declared_at)) as connection:
+            with closing(BenchConnection(self._order.declared_at)) as connection:
                 for each in wanted:
                     connection.call(declaration(each), frames.QUEUE_DECLARE_OK)
 

@@ -10,11 +10,11 @@ from openclust.bench.client import frames
 from openclust.bench.client.acknowledger import Acknowledger
 from openclust.bench.client.connection import ANSWER_SECONDS
 from openclust.bench.client.errors import BenchError
-from openclust.bench.client.frames import FRAME_OVERHEAD, FrameReader
+from openclust.bench.client.frames import FRAME_OVERHEAD, FrameCutter
 from openclust.bench.load.latency import DeliveryShape, SampledStream
 from openclust.bench.load.publisher import Publisher
 from openclust.bench.load.round import Progress, Round
-from openclust.bench.load.work import Figures, Work
+from openclust.bench.load.work import Figures, LoadWork
 
 
 class Traffic:
@@ -22,7 +22,7 @@ class Traffic:
 
     def __init__(
         self,
-        work: Work,
+        work: LoadWork,
         publisher: Publisher,
         subscribers: list[socket.socket],
         acknowledger: Acknowledger | None,
@@ -86,7 +86,7 @@ class Traffic:
     def _measure_delivery(self) -> DeliveryShape:
         address = self._publisher.connection.url.address
         self._sampled.settimeout(ANSWER_SECONDS)
-        reader, size, left, body_at = FrameReader(), 0, -1, 0
+        reader, size, left, body_at = FrameCutter(), 0, -1, 0
         try:
             while left:
                 data = self._sampled.recv(65_536)

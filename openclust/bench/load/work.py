@@ -30,7 +30,7 @@ TOPIC_PATTERNS = (
 )
 
 
-class Work(msgspec.Struct, frozen=True, kw_only=True):
+class LoadWork(msgspec.Struct, frozen=True, kw_only=True):
     """What the command wants of a load generator. A round is `seconds` of publishing, or `count` messages if given."""
 
     pattern: Pattern

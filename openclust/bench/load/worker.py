@@ -13,7 +13,7 @@ import time
 import msgspec
 
 from openclust.bench.client.errors import BenchError, Stopped
-from openclust.bench.load.messages import Answer, Command, Done, Failed, Order, Progressed, Ready
+from openclust.bench.load.messages import Answer, Command, Failed, LoadReady, Order, Progressed, RoundDone
 from openclust.bench.load.session import Session
 
 TELL_EVERY_S = 0.1
@@ -36,13 +36,13 @@ def _serve() -> None:
     assert isinstance(order, Order)
     session = Session(order, sys.stdin.fileno(), _Teller())
     try:
-        _answer(Ready(product=session.connection.product, version=session.connection.version))
+        _answer(LoadReady(product=session.connection.product, version=session.connection.version))
         # Nothing in a round makes cycles; a collection over thousands of sockets would look like latency.
         gc.collect()
         gc.disable()
         while (command := _read()) is not None:
             assert not isinstance(command, Order)
-            _answer(Done(figures=session.run(command.seconds)))
+            _answer(RoundDone(figures=session.run(command.seconds)))
     finally:
         session.close()
 

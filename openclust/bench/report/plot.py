@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from openclust.bench.client.errors import BenchError
-from openclust.bench.load.work import Work
+from openclust.bench.load.work import LoadWork
 from openclust.bench.report.report import describe
 from openclust.bench.report.summary import Summary
-from openclust.bench.report.table import Result
+from openclust.bench.report.table import MeasuredRow
 
 
 def check_plot(file: Path) -> None:
@@ -22,7 +22,7 @@ def check_plot(file: Path) -> None:
         raise BenchError(f"--plot {file}: name a .png, .svg or .pdf file")
 
 
-def plot_summaries(work: Work, summaries: Sequence[Summary], file: Path) -> None:
+def plot_summaries(work: LoadWork, summaries: Sequence[Summary], file: Path) -> None:
     """Speed, CPU (for connections memory), and latency of each broker, side by side."""
     if work.pattern == "connections":
         panels = [
@@ -54,7 +54,7 @@ def plot_summaries(work: Work, summaries: Sequence[Summary], file: Path) -> None
     _save(figure, file)
 
 
-def plot_table(results: Sequence[Result], file: Path) -> None:
+def plot_table(results: Sequence[MeasuredRow], file: Path) -> None:
     """The CPU ratio to each other broker, a bar a row, and the target as a mark."""
     shown = [result for result in results if len(result.summaries) > 1]
     if not shown:

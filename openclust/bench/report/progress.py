@@ -30,7 +30,7 @@ class Quiet:
         pass
 
 
-class Live(Quiet):
+class ProgressBar(Quiet):
     """A bar of rounds on stderr, gone when the results are there."""
 
     def __init__(self, rounds: int) -> None:
@@ -49,7 +49,7 @@ class Live(Quiet):
         self._task = self._progress.add_task("starting", total=rounds, detail="")
         self._last = (time.monotonic(), 0)
 
-    def __enter__(self) -> Live:
+    def __enter__(self) -> ProgressBar:
         self._progress.start()
         return self
 
@@ -77,4 +77,4 @@ class Live(Quiet):
 
 def progress(rounds: int) -> Quiet:
     """What suits this terminal; use it as a context manager."""
-    return Live(rounds) if sys.stderr.isatty() else Quiet()
+    return ProgressBar(rounds) if sys.stderr.isatty() else Quiet()

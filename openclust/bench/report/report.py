@@ -9,13 +9,13 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from openclust.bench.load.work import Work
+from openclust.bench.load.work import LoadWork
 from openclust.bench.report.statistics import PERCENTILES, percentile_name, ratio
 from openclust.bench.report.summary import Summary
-from openclust.bench.report.table import Result, measured
+from openclust.bench.report.table import MeasuredRow, measured
 
 
-def show_summaries(work: Work, summaries: Sequence[Summary], console: Console) -> None:
+def show_summaries(work: LoadWork, summaries: Sequence[Summary], console: Console) -> None:
     """One broker a column, and the ratios of the first to each of the others."""
     console.print(describe(work), soft_wrap=True)
     shown = Table()
@@ -36,7 +36,7 @@ def show_summaries(work: Work, summaries: Sequence[Summary], console: Console) -
             console.print(f"note, {summary.name}: {note}", soft_wrap=True)
 
 
-def show_table(results: Sequence[Result], console: Console) -> None:
+def show_table(results: Sequence[MeasuredRow], console: Console) -> None:
     """The table of targets: a line a row, for each other broker the ratios."""
     brokers = next((result.summaries for result in results if result.summaries), [])
     shown = Table()
@@ -65,7 +65,7 @@ def show_table(results: Sequence[Result], console: Console) -> None:
                 console.print(f"note, {result.row.key}, {summary.name}: {note}", soft_wrap=True)
 
 
-def ratios_to_others(work: Work, summaries: Sequence[Summary]) -> dict[str, dict[str, float | None]]:
+def ratios_to_others(work: LoadWork, summaries: Sequence[Summary]) -> dict[str, dict[str, float | None]]:
     """First broker / other, by the other's name; memory the other way round, so that more is always better."""
     first, found = summaries[0], {}
     for other in summaries[1:]:
@@ -87,7 +87,7 @@ def ratios_to_others(work: Work, summaries: Sequence[Summary]) -> dict[str, dict
     return found
 
 
-def summaries_data(work: Work, summaries: Sequence[Summary]) -> dict[str, Any]:
+def summaries_data(work: LoadWork, summaries: Sequence[Summary]) -> dict[str, Any]:
     """For `--json` of one pattern."""
     return {
         "work": msgspec.to_builtins(work),
@@ -96,7 +96,7 @@ def summaries_data(work: Work, summaries: Sequence[Summary]) -> dict[str, Any]:
     }
 
 
-def table_data(results: Sequence[Result]) -> dict[str, Any]:
+def table_data(results: Sequence[MeasuredRow]) -> dict[str, Any]:
     """For `--json` of the table."""
     rows = []
     for result in results:
@@ -121,7 +121,7 @@ def table_data(results: Sequence[Result]) -> dict[str, Any]:
     return {"rows": rows}
 
 
-def describe(work: Work) -> str:
+def describe(work: LoadWork) -> str:
     """The work in half a line."""
     limit = f"{work.rate:g} messages/s" if work.rate else f"{work.window:,} in flight"
     match work.pattern:
@@ -142,7 +142,7 @@ def describe(work: Work) -> str:
             return f"attaching {work.subscribers:,} subscribers"
 
 
-def _lines(work: Work, summaries: Sequence[Summary]) -> list[tuple[str, list[str]]]:
+def _lines(work: LoadWork, summaries: Sequence[Summary]) -> list[tuple[str, list[str]]]:
     lines: list[tuple[str, list[str]]] = []
 
     def line(label: str, cells: list[str]) -> None:
@@ -171,7 +171,7 @@ def _lines(work: Work, summaries: Sequence[Summary]) -> list[tuple[str, list[str
     return lines
 
 
-def _figure(result: Result, summary: Summary) -> str:
+def _figure(result: MeasuredRow, summary: Summary) -> str:
     if result.row.measure == "memory":
         idle, after = summary.idle_bytes_per_subscriber, summary.bytes_per_subscriber_after_traffic
         return "-" if idle is None else f"{_kilobytes(idle)}, {_kilobytes(after)} after traffic"
@@ -181,7 +181,7 @@ def _figure(result: Result, summary: Summary) -> str:
     return f"{_micro(summary.broker_cpu_us_per_delivery)}, {speed}"
 
 
-def _ratio_cells(result: Result, other: Summary) -> tuple[str, str]:
+def _ratio_cells(result: MeasuredRow, other: Summary) -> tuple[str, str]:
     return _times(result.cpu_ratio(other)), _times(result.wall_ratio(other))
 
 

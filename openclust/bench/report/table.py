@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from openclust.bench.load.work import Work
+from openclust.bench.load.work import LoadWork
 from openclust.bench.report.statistics import ratio
 from openclust.bench.report.summary import Summary
 
@@ -20,7 +20,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     measure: Measure
     target: float
-    work: Work
+    work: LoadWork
 
     @property
     def target_text(self) -> str:
@@ -29,7 +29,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return f"<= {self.target:g} kB each" if self.measure == "memory" else f">= {self.target:,.0f}/s"
 
 
-_IDLE = Work(pattern="connections", subscribers=10_000)
+_IDLE = LoadWork(pattern="connections", subscribers=10_000)
 
 ROWS = (
     Row(
@@ -37,56 +37,56 @@ ROWS = (
         title="fan-out to 100, 16 in flight",
         measure="cpu",
         target=10,
-        work=Work(pattern="fanout", subscribers=100),
+        work=LoadWork(pattern="fanout", subscribers=100),
     ),
     Row(
         key="fanout-1000",
         title="fan-out to 1,000, 16 in flight",
         measure="cpu",
         target=20,
-        work=Work(pattern="fanout", subscribers=1_000),
+        work=LoadWork(pattern="fanout", subscribers=1_000),
     ),
     Row(
         key="fanout-5000",
         title="fan-out to 5,000, 16 in flight",
         measure="cpu",
         target=20,
-        work=Work(pattern="fanout", subscribers=5_000),
+        work=LoadWork(pattern="fanout", subscribers=5_000),
     ),
     Row(
         key="fanout-1000-single",
         title="fan-out to 1,000, one in flight",
         measure="cpu",
         target=4,
-        work=Work(pattern="fanout", subscribers=1_000, window=1),
+        work=LoadWork(pattern="fanout", subscribers=1_000, window=1),
     ),
     Row(
         key="p2p",
         title="point to point, 1,000 in flight",
         measure="cpu",
         target=3,
-        work=Work(pattern="p2p", window=1_000),
+        work=LoadWork(pattern="p2p", window=1_000),
     ),
     Row(
         key="confirm",
         title="point to point, confirms (200) and acks (prefetch 200)",
         measure="cpu",
         target=2.5,
-        work=Work(pattern="confirm", window=200, prefetch=200),
+        work=LoadWork(pattern="confirm", window=200, prefetch=200),
     ),
     Row(
         key="topic",
         title="topic, 10,000 wildcard bindings, 1,000 keys",
         measure="cpu",
         target=5,
-        work=Work(pattern="topic", subscribers=100, bindings=10_000, keys=1_000, window=200),
+        work=LoadWork(pattern="topic", subscribers=100, bindings=10_000, keys=1_000, window=200),
     ),
     Row(key="memory", title="memory for 10,000 idle subscribers", measure="memory", target=12, work=_IDLE),
     Row(key="attach", title="attaching 10,000 subscribers", measure="attach", target=4_000, work=_IDLE),
 )
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class MeasuredRow(msgspec.Struct, frozen=True, kw_only=True):
     """A row as measured; the first of the brokers is the one with the target. `failed` says why there are none."""
 
     row: Row
@@ -147,7 +147,7 @@ def select_rows(only: str | None) -> list[Row]:
 
 def in_running_order(rows: list[Row]) -> list[list[Row]]:
     """Rows that share their work, together; memory first, while the brokers have not grown by other work."""
-    groups: dict[Work, list[Row]] = {}
+    groups: dict[LoadWork, list[Row]] = {}
     for row in sorted(rows, key=lambda row: row.work.pattern != "connections"):
         groups.setdefault(row.work, []).append(row)
     return list(groups.values())

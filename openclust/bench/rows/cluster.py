@@ -13,14 +13,14 @@ from typing import Any
 
 import msgspec
 
-from openclust.bench.brokers.local_broker import LocalBroker
+from openclust.bench.brokers.local_broker import StartedBroker
 from openclust.bench.brokers.one_root import under_one_root
-from openclust.bench.brokers.wanted_cluster import Cluster, MakeCluster, Wanted, url
+from openclust.bench.brokers.wanted_cluster import BenchCluster, ClusterBenchOptions, MakeCluster, url
 from openclust.bench.client.errors import BenchError
 from openclust.bench.crowd.gathering import gather
 from openclust.bench.crowd.joining import join_with_bindings
 from openclust.bench.load.comparison import Contender, run_rounds
-from openclust.bench.load.work import Work
+from openclust.bench.load.work import LoadWork
 from openclust.bench.report.progress import Quiet
 from openclust.bench.report.statistics import ratio
 from openclust.bench.report.summary import Summary, summarize
@@ -36,7 +36,7 @@ SILENCE_SECONDS = 5.0
 """Without confirms a silence tells that a root went, and took messages along: no need to wait long for them."""
 
 
-def _start(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+def _start(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
     found = [_time_up() for _ in range(wanted.rounds)]
     return ClusterRow(
         key="start",
@@ -69,25 +69,25 @@ def _time_up() -> float:
         process.communicate(timeout=STOP_SECONDS)
 
 
-def _fanout(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
-    work = Work(pattern="fanout", subscribers=wanted.subscribers, window=wanted.window, **_times(wanted))
+def _fanout(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+    work = LoadWork(pattern="fanout", subscribers=wanted.subscribers, window=wanted.window, **_times(wanted))
     title = f"fan-out to {wanted.subscribers:,} over 3 brokers, CPU of all a delivery, against one broker"
     return _against_one("fanout", title, CPU_RATIO_OF_FANOUT, work, wanted, make, watcher, secondaries=0)
 
 
-def _fanout_from_secondary(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
-    work = Work(pattern="fanout", subscribers=wanted.subscribers, window=wanted.window, **_times(wanted))
+def _fanout_from_secondary(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+    work = LoadWork(pattern="fanout", subscribers=wanted.subscribers, window=wanted.window, **_times(wanted))
     title = f"fan-out to {wanted.subscribers:,} over 3 others, from a secondary, against one broker"
     return _against_one("fanout-secondary", title, CPU_RATIO_OF_FANOUT, work, wanted, make, watcher, secondaries=1)
 
 
-def _shared(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
-    work = Work(pattern="shared", window=1_000, **_times(wanted))
+def _shared(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+    work = LoadWork(pattern="shared", window=1_000, **_times(wanted))
     title = "shared queue, no-ack, published and consumed on non-root brokers, CPU of all a message, against one broker"
     return _against_one("shared", title, CPU_RATIO_OF_SHARED, work, wanted, make, watcher, secondaries=0)
 
 
-def _times(wanted: Wanted) -> dict[str, Any]:
+def _times(wanted: ClusterBenchOptions) -> dict[str, Any]:
     return {
         "size": wanted.size,
         "seconds": wanted.seconds,
@@ -100,16 +100,16 @@ def _against_one(
     key: str,
     title: str,
     target: float,
-    work: Work,
-    wanted: Wanted,
+    work: LoadWork,
+    wanted: ClusterBenchOptions,
     make: MakeCluster,
     watcher: Quiet,
     *,
     secondaries: int,
 ) -> ClusterRow:
-    def both(brokers: Cluster, root: str) -> tuple[Summary, Summary]:
+    def both(brokers: BenchCluster, root: str) -> tuple[Summary, Summary]:
         publishing, receiving = _places(brokers, root, is_shared=work.pattern == "shared")
-        with LocalBroker() as single:
+        with StartedBroker() as single:
             contenders = [
                 Contender(
                     name="cluster",
@@ -136,7 +136,7 @@ def _against_one(
     )
 
 
-def _places(brokers: Cluster, root: str, *, is_shared: bool) -> tuple[str, list[str]]:
+def _places(brokers: BenchCluster, root: str, *, is_shared: bool) -> tuple[str, list[str]]:
     """Where to publish, and where to receive."""
     if is_shared:
         first, second = [name for name in brokers.primaries if name != root]
@@ -149,7 +149,7 @@ def _us(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f} us"
 
 
-def _bindings(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+def _bindings(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
     with make(3, 1) as brokers:
         joiner = next(name for name in brokers.names if name not in brokers.primaries)
         brokers.start(joiner)
@@ -175,7 +175,7 @@ def _bindings(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
     )
 
 
-def _crowd(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+def _crowd(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
     with make(3, 3) as brokers:
         brokers.start()
         brokers.wait_until_serving()
@@ -206,7 +206,7 @@ def _crowd(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
     )
 
 
-ROWS: dict[str, Callable[[Wanted, MakeCluster, Quiet], ClusterRow | list[ClusterRow]]] = {
+ROWS: dict[str, Callable[[ClusterBenchOptions, MakeCluster, Quiet], ClusterRow | list[ClusterRow]]] = {
     "start": _start,
     "fanout": _fanout,
     "fanout-secondary": _fanout_from_secondary,
@@ -220,7 +220,7 @@ ROWS: dict[str, Callable[[Wanted, MakeCluster, Quiet], ClusterRow | list[Cluster
 }
 
 
-def measure(key: str, wanted: Wanted, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
+def measure(key: str, wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
     """One of `ROWS`, which may come to several lines; what goes wrong is said in it."""
     watcher.doing(key)
     try:

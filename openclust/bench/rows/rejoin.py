@@ -9,11 +9,11 @@ import time
 import msgspec
 
 from openclust.bench.brokers.kernel_counters import received_bytes
-from openclust.bench.brokers.wanted_cluster import Cluster, MakeCluster, Wanted, url
+from openclust.bench.brokers.wanted_cluster import BenchCluster, ClusterBenchOptions, MakeCluster, url
 from openclust.bench.client.errors import BenchError
 from openclust.bench.load.generator import Generator
 from openclust.bench.load.messages import Order
-from openclust.bench.load.work import Work
+from openclust.bench.load.work import LoadWork
 from openclust.bench.report.progress import Quiet
 from openclust.bench.report.statistics import latency_percentiles_ms, ratio
 from openclust.bench.rows.cluster_row import ClusterRow
@@ -26,7 +26,7 @@ STEP_SECONDS = 0.1
 LATENCY_RATIO = 2.0
 
 
-class Load:
+class ContinuousLoad:
     """Traffic that goes on in turns of a second, without a pause between them, until `end`."""
 
     def __init__(self, generator: Generator) -> None:
@@ -83,9 +83,9 @@ class Rejoining(msgspec.Struct, frozen=True, kw_only=True):
     p99_ms: dict[str, float | None]
 
 
-def rejoin(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
+def rejoin(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
     """A backup of three is killed, is away for `wanted.down` seconds, and starts again with its data."""
-    work = Work(
+    work = LoadWork(
         pattern="durable",
         window=wanted.unconfirmed,
         prefetch=wanted.prefetch,
@@ -98,13 +98,15 @@ def rejoin(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> list[ClusterRow
         generator = Generator(Order(url=url(brokers, root), work=work), watcher.told)
         try:
             generator.run(wanted.warm_up)
-            found = _follow(wanted, brokers, root, Load(generator), watcher)
+            found = _follow(wanted, brokers, root, ContinuousLoad(generator), watcher)
         finally:
             generator.close()
     return _rows(wanted, found)
 
 
-def _follow(wanted: Wanted, brokers: Cluster, root: str, load: Load, watcher: Quiet) -> Rejoining:
+def _follow(
+    wanted: ClusterBenchOptions, brokers: BenchCluster, root: str, load: ContinuousLoad, watcher: Quiet
+) -> Rejoining:
     backup = next(name for name in reversed(brokers.primaries) if name != root)
     times: dict[str, int] = {"before": time.perf_counter_ns()}
     try:
@@ -142,7 +144,7 @@ def _follow(wanted: Wanted, brokers: Cluster, root: str, load: Load, watcher: Qu
     )
 
 
-def _wait_until_level(brokers: Cluster, root: str, backup: str, load: Load) -> None:
+def _wait_until_level(brokers: BenchCluster, root: str, backup: str, load: ContinuousLoad) -> None:
     """Until the backup has all that the root had a moment before."""
     deadline = time.monotonic() + CATCH_UP_SECONDS
     while True:
@@ -158,7 +160,7 @@ def _wait_until_level(brokers: Cluster, root: str, backup: str, load: Load) -> N
         time.sleep(STEP_SECONDS)
 
 
-def _rows(wanted: Wanted, found: Rejoining) -> list[ClusterRow]:
+def _rows(wanted: ClusterBenchOptions, found: Rejoining) -> list[ClusterRow]:
     received = "bytes unknown" if found.received_bytes is None else f"{found.received_bytes / 1e6:.1f} MB received"
     spent = ", ".join(f"{name} {_ms(took)}" for name, took in found.p99_ms.items())
     return [

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from openclust.bench.brokers.wanted_cluster import Cluster, MakeCluster, Wanted, url
+from openclust.bench.brokers.wanted_cluster import BenchCluster, ClusterBenchOptions, MakeCluster, url
 from openclust.bench.client.errors import BenchError
 from openclust.bench.client.url import BrokerUrl
 from openclust.bench.load.comparison import Contender, introduce, run_rounds
-from openclust.bench.load.work import Work
+from openclust.bench.load.work import LoadWork
 from openclust.bench.report.progress import Quiet
 from openclust.bench.report.statistics import ratio
 from openclust.bench.report.summary import Summary, summarize
@@ -24,7 +24,7 @@ Place = Callable[[Contender, list[BrokerUrl]], Contender]
 """Where a cluster's publisher and consumer are; of its addresses the first is where the queue has its home."""
 
 
-def replicated(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
+def replicated(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
     """Published and consumed at the root, or where the other cluster's queue has its leader."""
     found = _measured(wanted, make, watcher, _at_home)
     return [
@@ -33,7 +33,7 @@ def replicated(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> list[Cluste
     ]
 
 
-def replicated_backups(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
+def replicated_backups(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
     """Published at one backup, consumed at the other."""
     found = _measured(wanted, make, watcher, _away)
     return [
@@ -42,9 +42,9 @@ def replicated_backups(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> lis
     ]
 
 
-def _measured(wanted: Wanted, make: MakeCluster, watcher: Quiet, place: Place) -> list[Summary]:
+def _measured(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet, place: Place) -> list[Summary]:
     """Ours first."""
-    work = Work(
+    work = LoadWork(
         pattern="durable",
         window=wanted.unconfirmed,
         prefetch=wanted.prefetch,
@@ -61,7 +61,7 @@ def _measured(wanted: Wanted, make: MakeCluster, watcher: Quiet, place: Place) -
         return [summarize(*one) for one in run_rounds(work, [place(ours, urls), *others], wanted.rounds, watcher)]
 
 
-def _others(wanted: Wanted, place: Place) -> Iterator[Contender]:
+def _others(wanted: ClusterBenchOptions, place: Place) -> Iterator[Contender]:
     for name, urls in wanted.compare:
         if len(urls) != BROKERS:
             raise BenchError(f"--compare {name}: give the addresses of all three brokers, as NAME=URL,URL,URL")
@@ -71,7 +71,7 @@ def _others(wanted: Wanted, place: Place) -> Iterator[Contender]:
         yield place(found, urls)
 
 
-def _backups(brokers: Cluster, root: str) -> list[str]:
+def _backups(brokers: BenchCluster, root: str) -> list[str]:
     return [name for name in brokers.primaries if name != root]
 
 

@@ -8,9 +8,9 @@ from contextlib import ExitStack, closing
 
 import msgspec
 
-from openclust.bench.brokers.wanted_cluster import Cluster, MakeCluster, Wanted, url
+from openclust.bench.brokers.wanted_cluster import BenchCluster, ClusterBenchOptions, MakeCluster, url
 from openclust.bench.client import frames
-from openclust.bench.client.connection import Connection
+from openclust.bench.client.connection import BenchConnection
 from openclust.bench.client.errors import BenchError
 from openclust.bench.crowd.gathering import attach_crowds
 from openclust.bench.report.progress import Quiet
@@ -31,7 +31,7 @@ class Bereaved(msgspec.Struct, frozen=True, kw_only=True):
     elections: int
 
 
-def root_killed(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+def root_killed(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
     with make(3, 3) as brokers, ExitStack() as stack:
         brokers.start()
         root = brokers.wait_until_serving()
@@ -39,7 +39,7 @@ def root_killed(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow
         watcher.doing(f"root-killed: attaching {wanted.crowd:,} subscribers")
         exchange = f"bench.{secrets.token_hex(4)}"
         for name in others:
-            connection = stack.enter_context(closing(Connection(url(brokers, name))))
+            connection = stack.enter_context(closing(BenchConnection(url(brokers, name))))
             connection.call(frames.exchange_declare(1, exchange, "fanout"), frames.EXCHANGE_DECLARE_OK)
         _, attached = attach_crowds(
             stack,
@@ -65,7 +65,7 @@ def root_killed(wanted: Wanted, make: MakeCluster, watcher: Quiet) -> ClusterRow
     )
 
 
-def _kill(brokers: Cluster, root: str, subscribers: int, watcher: Quiet) -> Bereaved:
+def _kill(brokers: BenchCluster, root: str, subscribers: int, watcher: Quiet) -> Bereaved:
     witness = next(name for name in brokers.primaries if name != root)
     epoch = brokers.epoch(root)
     watcher.doing(f"root-killed: {root} is killed")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from openclust.bench.brokers.broker_process import BrokerProcess
 from openclust.bench.brokers.disk import described, forget_cached
-from openclust.bench.brokers.local_broker import LocalBroker
-from openclust.bench.brokers.wanted_cluster import Cluster, MakeCluster, url
+from openclust.bench.brokers.local_broker import StartedBroker
+from openclust.bench.brokers.wanted_cluster import BenchCluster, MakeCluster, url
 from openclust.bench.client.errors import BenchError
 from openclust.bench.client.url import BrokerUrl
 from openclust.bench.load.filling import count, empty, fill
@@ -28,7 +28,7 @@ POLL_SECONDS = 0.05
 def cold(folder: Path, messages: int, size: int, rounds: int, *, killed: bool, watcher: Quiet) -> list[ClusterRow]:
     """Fill a queue, end the broker, and time each of some starts, until it says how many messages there are."""
     served: list[float] = []
-    with LocalBroker(folder) as broker:
+    with StartedBroker(folder) as broker:
         fill_s = fill(broker.url, QUEUE, messages, size, lambda done: watcher.told(_told("confirmed", done)))
         for number in range(rounds):
             watcher.doing(f"start {number + 1} of {rounds}")
@@ -116,7 +116,7 @@ def cold_cluster(
     ]
 
 
-def _wait_until_served(brokers: Cluster, at: BrokerUrl, messages: int) -> None:
+def _wait_until_served(brokers: BenchCluster, at: BrokerUrl, messages: int) -> None:
     """Until a client of this broker is told that all of them are there."""
     deadline = time.monotonic() + START_SECONDS
     while True:
@@ -136,7 +136,7 @@ def _wait_until_served(brokers: Cluster, at: BrokerUrl, messages: int) -> None:
 
 def backlog(folder: Path, messages: int, size: int, *, draining: bool, watcher: Quiet) -> list[ClusterRow]:
     """Fill a queue and see how much memory the broker takes at most; empty it again, and see that too."""
-    with LocalBroker(folder) as broker:
+    with StartedBroker(folder) as broker:
         scales = _Scales(broker.pid, watcher)
         before = scales.now()
         fill_s = fill(broker.url, QUEUE, messages, size, scales.confirmed)

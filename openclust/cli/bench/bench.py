@@ -14,20 +14,20 @@ import click
 import msgspec
 
 from openclust.bench.brokers.disk import described, folder_on_disk
-from openclust.bench.brokers.local_broker import LocalBroker
+from openclust.bench.brokers.local_broker import StartedBroker
 from openclust.bench.client.errors import BenchError
 from openclust.bench.client.url import parse_named_urls, parse_url
 from openclust.bench.load.comparison import Contender, introduce, run_rounds
-from openclust.bench.load.work import Pattern, Work
+from openclust.bench.load.work import LoadWork, Pattern
 from openclust.bench.report.plot import check_plot, plot_summaries, plot_table
 from openclust.bench.report.progress import Quiet, progress
 from openclust.bench.report.report import show_summaries, show_table, summaries_data, table_data
 from openclust.bench.report.summary import Summary, summarize
-from openclust.bench.report.table import ROWS, Result, in_running_order, select_rows
+from openclust.bench.report.table import ROWS, MeasuredRow, in_running_order, select_rows
 from openclust.cli.bench.calibrate import calibrate
 from openclust.cli.bench.cluster_targets import cluster
 from openclust.cli.bench.stored import backlog, cold
-from openclust.cli.exit_codes import FAILED, NO, Failure
+from openclust.cli.exit_codes import FAILED, NO, CommandFailure
 
 DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
 TERMINATED = 128 + signal.SIGTERM
@@ -235,7 +235,7 @@ def table(only: str | None, check: bool, **options: Any) -> int:
         raise click.UsageError(f"--only: there is no row {error.args[0]!r}; there are {keys}") from None
     rounds = options["rounds"] or 3
     groups = in_running_order(rows)
-    found: dict[str, Result] = {}
+    found: dict[str, MeasuredRow] = {}
     with _one_line(), ExitStack() as stack:
         contenders = _contenders(options, stack)
         turns = sum(_rounds(group[0].work, rounds) for group in groups)
@@ -248,7 +248,7 @@ def table(only: str | None, check: bool, **options: Any) -> int:
             except BenchError as error:
                 summaries, failed = [], str(error)
             found |= {
-                row.key: Result(row=msgspec.structs.replace(row, work=work), summaries=summaries, failed=failed)
+                row.key: MeasuredRow(row=msgspec.structs.replace(row, work=work), summaries=summaries, failed=failed)
                 for row in group
             }
     results = [found[row.key] for row in rows]
@@ -264,7 +264,7 @@ def table(only: str | None, check: bool, **options: Any) -> int:
     return NO if check and any(result.met is False for result in results) else 0
 
 
-def _rounds(work: Work, rounds: int) -> int:
+def _rounds(work: LoadWork, rounds: int) -> int:
     """Memory can be weighed only once: afterwards a broker has it already."""
     return 1 if work.pattern == "connections" else rounds
 
@@ -272,8 +272,8 @@ def _rounds(work: Work, rounds: int) -> int:
 def _measure(pattern: Pattern, options: dict[str, Any], rounds: int = 3) -> None:
     rounds = options["rounds"] or rounds
     with _one_line():
-        fields = {name: value for name, value in options.items() if name in Work.__struct_fields__}
-        work = Work(pattern=pattern, **fields)
+        fields = {name: value for name, value in options.items() if name in LoadWork.__struct_fields__}
+        work = LoadWork(pattern=pattern, **fields)
         with ExitStack() as stack:
             contenders = _contenders(options, stack, pattern)
             watcher = stack.enter_context(progress(rounds * len(contenders)))
@@ -288,7 +288,7 @@ def _measure(pattern: Pattern, options: dict[str, Any], rounds: int = 3) -> None
             plot_summaries(work, summaries, options["plot"])
 
 
-def _run(work: Work, contenders: list[Contender], rounds: int, watcher: Quiet) -> list[Summary]:
+def _run(work: LoadWork, contenders: list[Contender], rounds: int, watcher: Quiet) -> list[Summary]:
     return [summarize(contender, figures) for contender, figures in run_rounds(work, contenders, rounds, watcher)]
 
 
@@ -300,9 +300,9 @@ def _contenders(options: dict[str, Any], stack: ExitStack, pattern: Pattern | No
         raise click.UsageError("--start brings its own broker: leave --url and --pid away")
     others = [parse_named_urls(text) for text in options["compare"]]
     data_in = _data_folder(options, pattern)
-    other = LocalBroker(data_in, options["compare_checkout"]) if options["compare_checkout"] else None
+    other = StartedBroker(data_in, options["compare_checkout"]) if options["compare_checkout"] else None
     if options["starting"]:
-        local = stack.enter_context(LocalBroker(data_in))
+        local = stack.enter_context(StartedBroker(data_in))
         found = [introduce("openclust", local.url, local.pid)]
     else:
         found = [introduce(None, parse_url(options["url"] or DEFAULT_URL), options["pid"])]
@@ -328,7 +328,7 @@ def _one_line() -> Iterator[None]:
     try:
         yield
     except BenchError as error:
-        raise Failure(str(error)) from None
+        raise CommandFailure(str(error)) from None
 
 
 def _console() -> Any:

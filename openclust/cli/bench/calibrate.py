@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from openclust.cli.bench.benched_cluster import BenchedCluster
-from openclust.cli.exit_codes import Failure
+from openclust.cli.exit_codes import CommandFailure
 
 if TYPE_CHECKING:
     from openclust.bench.calibration.calibrating import Calibrated
@@ -49,9 +49,9 @@ def calibrate(out: Path, data_in: Path | None, quick: bool, as_json: bool) -> No
         written = document(found.costs)
         out.write_bytes(msgspec.json.format(msgspec.json.encode(written), indent=2) + b"\n")
     except BenchError as error:
-        raise Failure(str(error)) from None
+        raise CommandFailure(str(error)) from None
     except OSError as error:
-        raise Failure(f"{out}: {error.strerror}") from None
+        raise CommandFailure(f"{out}: {error.strerror}") from None
     if as_json:
         data = {"calibration": written, "rows": found.rows, "error": found.error, "file": str(out)}
         click.echo(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from openclust.cli.bench.benched_cluster import BenchedCluster
-from openclust.cli.exit_codes import FAILED, NO, Failure
+from openclust.cli.exit_codes import FAILED, NO, CommandFailure
 
 
 def _int(default: int, text: str) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def cluster(
 ) -> int:
     """Start local clusters, measure them against one broker, and show what is wanted beside what was found."""
     from openclust.bench.brokers.disk import described, folder_on_disk
-    from openclust.bench.brokers.wanted_cluster import Wanted
+    from openclust.bench.brokers.wanted_cluster import ClusterBenchOptions
     from openclust.bench.client.errors import BenchError
     from openclust.bench.client.url import parse_named_urls
     from openclust.bench.report.progress import progress
@@ -64,10 +64,10 @@ def cluster(
         if key not in ROWS:
             raise click.UsageError(f"--only: there is no row {key!r}; there are {', '.join(ROWS)}")
     try:
-        wanted = Wanted(**options, compare=tuple(parse_named_urls(text) for text in compare))
+        wanted = ClusterBenchOptions(**options, compare=tuple(parse_named_urls(text) for text in compare))
         folder = folder_on_disk(data_in)
     except BenchError as error:
-        raise Failure(str(error)) from None
+        raise CommandFailure(str(error)) from None
 
     def make(primaries: int, secondaries: int) -> BenchedCluster:
         return BenchedCluster(primaries, secondaries, folder)

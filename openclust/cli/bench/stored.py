@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from openclust.cli.exit_codes import NO, Failure
+from openclust.cli.exit_codes import NO, CommandFailure
 
 SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
 MESSAGES_MAX = 100_000_000
@@ -104,7 +104,7 @@ def _show(measure: Callable[[Any], list[Any]], first: str, rounds: int, *, as_js
             watcher.doing(first)
             rows = measure(watcher)
     except BenchError as error:
-        raise Failure(str(error)) from None
+        raise CommandFailure(str(error)) from None
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(rows_data(rows)), indent=2).decode())
     else:

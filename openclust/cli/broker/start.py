@@ -127,9 +127,9 @@ def _services(config: Config, welcome: bool) -> list[Service]:
 
         services.append(HttpApi(config.http))
     if welcome or sys.stdout.isatty():
-        from openclust.cli.broker.welcome import Welcome
+        from openclust.cli.broker.welcome import WelcomeService
 
-        services.append(Welcome(os.path.relpath(sys.executable) if sys.prefix != sys.base_prefix else "python3"))
+        services.append(WelcomeService(os.path.relpath(sys.executable) if sys.prefix != sys.base_prefix else "python3"))
     return services
 
 

@@ -24,7 +24,7 @@ Try it from another terminal, in `{python} -m asyncio`:
 """
 
 
-class Welcome:
+class WelcomeService:
     """A service that only says hello."""
 
     def __init__(self, python: str) -> None:

@@ -65,7 +65,7 @@ class LinkView(msgspec.Struct):
     lag_on_disk_entries: int | None = None
 
 
-class Position(msgspec.Struct):
+class PositionView(msgspec.Struct):
     """The end of a broker's log."""
 
     epoch: int
@@ -76,8 +76,8 @@ class StoreView(msgspec.Struct):
     """How far the log is on disk, and how the disk is. Only the root knows what is committed."""
 
     has_disk: bool
-    on_disk: Position
-    committed: Position | None = None
+    on_disk: PositionView
+    committed: PositionView | None = None
     uncommitted_entries: int | None = None
     uncommitted_bytes: int | None = None
     waiting_bytes: int = 0
@@ -92,13 +92,13 @@ class MetaBindings(msgspec.Struct):
     repaired: int | None = None
 
 
-class Rates(msgspec.Struct):
+class RatesView(msgspec.Struct):
     published_per_s: float | None = None
     delivered_per_s: float | None = None
     relayed_per_s: float | None = None
 
 
-class Votes(msgspec.Struct):
+class VotesView(msgspec.Struct):
     """Of the defined primaries: who has voted for the root, who follows it, and who may vote at this time."""
 
     given: int
@@ -107,7 +107,7 @@ class Votes(msgspec.Struct):
     following: int | None = None
 
 
-class Obstacle(msgspec.Struct):
+class ObstacleView(msgspec.Struct):
     """Who stands in the way of a root, and why."""
 
     peer: str
@@ -121,7 +121,7 @@ class NotReady(msgspec.Struct):
     reason: str
 
 
-class Publishers(msgspec.Struct):
+class PublishersView(msgspec.Struct):
     """Whether those who publish at the broker that was asked wait, why, and how many do."""
 
     is_blocked: bool = False
@@ -137,21 +137,21 @@ class ClusterView(msgspec.Struct):
     role: str
     root: str | None
     epoch: int
-    votes: Votes | None
-    why_no_root: list[Obstacle]
+    votes: VotesView | None
+    why_no_root: list[ObstacleView]
     brokers: list[BrokerView]
     links: list[LinkView]
     connections: int
     queues: int
     cluster_uuid: str | None = None
-    position: Position | None = None
+    position: PositionView | None = None
     store: StoreView | None = None
     meta_bindings: MetaBindings | None = None
-    rates: Rates | None = None
+    rates: RatesView | None = None
     votes_needed: int | None = None
     is_ready: bool | None = None
     not_ready: list[NotReady] = []
-    publishers: Publishers | None = None
+    publishers: PublishersView | None = None
 
 
 def ask(client: HttpClient) -> tuple[ClusterView, Any]:

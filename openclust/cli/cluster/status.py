@@ -15,8 +15,8 @@ from openclust.cli.cluster.cluster_view import (
     ClusterView,
     LinkView,
     MetaBindings,
-    Position,
-    Rates,
+    PositionView,
+    RatesView,
     StoreView,
     ask,
     json_option,
@@ -118,7 +118,7 @@ def show_view(view: ClusterView) -> None:
 
 
 def _show_load(view: ClusterView) -> None:
-    rates = view.rates or Rates()
+    rates = view.rates or RatesView()
     meta = view.meta_bindings or MetaBindings()
     shown = (rates.published_per_s, rates.delivered_per_s, rates.relayed_per_s)
     counted = "/".join(map(_count, (meta.held, meta.told, meta.repaired)))
@@ -202,7 +202,7 @@ def _link_row(link: LinkView) -> tuple[str, ...]:
     return (link.peer, link.state, lag, on_disk, str(link.sent), relayed, waiting, str(link.dropped), link.error)
 
 
-def _place(position: Position) -> str:
+def _place(position: PositionView) -> str:
     return f"{position.epoch}.{position.sequence}"
 
 

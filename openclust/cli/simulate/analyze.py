@@ -20,7 +20,7 @@ from topology.simulate.report.results_folder import PARQUET, make_folder, write_
 from topology.simulate.trace.files import TraceFiles, find_files
 
 if TYPE_CHECKING:
-    from topology.simulate.results.summary import Summary
+    from topology.simulate.results.summary import ResultsSummary
 
 NAMES_SHOWN_MAX = 20
 
@@ -69,7 +69,7 @@ def analyze(
 
 def _analyzed(
     files: TraceFiles, out: Path, options: SparkOptions, *, keep: bool, parquet: bool, quiet: bool
-) -> Summary:
+) -> ResultsSummary:
     from topology.simulate.spark.session import check_packages, spark_session
 
     check_packages()
@@ -79,7 +79,7 @@ def _analyzed(
     with warnings.catch_warnings(), progress_bar(is_shown=not quiet) as watched:
         warnings.simplefilter("ignore")  # what Spark and pandas have to tell their own developers
         with spark_session(**options._asdict(), out=out, name="openclust analyze") as spark:
-            from topology.simulate.results.summary import Summary
+            from topology.simulate.results.summary import ResultsSummary
             from topology.simulate.trace.analysis import analyze as compute
 
             found = compute(spark, files, out=out / PARQUET if parquet else None, progress=watched)
@@ -92,7 +92,7 @@ def _analyzed(
             }
     names = [each.name for each in files.all]
     shown = names if len(names) <= NAMES_SHOWN_MAX else [*names[:NAMES_SHOWN_MAX], "..."]
-    return Summary(
+    return ResultsSummary(
         kind="trace",
         openclust=__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -13,14 +13,14 @@ from topology.simulate.input.workload import Workload
 if TYPE_CHECKING:
     from openclust.bench.live.cost import LiveFound
     from openclust.bench.live.plan import LivePlan
-    from openclust.bench.live.run import Stage
+    from openclust.bench.live.run import PlayedStage
     from topology.simulate.traffic.drawn import Drawn
 
 SAMPLED_OF = 20
 """One of so many subscribers has the time of its messages taken, by a process that is not busy with all the others."""
 
 
-def played(layout: Layout, workload: Workload, plan: Drawn, stage: Stage, data_in: Path | None) -> LiveFound:
+def played(layout: Layout, workload: Workload, plan: Drawn, stage: PlayedStage, data_in: Path | None) -> LiveFound:
     from openclust.bench.brokers.disk import folder_on_disk
     from openclust.bench.client.errors import BenchError
     from openclust.bench.live.run import LiveQueue, play

@@ -26,7 +26,7 @@ from topology.simulate.report.results_folder import make_folder, write_results
 
 if TYPE_CHECKING:
     from topology.simulate.pipeline import Simulated
-    from topology.simulate.results.summary import Summary
+    from topology.simulate.results.summary import ResultsSummary
 
 MET, UNMET = 0, 1
 _TERM = re.compile(r"[A-Za-z]\w*=\S+")
@@ -147,7 +147,9 @@ def _sorted_out(files: tuple[str, ...], sweep: tuple[str, ...]) -> tuple[str | N
     return named[0] if len(named) == 2 else None, named[-1], (*sweep, *terms)
 
 
-def _simulated(asked: Asked, out: Path, options: SparkOptions, *, keep: bool, parquet: bool, quiet: bool) -> Summary:
+def _simulated(
+    asked: Asked, out: Path, options: SparkOptions, *, keep: bool, parquet: bool, quiet: bool
+) -> ResultsSummary:
     from topology.simulate.spark.session import check_packages, spark_session
 
     check_packages()
@@ -165,17 +167,17 @@ def _simulated(asked: Asked, out: Path, options: SparkOptions, *, keep: bool, pa
         return _summary(asked, found, about, time.monotonic() - began)
 
 
-def _summary(asked: Asked, found: Simulated, about: dict[str, str], took_s: float) -> Summary:
+def _summary(asked: Asked, found: Simulated, about: dict[str, str], took_s: float) -> ResultsSummary:
     import msgspec
 
     from topology.simulate.results.goal import cheapest
-    from topology.simulate.results.summary import Summary, Sweep
+    from topology.simulate.results.summary import ResultsSummary, Sweep
 
     sweep = None
     if asked.swept or asked.goal is not None:
         answers = cheapest(found.runs, asked.goal) if asked.goal is not None else []
         sweep = Sweep(grid=shown(asked.swept), goal=asked.goal.text if asked.goal else "", cheapest=answers)
-    return Summary(
+    return ResultsSummary(
         openclust=__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         title=asked.workload.name,

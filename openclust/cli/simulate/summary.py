@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from topology.simulate.results.summary import Summary
+    from topology.simulate.results.summary import ResultsSummary
 
 
-def show_summary(summary: Summary, out: Path, *, as_json: bool, quiet: bool) -> None:
+def show_summary(summary: ResultsSummary, out: Path, *, as_json: bool, quiet: bool) -> None:
     """What a simulation or an analysis found, and where its report is."""
     if as_json:
         import msgspec

@@ -20,14 +20,14 @@ from openclust.cli.simulate.spark_options import SparkOptions, spark_options
 from openclust.shell.config.schema import ConfigError
 from topology.simulate.input.calibration import Calibration
 from topology.simulate.input.fault import Kill, parse_fault
-from topology.simulate.input.layout import Layout, LocalClients, Run, layout_of_counts
+from topology.simulate.input.layout import GridCell, Layout, LocalClients, layout_of_counts
 from topology.simulate.input.workload import Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from openclust.bench.live.cost import LiveFound
-    from openclust.bench.live.run import Stage
+    from openclust.bench.live.run import PlayedStage
     from topology.simulate.results.summary import RunSummary
     from topology.simulate.traffic.drawn import Drawn
 
@@ -176,9 +176,9 @@ def near(workload: Workload) -> Workload:
     )
 
 
-def stage_of(workload: Workload) -> Stage:
+def stage_of(workload: Workload) -> PlayedStage:
     """When to look: from when all are there until the first fault. ConfigError where it cannot be played."""
-    from openclust.bench.live.run import Stage
+    from openclust.bench.live.run import PlayedStage
 
     kills = []
     for text in workload.faults:
@@ -196,7 +196,7 @@ def stage_of(workload: Workload) -> Stage:
             f"--validate: all clients are there after {from_ms / 1000:g} s, and the run or its calm ends at "
             f"{first_ms / 1000:g} s: make the workload longer"
         )
-    return Stage(from_ms=from_ms, to_ms=to_ms, kills=tuple(sorted(kills, key=lambda each: each[1])))
+    return PlayedStage(from_ms=from_ms, to_ms=to_ms, kills=tuple(sorted(kills, key=lambda each: each[1])))
 
 
 def validate(
@@ -218,7 +218,7 @@ def validate(
     cores = len(os.sched_getaffinity(0))
     layout, workload = local_layout(known, cores, base), near(workload)
     stage = stage_of(workload)
-    run = Run(number=0, layout=layout, subscribers=workload.subscriber_count)
+    run = GridCell(number=0, layout=layout, subscribers=workload.subscriber_count)
     tell("drawing what clients do")
     try:
         plan = drawn(spark, run, workload)
@@ -266,7 +266,7 @@ def _clients(live: LiveFound) -> LocalClients:
     )
 
 
-def _log_copies(layout: Layout, workload: Workload, plan: Drawn, stage: Stage) -> float:
+def _log_copies(layout: Layout, workload: Workload, plan: Drawn, stage: PlayedStage) -> float:
     """What the simulation counts as copies, and a broker does not: messages in entries of the log, to each backup."""
     replicated: list[bool] = []
     for kind in workload.queues:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NEAR, NEAR_P50 = 0.15, 0.30
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class ComparedFigure(msgspec.Struct, frozen=True, kw_only=True):
     """`within` is how near a prediction is to be, of 1; 0: it is told only."""
 
     what: str
@@ -41,7 +41,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
         return None if not self.within or self.error is None else abs(self.error) <= self.within
 
 
-def lines(found: Validation) -> list[Line]:
+def lines(found: Validation) -> list[ComparedFigure]:
     """Throughput, copies and CPU of the calm window, latency until its end, and what the first fault did."""
     each = [_lines(found, live) for live in found.rounds]
     return [
@@ -50,7 +50,7 @@ def lines(found: Validation) -> list[Line]:
     ]
 
 
-def _lines(found: Validation, live: LiveFound) -> list[Line]:
+def _lines(found: Validation, live: LiveFound) -> list[ComparedFigure]:
     points = list(_in_window(found))
     seconds = found.to_s - found.from_s
     names = found.layout.names
@@ -59,37 +59,47 @@ def _lines(found: Validation, live: LiveFound) -> list[Line]:
     shared = _shared_deliveries(found)
     deliveries = sum(point.deliveries for point in points) / seconds - shared
     rows = [
-        Line(what="deliveries", unit="/s", measured=live.deliveries_per_s, predicted=deliveries, within=NEAR),
-        Line(what="copies between brokers", unit="/s", measured=relayed, predicted=copies, within=NEAR),
+        ComparedFigure(what="deliveries", unit="/s", measured=live.deliveries_per_s, predicted=deliveries, within=NEAR),
+        ComparedFigure(what="copies between brokers", unit="/s", measured=relayed, predicted=copies, within=NEAR),
     ]
     predicted_cpu = {name: _mean([point.cpu for point in points if point.broker == name]) for name in names}
     for name, role in zip(names, _roles(found), strict=True):
         what = f"CPU of {name}, {role}"
         rows.append(
-            Line(what=what, unit="%", measured=live.cpu[name] * 100, predicted=predicted_cpu[name] * 100, within=NEAR)
+            ComparedFigure(
+                what=what, unit="%", measured=live.cpu[name] * 100, predicted=predicted_cpu[name] * 100, within=NEAR
+            )
         )
     total = sum(live.cpu.values()) * 100
     rows.append(
-        Line(what="CPU of all", unit="%", measured=total, predicted=sum(predicted_cpu.values()) * 100, within=NEAR)
+        ComparedFigure(
+            what="CPU of all", unit="%", measured=total, predicted=sum(predicted_cpu.values()) * 100, within=NEAR
+        )
     )
     latency = found.calm.latency
     p50, p99 = live.latency_ms.get("p50"), live.latency_ms.get("p99")
-    rows.append(Line(what="latency p50", unit="ms", measured=p50, predicted=latency.p50_ms, within=NEAR_P50))
-    rows.append(Line(what="latency p99", unit="ms", measured=p99, predicted=latency.p99_ms))
+    rows.append(ComparedFigure(what="latency p50", unit="ms", measured=p50, predicted=latency.p50_ms, within=NEAR_P50))
+    rows.append(ComparedFigure(what="latency p99", unit="ms", measured=p99, predicted=latency.p99_ms))
     if found.calm.queues:
         queue = found.calm.queues[0]
         worked = live.worked_ms
-        rows.append(Line(what="shared queue p50", unit="ms", measured=worked.get("p50"), predicted=queue.wait_p50_ms))
-        rows.append(Line(what="shared queue p99", unit="ms", measured=worked.get("p99"), predicted=queue.wait_p99_ms))
+        rows.append(
+            ComparedFigure(what="shared queue p50", unit="ms", measured=worked.get("p50"), predicted=queue.wait_p50_ms)
+        )
+        rows.append(
+            ComparedFigure(what="shared queue p99", unit="ms", measured=worked.get("p99"), predicted=queue.wait_p99_ms)
+        )
     return [*rows, *_of_fault(found, live)]
 
 
-def _of_fault(found: Validation, live: LiveFound) -> Iterator[Line]:
+def _of_fault(found: Validation, live: LiveFound) -> Iterator[ComparedFigure]:
     for fault in found.whole.faults[:1]:
-        yield Line(what="without a root", unit="ms", measured=live.no_root_ms, predicted=fault.no_root_ms)
-        yield Line(what="clients lost", unit="", measured=live.lost, predicted=fault.lost_clients)
-        yield Line(what="half of them back", unit="ms", measured=live.back_p50_ms, predicted=fault.back_p50_ms)
-        yield Line(what="all of them back", unit="ms", measured=live.back_all_ms, predicted=fault.back_all_ms)
+        yield ComparedFigure(what="without a root", unit="ms", measured=live.no_root_ms, predicted=fault.no_root_ms)
+        yield ComparedFigure(what="clients lost", unit="", measured=live.lost, predicted=fault.lost_clients)
+        yield ComparedFigure(
+            what="half of them back", unit="ms", measured=live.back_p50_ms, predicted=fault.back_p50_ms
+        )
+        yield ComparedFigure(what="all of them back", unit="ms", measured=live.back_all_ms, predicted=fault.back_all_ms)
 
 
 def _in_window(found: Validation) -> Iterator[Point]:

@@ -10,7 +10,7 @@ import click
 from topology.draw.formats import FORMATS, draw, format_of
 from topology.lint.check import check
 from topology.output.text import show_reports
-from topology.rules.finding import Report
+from topology.rules.finding import FileReport
 
 STDOUT = "-"
 
@@ -39,7 +39,7 @@ def command(file: str, output: str, format_: str | None, no_findings: bool) -> i
     if not model.brokers and not model.nodes:
         raise click.ClickException(f"{file}: names no broker, so that there is nothing to draw")
     if no_findings:
-        report = Report(file=report.file, findings=())
+        report = FileReport(file=report.file, findings=())
     picture = draw(model, report, chosen)
     if output == STDOUT:
         sys.stdout.buffer.write(picture)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from topology.lint.fix_files import Change
     from topology.model.graph import Model
     from topology.model.live import Live
-    from topology.rules.finding import Report
+    from topology.rules.finding import FileReport
 
-Checked = list[tuple["Report", "Model | None"]]
+Checked = list[tuple["FileReport", "Model | None"]]
 
 
 @click.command()
@@ -151,7 +151,7 @@ def _fix(
     return fix_all(names, check, unsafe=unsafe)
 
 
-def _write_baseline(reports: list[Report], path: str) -> int:
+def _write_baseline(reports: list[FileReport], path: str) -> int:
     from topology.lint.baseline import text_of
 
     with open(path, "w", encoding="utf-8") as stream:

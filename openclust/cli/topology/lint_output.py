@@ -12,14 +12,14 @@ import click
 if TYPE_CHECKING:
     from topology.model.graph import Model
     from topology.model.loss import LossKind
-    from topology.output.formats import Run
-    from topology.rules.finding import Report
+    from topology.output.formats import LintRun
+    from topology.rules.finding import FileReport
     from topology.survive.combinations import Survival
 
 FORMATS = ("text", "json", "sarif", "github", "junit", "markdown")
 STDOUT = "-"
 
-Checked = Sequence[tuple["Report", "Model | None"]]
+Checked = Sequence[tuple["FileReport", "Model | None"]]
 
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -133,12 +133,12 @@ def run_of(
     docs_url: str,
     *,
     only_counts: bool = False,
-) -> Run:
-    from topology.output.formats import Run, result_of
+) -> LintRun:
+    from topology.output.formats import LintRun, result_of
     from topology.rules.finding import Severity
 
     results = [result_of(report, survival=survival) for (report, _), survival in zip(checked, survivals, strict=True)]
-    return Run(
+    return LintRun(
         results=tuple(results),
         fail_level=Severity[fail_level.upper()],
         began=began,
@@ -147,7 +147,7 @@ def run_of(
     )
 
 
-def write(run: Run, outputs: Sequence[tuple[str, str]]) -> None:
+def write(run: LintRun, outputs: Sequence[tuple[str, str]]) -> None:
     """Write all of them; a file that cannot be written is an OSError, after what could be."""
     from topology.output.formats import FORMATS as WRITERS
     from topology.output.formats import show_text

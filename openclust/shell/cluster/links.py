@@ -17,7 +17,7 @@ from aiormq.exceptions import AMQPError, AuthenticationError, ConnectionClosed, 
 
 from openclust.broker.queues.repeats import Repeats
 from openclust.cluster.protocol.outbox import Outbox
-from openclust.shell.cluster.peer_connection import PeerConnection, Transport
+from openclust.shell.cluster.peer_connection import PeerConnection, PeerTransport
 from openclust.shell.config.addresses import split_address
 from openclust.shell.host.clock import monotonic_ms
 from openclust.shell.host.log import Fields, fields
@@ -161,7 +161,7 @@ class Link:
     async def _connect(self) -> PeerConnection:
         # With the certificate that was read last.
         context = self._tls.contexts.dialling if self._tls is not None else None
-        transport = Transport(context)
+        transport = PeerTransport(context)
         connection = PeerConnection(self.address, self._introduction, transport)
         try:
             await connection.open()

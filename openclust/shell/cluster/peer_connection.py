@@ -45,7 +45,7 @@ BATCHES_MAX = 1_000
 """So many writes may wait for the socket."""
 
 
-class Transport(aiormq.TransportFactory):
+class PeerTransport(aiormq.TransportFactory):
     """A socket that gives up on a peer that takes nothing; TCP by itself would try on for many minutes."""
 
     def __init__(self, context: HandshakeContext | None) -> None:

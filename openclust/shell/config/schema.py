@@ -30,7 +30,7 @@ class ConfigError(Exception):
         self.problems = problems
 
 
-class Listen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ListenSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The plain AMQP listener. Port 0: the system picks one. The backlog is that of the TLS listener too."""
 
     host: str = "127.0.0.1"
@@ -38,7 +38,7 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     backlog: int = 4_096
 
 
-class Tls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TlsSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The AMQPS listener: off while `port` is None.
 
     Without a `host` it is that of the plain listener. `login_from` is the part of a client's certificate that names the
@@ -55,7 +55,7 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     login_from: LoginFrom = "cn"
 
 
-class Http(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class HttpSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The management API."""
 
     enabled: bool = True
@@ -63,7 +63,7 @@ class Http(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     port: int = 15_672
 
 
-class Auth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AuthSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who may log in and how. Without a users file there is one user, `guest` with password `guest`."""
 
     users_file: str | None = None
@@ -71,7 +71,7 @@ class Auth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     guest_from_loopback_only: bool = True
 
 
-class Definitions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DefinitionsSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A file of RabbitMQ's JSON definitions that is imported at start."""
 
     file: str | None = None
@@ -99,7 +99,7 @@ class Primary(Place, frozen=True, kw_only=True, forbid_unknown_fields=True):
     http: str = ""
 
 
-class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ClusterSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The primaries that elect a root, this broker among them by its `name`; or whom it joins as a secondary.
 
     With neither it is a cluster of one. With `peer_cert`, `peer_key` and `peer_ca` the links are TLS, and a certificate
@@ -128,14 +128,14 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     primaries: dict[str, Primary] = {}
 
 
-class Log(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LogSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What goes to stderr."""
 
     level: LogLevel = "info"
     format: LogFormat = "text"
 
 
-class Trace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TraceSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What becomes of one in `sample` messages, as lines of JSON. `{name}` in the file's path is the broker's name."""
 
     file: str | None = None
@@ -211,7 +211,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     capability_share_min: float = 1
 
 
-class Topology(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TopologySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[topology]`: what a cluster file says for `openclust lint`, `draw` and `simulate`.
 
     A broker reads and checks it as any other section, and needs none of it but its own weight. Where no links are
@@ -238,14 +238,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     cluster_key: str
     name: str = ""
-    listen: Listen = Listen()
-    tls: Tls = Tls()
-    http: Http = Http()
-    auth: Auth = Auth()
+    listen: ListenSection = ListenSection()
+    tls: TlsSection = TlsSection()
+    http: HttpSection = HttpSection()
+    auth: AuthSection = AuthSection()
     limits: Limits = Limits()
-    definitions: Definitions = Definitions()
-    cluster: Cluster = Cluster()
+    definitions: DefinitionsSection = DefinitionsSection()
+    cluster: ClusterSection = ClusterSection()
     redirect: Redirect = Redirect()
-    log: Log = Log()
-    trace: Trace = Trace()
-    topology: Topology = Topology()
+    log: LogSection = LogSection()
+    trace: TraceSection = TraceSection()
+    topology: TopologySection = TopologySection()

@@ -51,7 +51,7 @@ class Unwilling(Exception):
     """The other broker does not take the client; the text says why."""
 
 
-class Proxies:
+class ClientProxies:
     """All clients that are served through this broker."""
 
     def __init__(self, server: Server) -> None:

@@ -14,7 +14,7 @@ WRITES_AT_ONCE = 64
 """Outboxes written before the loop looks at sockets and timers again: a status takes some rounds to leave."""
 
 
-class Writing:
+class OutboxFlush:
     """Writes at once what is `add`ed, or the rest of it in the next rounds of the loop; then `on_written` is called."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_written: Callable[[], None]) -> None:

@@ -24,7 +24,7 @@ from openclust.shell.store.size import OVERHEAD_BYTES, size_of
 from openclust.shell.store.space import WAL_BYTES, Space
 from openclust.shell.store.store import Done, Failed
 from openclust.shell.store.tables import Meta, Tables, Written
-from openclust.shell.store.writer import Group, Writer
+from openclust.shell.store.writer import WriteGroup, Writer
 
 log = logging.getLogger("openclust.store")
 
@@ -172,7 +172,7 @@ class SqliteStore:
         self._given += count
         self._waiting.append((self._given, size, self._now_ms()))
         self.waiting_bytes += size
-        self._writer.put(Group(writes, count, size))
+        self._writer.put(WriteGroup(writes, count, size))
 
     # -- what the thread tells
 

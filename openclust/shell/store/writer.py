@@ -24,7 +24,7 @@ GROUP_BYTES_MAX = 16_777_216
 SWITCH_S = 0.000_5
 
 
-class Group(msgspec.Struct, frozen=True):
+class WriteGroup(msgspec.Struct, frozen=True):
     """Writes of one turn, which come together or not at all. `count` of them the broker knows of."""
 
     writes: list[Written]
@@ -48,7 +48,7 @@ class Writer:
         self._retry_s = retry_ms / 1000
         self._told = told
         self._failing = failing
-        self._queue: queue.SimpleQueue[Group | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[WriteGroup | None] = queue.SimpleQueue()
         self._ends = False
         self._gives_up = threading.Event()
         self._done = 0
@@ -65,7 +65,7 @@ class Writer:
     def is_running(self) -> bool:
         return self._thread.is_alive()
 
-    def put(self, group: Group) -> None:
+    def put(self, group: WriteGroup) -> None:
         self._queue.put(group)
 
     def close(self, wait_s: float) -> bool:
@@ -90,9 +90,9 @@ class Writer:
             while self._queue.empty() and self._space.shrink():
                 pass
 
-    def _take(self) -> list[Group]:
+    def _take(self) -> list[WriteGroup]:
         """All that waits, at least one unless it is the end. No more than so many bytes: a transaction has a bound."""
-        groups: list[Group] = []
+        groups: list[WriteGroup] = []
         size = 0
         try:
             while not self._ends and size < GROUP_BYTES_MAX:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from openclust.shell.config.schema import Cluster, ConfigError, Tls
+from openclust.shell.config.schema import ClusterSection, ConfigError, TlsSection
 from openclust.shell.host.log import fields
 from openclust.shell.tls.certificates import Expiry, OurCertificate, shown, trusted
 from openclust.shell.tls.handshake_context import HandshakeContext
@@ -86,7 +86,7 @@ def _file_fingerprint(path: str) -> tuple[int, int, int] | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def client_files(tls: Tls) -> TlsFiles[HandshakeContext] | None:
+def client_files(tls: TlsSection) -> TlsFiles[HandshakeContext] | None:
     """Those of the listener for clients; None where it has no TLS."""
     if tls.port is None:
         return None
@@ -95,7 +95,7 @@ def client_files(tls: Tls) -> TlsFiles[HandshakeContext] | None:
     return TlsFiles(given, lambda: server_context(tls), lambda: client_certificates(tls))
 
 
-def peer_files(cluster: Cluster) -> TlsFiles[PeerContexts] | None:
+def peer_files(cluster: ClusterSection) -> TlsFiles[PeerContexts] | None:
     """Those of the links between brokers, in both directions; None where these have no TLS."""
     cert, key, ca = cluster.peer_cert, cluster.peer_key, cluster.peer_ca
     if cert is None or key is None or ca is None:
@@ -104,12 +104,12 @@ def peer_files(cluster: Cluster) -> TlsFiles[PeerContexts] | None:
     return TlsFiles(given, lambda: peer_contexts(cluster), lambda: peer_certificates(cluster))
 
 
-def client_certificates(tls: Tls) -> list[OurCertificate]:
+def client_certificates(tls: TlsSection) -> list[OurCertificate]:
     """What must be good for clients to come by TLS."""
     authorities = trusted("tls.ca", tls.ca) if tls.verify != "none" else []
     return [] if tls.port is None else shown("tls.cert", tls.cert) + authorities
 
 
-def peer_certificates(cluster: Cluster) -> list[OurCertificate]:
+def peer_certificates(cluster: ClusterSection) -> list[OurCertificate]:
     """What must be good for links to be made."""
     return shown("cluster.peer_cert", cluster.peer_cert) + trusted("cluster.peer_ca", cluster.peer_ca)

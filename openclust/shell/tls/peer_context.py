@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from typing import NamedTuple
 
-from openclust.shell.config.schema import Cluster, ConfigError
+from openclust.shell.config.schema import ClusterSection, ConfigError
 from openclust.shell.tls.handshake_context import HandshakeContext
 
 
@@ -16,12 +16,12 @@ class PeerContexts(NamedTuple):
     dialling: HandshakeContext
 
 
-def peer_contexts(cluster: Cluster) -> PeerContexts:
+def peer_contexts(cluster: ClusterSection) -> PeerContexts:
     """Of the files in the configuration; ConfigError where one does not load."""
     return PeerContexts(_context(ssl.PROTOCOL_TLS_SERVER, cluster), _context(ssl.PROTOCOL_TLS_CLIENT, cluster))
 
 
-def _context(protocol: int, cluster: Cluster) -> HandshakeContext:
+def _context(protocol: int, cluster: ClusterSection) -> HandshakeContext:
     cert, key, ca = cluster.peer_cert, cluster.peer_key, cluster.peer_ca
     assert cert is not None and key is not None and ca is not None, "checked with the configuration"
     context = HandshakeContext(protocol)

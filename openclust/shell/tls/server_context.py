@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Mapping
 from typing import Any
 
-from openclust.shell.config.schema import ConfigError, LoginFrom, Tls
+from openclust.shell.config.schema import ConfigError, LoginFrom, TlsSection
 from openclust.shell.tls.handshake_context import HandshakeContext
 
 _VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
@@ -26,7 +26,7 @@ _SHORT_NAMES = {
 }
 
 
-def server_context(tls: Tls) -> HandshakeContext:
+def server_context(tls: TlsSection) -> HandshakeContext:
     """The context of the AMQPS listener, or ConfigError when a certificate or key does not load."""
     assert tls.cert is not None and tls.key is not None, "checked with the configuration"
     context = HandshakeContext(ssl.PROTOCOL_TLS_SERVER)

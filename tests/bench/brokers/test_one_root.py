@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from openclust.bench.brokers.one_root import TRIES, under_one_root
-from openclust.bench.brokers.wanted_cluster import Cluster, MakeCluster
+from openclust.bench.brokers.wanted_cluster import BenchCluster, MakeCluster
 from openclust.bench.client.errors import BenchError
 
 
@@ -47,7 +47,7 @@ class Made:
 def _measured(made: Made, silent: int, *, elects: bool) -> str:
     """The first so many clusters fall silent, with an election or without one."""
 
-    def measure(brokers: Cluster, root: str) -> str:
+    def measure(brokers: BenchCluster, root: str) -> str:
         if len(made.clusters) <= silent:
             if elects:
                 cast(Brokers, brokers).epochs["p3"] = 2
@@ -79,7 +79,7 @@ def test_a_silence_without_an_election_is_told_as_it_is() -> None:
 def test_brokers_that_do_not_answer_any_more_have_elected_nobody() -> None:
     made = Made()
 
-    def measure(brokers: Cluster, root: str) -> str:
+    def measure(brokers: BenchCluster, root: str) -> str:
         cast(Brokers, brokers).epochs = dict.fromkeys(Brokers.names, 0)
         raise BenchError("p1 closed the connection without a reason")
 

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from openclust.bench.calibration.calibrating import Calibrated, document, machine
-from openclust.bench.calibration.fit import Fitted, Row, fit, fitted
+from openclust.bench.calibration.fit import CostSample, Fitted, fit, fitted
 from topology.simulate.input.calibration import Calibration, shipped
 
 COSTS = {"turn_us": 50.0, "publish_us": 2.0, "delivery_us": 0.15, "write_us": 4.0}
 
 
-def row(subscribers: int, burst: int, *, times: float = 1.0) -> Row:
+def row(subscribers: int, burst: int, *, times: float = 1.0) -> CostSample:
     counts = {
         "turn_us": 1.0,
         "publish_us": burst,
@@ -23,7 +23,7 @@ def row(subscribers: int, burst: int, *, times: float = 1.0) -> Row:
         "write_us": subscribers,
     }
     us = sum(count * COSTS[name] for name, count in counts.items())
-    return Row(name=f"{burst} to {subscribers}", counts=counts, us=us * times)
+    return CostSample(name=f"{burst} to {subscribers}", counts=counts, us=us * times)
 
 
 ROWS = [row(subscribers, burst) for subscribers in (1, 100, 1_000) for burst in (1, 4, 16)]
@@ -45,9 +45,9 @@ def test_what_is_known_is_not_solved_for() -> None:
 
 def test_no_cost_is_below_nothing() -> None:
     rows = [
-        Row(name="one", counts={"a": 1.0, "b": 1.0}, us=10.0),
-        Row(name="two", counts={"a": 1.0, "b": 2.0}, us=9.0),
-        Row(name="three", counts={"a": 2.0, "b": 1.0}, us=21.0),
+        CostSample(name="one", counts={"a": 1.0, "b": 1.0}, us=10.0),
+        CostSample(name="two", counts={"a": 1.0, "b": 2.0}, us=9.0),
+        CostSample(name="three", counts={"a": 2.0, "b": 1.0}, us=21.0),
     ]
     found = fit(rows)
     assert found["b"] == 0.0
@@ -56,15 +56,15 @@ def test_no_cost_is_below_nothing() -> None:
 
 def test_rows_that_do_not_tell_costs_apart_say_so() -> None:
     rows = [
-        Row(name="one", counts={"a": 1.0, "b": 1.0}, us=10.0),
-        Row(name="two", counts={"a": 2.0, "b": 2.0}, us=20.0),
+        CostSample(name="one", counts={"a": 1.0, "b": 1.0}, us=10.0),
+        CostSample(name="two", counts={"a": 2.0, "b": 2.0}, us=20.0),
     ]
     with pytest.raises(ValueError, match="the rows do not tell b from the others"):
         fit(rows)
 
 
 def test_each_row_is_shown_beside_what_the_costs_say_of_it() -> None:
-    (shown,) = fitted([Row(name="x", counts={"a": 3.0}, us=10.0)], {"a": 4.0})
+    (shown,) = fitted([CostSample(name="x", counts={"a": 3.0}, us=10.0)], {"a": 4.0})
     assert (shown.measured_us, shown.fitted_us) == (10.0, 12.0)
     assert shown.error == pytest.approx(0.2)
 

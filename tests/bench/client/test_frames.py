@@ -9,7 +9,7 @@ import pamqp.frame
 import pytest
 
 from openclust.bench.client import frames
-from openclust.bench.client.frames import FrameReader
+from openclust.bench.client.frames import FrameCutter
 
 
 def decoded(data: bytes) -> list[Any]:
@@ -76,7 +76,7 @@ def test_an_empty_body_has_no_body_frame() -> None:
 
 def test_the_reader_gives_whole_frames_however_they_are_cut() -> None:
     stream = frames.channel_open(1) + frames.connection_close() + frames.frame(frames.BODY, 1, b"abc")
-    reader = FrameReader()
+    reader = FrameCutter()
     found = [frame for at in range(len(stream)) for frame in reader.feed(stream[at : at + 1])]
     assert [(frame.type, frame.channel, frame.ids) for frame in found] == [
         (frames.METHOD, 1, (20, 10)),
@@ -88,26 +88,26 @@ def test_the_reader_gives_whole_frames_however_they_are_cut() -> None:
 @pytest.mark.parametrize("data", [b"HTTP/1.1 400 Bad", frames.channel_open(1)[:-1] + b"\0"])
 def test_the_reader_refuses_what_is_no_frame(data: bytes) -> None:
     with pytest.raises(ValueError, match="frame"):
-        list(FrameReader().feed(data))
+        list(FrameCutter().feed(data))
 
 
 def test_a_close_shows_its_code_and_text() -> None:
     closing = pamqp.frame.marshal(pamqp.commands.Channel.Close(404, "NOT_FOUND - no queue 'q'", 60, 20), 1)
-    (frame,) = FrameReader().feed(closing)
+    (frame,) = FrameCutter().feed(closing)
     assert frames.close_reason(frame) == "404 NOT_FOUND - no queue 'q'"
 
 
 def test_what_is_no_close_has_no_reason() -> None:
-    (frame,) = FrameReader().feed(frames.channel_open(1))
+    (frame,) = FrameCutter().feed(frames.channel_open(1))
     assert frames.close_reason(frame) is None
 
 
 def test_the_product_is_read_out_of_start() -> None:
     start = pamqp.commands.Connection.Start(0, 9, {"product": "Broker", "version": "1.2", "capabilities": {"x": True}})
-    (frame,) = FrameReader().feed(pamqp.frame.marshal(start, 0))
+    (frame,) = FrameCutter().feed(pamqp.frame.marshal(start, 0))
     assert frames.server_product(frame) == ("Broker", "1.2")
 
 
 def test_a_broker_may_keep_its_name_to_itself() -> None:
-    (frame,) = FrameReader().feed(pamqp.frame.marshal(pamqp.commands.Connection.Start(0, 9, {}), 0))
+    (frame,) = FrameCutter().feed(pamqp.frame.marshal(pamqp.commands.Connection.Start(0, 9, {}), 0))
     assert frames.server_product(frame) == ("", "")

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from openclust.bench.brokers.local_broker import LocalBroker
+from openclust.bench.brokers.local_broker import StartedBroker
 from openclust.bench.client import spread
-from openclust.bench.client.connection import Connection
+from openclust.bench.client.connection import BenchConnection
 from openclust.bench.client.errors import BenchError
 from openclust.bench.client.spread import share, wait_until_known
 
@@ -20,8 +20,8 @@ def test_items_are_shared_evenly_and_in_order(count: int) -> None:
 @pytest.mark.sockets
 def test_brokers_of_two_clusters_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spread, "KNOWN_SECONDS", 0.2)
-    with LocalBroker() as one, LocalBroker() as other:
-        publisher, here, elsewhere = Connection(one.url), Connection(one.url), Connection(other.url)
+    with StartedBroker() as one, StartedBroker() as other:
+        publisher, here, elsewhere = BenchConnection(one.url), BenchConnection(one.url), BenchConnection(other.url)
         wait_until_known(publisher, [here])
         with pytest.raises(BenchError, match=f"does not reach {other.url.address} after 0 s: are they brokers of one"):
             wait_until_known(publisher, [here, elsewhere])

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from openclust.bench.brokers.local_broker import LocalBroker
+from openclust.bench.brokers.local_broker import StartedBroker
 from openclust.bench.client import frames
-from openclust.bench.client.connection import Connection
+from openclust.bench.client.connection import BenchConnection
 from openclust.bench.client.errors import BenchError
 from openclust.bench.crowd import crowd as crowd_module
 from openclust.bench.crowd.crowd import Crowd, Gather, delivery_size
@@ -18,20 +18,20 @@ BODY = bytes(100)
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[LocalBroker]:
-    with LocalBroker() as started:
+def broker() -> Iterator[StartedBroker]:
+    with StartedBroker() as started:
         yield started
 
 
 @pytest.fixture
-def publisher(broker: LocalBroker) -> Iterator[Connection]:
-    connection = Connection(broker.url)
+def publisher(broker: StartedBroker) -> Iterator[BenchConnection]:
+    connection = BenchConnection(broker.url)
     yield connection
     connection.close()
 
 
 @pytest.fixture
-def crowd(broker: LocalBroker, publisher: Connection) -> Iterator[Crowd]:
+def crowd(broker: StartedBroker, publisher: BenchConnection) -> Iterator[Crowd]:
     publisher.call(frames.exchange_declare(1, "crowded", "fanout"), frames.EXCHANGE_DECLARE_OK)
     made = Crowd(Gather(url=broker.url, exchange="crowded", name="few", connections=6, queues_each=2))
     yield made
@@ -54,7 +54,7 @@ def test_a_first_delivery_in_pieces_cannot_be_measured() -> None:
 
 
 @pytest.mark.sockets
-def test_every_queue_of_a_crowd_gets_every_message(crowd: Crowd, publisher: Connection) -> None:
+def test_every_queue_of_a_crowd_gets_every_message(crowd: Crowd, publisher: BenchConnection) -> None:
     publisher.send(message())
     first = crowd.listen(0)
     assert (first.queues, first.size > len(BODY)) == (12, True)
@@ -71,7 +71,7 @@ def test_a_message_that_does_not_come_is_missed(crowd: Crowd, monkeypatch: pytes
 
 
 @pytest.mark.sockets
-def test_a_message_that_comes_twice_is_noticed(crowd: Crowd, publisher: Connection) -> None:
+def test_a_message_that_comes_twice_is_noticed(crowd: Crowd, publisher: BenchConnection) -> None:
     publisher.send(message())
     size = crowd.listen(0).size
     publisher.send(message() * 2)
@@ -81,7 +81,7 @@ def test_a_message_that_comes_twice_is_noticed(crowd: Crowd, publisher: Connecti
 
 
 @pytest.mark.sockets
-def test_a_gathering_counts_weighs_and_times(broker: LocalBroker) -> None:
+def test_a_gathering_counts_weighs_and_times(broker: StartedBroker) -> None:
     found = gather(
         [broker.url],
         (broker.pid,),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclust.bench.calibration.fit import Row, fit
+from openclust.bench.calibration.fit import CostSample, fit
 from openclust.bench.calibration.with_background_load import _in_company, hop_us
 
 COSTS = {
@@ -24,7 +24,7 @@ COSTS = {
 def test_only_what_a_turn_a_write_and_a_link_cost_is_solved_for_again() -> None:
     alone = {"turn_us": 40.0, "write_us": 4.0, "publish_us": 2.0, "delivery_us": 1.0}
     rows = [
-        Row(
+        CostSample(
             name=f"{burst} to {count}",
             counts={"turn_us": 1.0, "publish_us": burst, "delivery_us": count * burst, "write_us": count},
             us=80.0 + 2 * burst + count * burst + 5 * count,

@@ -7,10 +7,10 @@ from rich.console import Console
 
 from openclust.bench.client.url import BrokerUrl
 from openclust.bench.load.comparison import Contender
-from openclust.bench.load.work import Figures, Work
+from openclust.bench.load.work import Figures, LoadWork
 from openclust.bench.report.report import ratios_to_others, show_summaries, show_table, summaries_data, table_data
 from openclust.bench.report.summary import Summary, summarize
-from openclust.bench.report.table import ROWS, Result, in_running_order, select_rows
+from openclust.bench.report.table import ROWS, MeasuredRow, in_running_order, select_rows
 
 
 def summary(name: str, deliveries: int, cpu_s: float | None, **more: object) -> Summary:
@@ -24,7 +24,7 @@ def idle(name: str, rss: int, attach_s: float) -> Summary:
     )
 
 
-def shown(results: list[Result]) -> str:
+def shown(results: list[MeasuredRow]) -> str:
     console = Console(file=io.StringIO(), width=200)
     show_table(results, console)
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
@@ -34,39 +34,39 @@ P2P, MEMORY, ATTACH = select_rows("p2p,memory,attach")
 
 
 def test_the_ratio_is_deliveries_per_cpu_second_of_the_first_to_the_other() -> None:
-    result = Result(row=P2P, summaries=[summary("ours", 4_000, 1.0), summary("theirs", 2_000, 2.0)])
+    result = MeasuredRow(row=P2P, summaries=[summary("ours", 4_000, 1.0), summary("theirs", 2_000, 2.0)])
     assert result.cpu_ratio(result.summaries[1]) == 4.0
     assert result.wall_ratio(result.summaries[1]) == 2.0
     assert (result.ours, result.met) == (4.0, True)
 
 
 def test_a_missed_target_is_said() -> None:
-    result = Result(row=P2P, summaries=[summary("ours", 2_900, 1.0), summary("theirs", 1_000, 1.0)])
+    result = MeasuredRow(row=P2P, summaries=[summary("ours", 2_900, 1.0), summary("theirs", 1_000, 1.0)])
     assert result.met is False
     line = next(line for line in shown([result]).splitlines() if "point to point" in line)
     assert "2.9 x" in line and ">= 3 x" in line and " no " in line
 
 
 def test_less_memory_is_a_larger_ratio_and_held_against_kilobytes() -> None:
-    result = Result(row=MEMORY, summaries=[idle("ours", 9_000_000, 1.0), idle("theirs", 81_000_000, 1.0)])
+    result = MeasuredRow(row=MEMORY, summaries=[idle("ours", 9_000_000, 1.0), idle("theirs", 81_000_000, 1.0)])
     assert (result.ours, result.met, result.cpu_ratio(result.summaries[1])) == (8.0, True, 10.0)
-    assert Result(row=MEMORY, summaries=[idle("ours", 14_000_000, 1.0)]).met is False
+    assert MeasuredRow(row=MEMORY, summaries=[idle("ours", 14_000_000, 1.0)]).met is False
 
 
 def test_attaching_is_held_against_a_rate_even_without_a_peer() -> None:
-    assert Result(row=ATTACH, summaries=[idle("ours", 0, 0.2)]).met is True
-    assert Result(row=ATTACH, summaries=[idle("ours", 0, 0.3)]).met is False
+    assert MeasuredRow(row=ATTACH, summaries=[idle("ours", 0, 0.2)]).met is True
+    assert MeasuredRow(row=ATTACH, summaries=[idle("ours", 0, 0.3)]).met is False
 
 
 def test_without_a_peer_or_without_its_cpu_no_ratio_is_claimed() -> None:
-    alone = Result(row=P2P, summaries=[summary("ours", 4_000, 1.0)])
-    remote = Result(row=P2P, summaries=[summary("ours", 4_000, 1.0), summary("theirs", 2_000, None)])
+    alone = MeasuredRow(row=P2P, summaries=[summary("ours", 4_000, 1.0)])
+    remote = MeasuredRow(row=P2P, summaries=[summary("ours", 4_000, 1.0), summary("theirs", 2_000, None)])
     assert alone.met is None and remote.met is None
     assert "2.0 x" in shown([remote])  # on the clock it can be compared
 
 
 def test_a_failed_row_says_why_under_the_table() -> None:
-    text = shown([Result(row=P2P, failed="theirs: closed the publisher: 541 broken")])
+    text = shown([MeasuredRow(row=P2P, failed="theirs: closed the publisher: 541 broken")])
     assert "failed, p2p: theirs: closed the publisher: 541 broken" in text
 
 
@@ -84,14 +84,16 @@ def test_an_unknown_row_is_refused() -> None:
 
 def test_table_data_has_a_row_each_with_figures_and_ratios() -> None:
     ours, theirs = summary("ours", 4_000, 1.0), summary("theirs", 2_000, 2.0)
-    done, failed = table_data([Result(row=P2P, summaries=[ours, theirs]), Result(row=ATTACH, failed="no")])["rows"]
+    done, failed = table_data([MeasuredRow(row=P2P, summaries=[ours, theirs]), MeasuredRow(row=ATTACH, failed="no")])[
+        "rows"
+    ]
     assert done["ratios"] == {"theirs": {"cpu": 4.0, "wall": 2.0}}
     assert (done["row"], done["met"], len(done["brokers"])) == ("p2p", True, 2)
     assert (failed["met"], failed["failed"]) == (None, "no")
 
 
 def test_a_pattern_shows_each_broker_and_the_ratio() -> None:
-    work = Work(pattern="fanout", subscribers=1_000)
+    work = LoadWork(pattern="fanout", subscribers=1_000)
     both = [summary("ours", 4_000, 1.0, latencies_ns=[5_000_000]), summary("theirs", 2_000, 2.0)]
     console = Console(file=io.StringIO(), width=200)
     show_summaries(work, both, console)

@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
-from openclust.bench.brokers.wanted_cluster import Wanted
+from openclust.bench.brokers.wanted_cluster import ClusterBenchOptions
 from openclust.bench.client.errors import BenchError
 from openclust.bench.load.work import Figures
-from openclust.bench.rows.rejoin import Load, Rejoining, _rows
+from openclust.bench.rows.rejoin import ContinuousLoad, Rejoining, _rows
 
 
 class Turns:
@@ -36,7 +36,7 @@ def turn(*samples: tuple[int, int]) -> Figures:
 
 def test_latencies_belong_to_the_time_in_which_the_confirm_came() -> None:
     turns = Turns([turn((10, 1_000_000), (20, 2_000_000)), turn((30, 3_000_000))])
-    load = Load(turns)  # type: ignore[arg-type]
+    load = ContinuousLoad(turns)  # type: ignore[arg-type]
     assert turns.seen.wait(5)
     load.end()
     assert load.messages == 3
@@ -47,7 +47,7 @@ def test_latencies_belong_to_the_time_in_which_the_confirm_came() -> None:
 
 def test_a_load_that_broke_down_is_said_at_its_end() -> None:
     turns = Turns([turn((10, 1))], failing="p1 closed the publisher")
-    load = Load(turns)  # type: ignore[arg-type]
+    load = ContinuousLoad(turns)  # type: ignore[arg-type]
     assert turns.seen.wait(5)
     with pytest.raises(BenchError, match="p1 closed the publisher"):
         load.end()
@@ -56,7 +56,7 @@ def test_a_load_that_broke_down_is_said_at_its_end() -> None:
 def test_the_p99_of_the_whole_return_is_held_against_that_before() -> None:
     p99: dict[str, float | None] = {"before": 2.0, "starting": 5.0, "catching up": 3.0, "whole return": 4.0}
     found = Rejoining(online_s=0.5, caught_up_s=1.5, received_bytes=None, behind=7, missed_messages=70, p99_ms=p99)
-    wanted = Wanted(
+    wanted = ClusterBenchOptions(
         rounds=1,
         seconds=1.0,
         warm_up=0.0,

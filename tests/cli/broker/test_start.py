@@ -20,7 +20,7 @@ from openclust.cli.broker import start as start_module
 from openclust.cli.broker.start import FLAGS, listen_problem
 from openclust.cli.main import openclust
 from openclust.shell.config.keys import KEYS
-from openclust.shell.config.schema import Config, Listen
+from openclust.shell.config.schema import Config, ListenSection
 from tests.support.clients.broker_process import free_port
 from tests.support.clients.certificates import Authority
 from tests.support.clients.deadline import eventually
@@ -242,7 +242,7 @@ def test_a_port_in_use_is_one_line_with_a_way_out(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_why_a_listener_could_not_be_opened(error: OSError, said: str) -> None:
-    assert said in listen_problem(error, Config(cluster_key="k", listen=Listen(host="web")))
+    assert said in listen_problem(error, Config(cluster_key="k", listen=ListenSection(host="web")))
 
 
 LISTED = """

@@ -21,8 +21,8 @@ from openclust.cli.main import openclust
 from openclust.shell.config.schema import ConfigError
 from tests.support.paths import ROOT
 from tests.topology.simulate.results.test_goal import run as summary_of
-from topology.simulate.input.layout import Run
-from topology.simulate.results.summary import Stage, Summary
+from topology.simulate.input.layout import GridCell
+from topology.simulate.results.summary import ResultsSummary, StageTime
 from topology.simulate.spark import session
 
 EIGHT = ROOT / "conf" / "topologies" / "eight.toml"
@@ -33,7 +33,7 @@ class FakeSpark:
     """Answers each run with a p99 of 80 ms, divided by its brokers."""
 
     def __init__(self) -> None:
-        self.runs: list[Run] = []
+        self.runs: list[GridCell] = []
         self.seen: dict[str, Any] = {}
         self.error: BaseException | None = None
 
@@ -42,7 +42,9 @@ class FakeSpark:
         self.seen |= {"master": master, **given}
         yield SimpleNamespace(version="4", sparkContext=SimpleNamespace(master="local[2]", appName="fake"))
 
-    def simulate(self, spark: Any, runs: list[Run], workload: Any, calibration: Any, *, out: Any, progress: Any) -> Any:
+    def simulate(
+        self, spark: Any, runs: list[GridCell], workload: Any, calibration: Any, *, out: Any, progress: Any
+    ) -> Any:
         self.runs = runs
         self.seen |= {"workload": workload, "out": out}
         if self.error is not None:
@@ -63,7 +65,7 @@ class FakeSpark:
             )
             for each in runs
         ]
-        return SimpleNamespace(runs=found, stages=[Stage(name="population", took_s=0.1)])
+        return SimpleNamespace(runs=found, stages=[StageTime(name="population", took_s=0.1)])
 
 
 @pytest.fixture
@@ -86,7 +88,7 @@ def test_results_are_in_the_folder_and_a_table_is_shown(fake: FakeSpark) -> None
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines()[0] == "market-data"
     assert "simulation/report.html: the report" in result.stdout
-    summary = msgspec.json.decode(Path("simulation/summary.json").read_bytes(), type=Summary)
+    summary = msgspec.json.decode(Path("simulation/summary.json").read_bytes(), type=ResultsSummary)
     assert summary.topology == str(EIGHT) and summary.runs[0].primaries == 3 and summary.sweep is None
     assert [each.name for each in summary.stages] == ["population"]
     assert "<html" in Path("simulation/report.html").read_text()

@@ -17,12 +17,12 @@ from openclust.cli.main import openclust
 from openclust.cli.simulate.costs_here import CostsHere, middle
 from openclust.cli.simulate.played import SAMPLED_OF, plans
 from openclust.cli.simulate.validate import Validation, local_layout, near, stage_of, validate
-from openclust.cli.simulate.validation_report import Line, data, lines, show
+from openclust.cli.simulate.validation_report import ComparedFigure, data, lines, show
 from openclust.shell.config.schema import ConfigError
 from tests.support.live import live_found
 from tests.support.spark import spark
 from topology.simulate.input.calibration import shipped
-from topology.simulate.input.layout import Host, layout_of_counts
+from topology.simulate.input.layout import SharedHost, layout_of_counts
 from topology.simulate.input.workload import Publishers, Queues, Subscribers, Topics, Workload
 from topology.simulate.input.workload_file import read_workload
 from topology.simulate.results.summary import FaultSummary, Latency, Point, RunSummary, Totals
@@ -85,7 +85,7 @@ def test_a_topology_gives_the_names_and_nothing_else() -> None:
     found = local_layout(shipped(), 2, base)
     assert found.names == ("p1", "p2", "p3", "s1", "s2")
     assert found.latency_us[0][1] == round(shipped().hop_us)
-    assert found.hosts == (Host(brokers=(0, 1, 2, 3, 4), cores=2),)
+    assert found.hosts == (SharedHost(brokers=(0, 1, 2, 3, 4), cores=2),)
 
 
 def drawn_plans() -> list[LivePlan]:
@@ -212,7 +212,7 @@ def test_of_costs_measured_several_times_the_median_of_each_counts() -> None:
 
 
 def test_there_is_no_error_where_nothing_was_measured() -> None:
-    line = Line(what="x", unit="", measured=None, predicted=1, within=0.1)
+    line = ComparedFigure(what="x", unit="", measured=None, predicted=1, within=0.1)
     assert (line.error, line.met) == (None, None)
 
 

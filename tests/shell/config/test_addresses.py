@@ -16,7 +16,7 @@ from openclust.shell.config.addresses import (
     tls_advertised,
 )
 from openclust.shell.config.load import Given, load
-from openclust.shell.config.schema import Config, ConfigError, Tls
+from openclust.shell.config.schema import Config, ConfigError, TlsSection
 
 TEXT = """
 cluster_key = "k"
@@ -253,7 +253,7 @@ def test_primaries_of_other_machines_are_told_an_address_that_they_can_dial(far:
 
 def test_tls_is_told_with_the_name_by_which_clients_know_the_broker() -> None:
     def told(**tls: object) -> str:
-        return tls_advertised(Config(cluster_key="k", tls=Tls(**tls)), "b1.example:5672")  # type: ignore[arg-type]
+        return tls_advertised(Config(cluster_key="k", tls=TlsSection(**tls)), "b1.example:5672")  # type: ignore[arg-type]
 
     assert told() == ""
     assert told(port=5671) == "b1.example:5671"

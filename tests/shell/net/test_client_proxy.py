@@ -13,7 +13,7 @@ from openclust.broker.amqp.connection import Connection
 from openclust.broker.amqp.placement import PROXIED, Placement
 from openclust.broker.cluster_port import Standalone
 from openclust.broker.server.broker import Broker
-from openclust.shell.config.schema import Config, Http, Listen
+from openclust.shell.config.schema import Config, HttpSection, ListenSection
 from openclust.shell.net import client_proxy as proxy
 from openclust.shell.server import Server
 from openclust.wire.codec import method_frame
@@ -48,7 +48,11 @@ async def running(name: str, **limits: int) -> AsyncIterator[Server]:
     from openclust.broker.model.limits import Limits
 
     config = Config(
-        cluster_key="test", name=name, listen=Listen(port=0), http=Http(enabled=False), limits=Limits(**limits)
+        cluster_key="test",
+        name=name,
+        listen=ListenSection(port=0),
+        http=HttpSection(enabled=False),
+        limits=Limits(**limits),
     )
     server = Server(config, asyncio.get_running_loop())
     await server.start()

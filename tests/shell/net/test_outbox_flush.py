@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from openclust.shell.net.outbox_flush import WRITES_AT_ONCE, Writing
+from openclust.shell.net.outbox_flush import WRITES_AT_ONCE, OutboxFlush
 
 
 class Loop:
@@ -34,7 +34,7 @@ def test_few_outboxes_are_written_at_once() -> None:
     written: list[int] = []
     told: list[int] = []
     loop = Loop()
-    Writing(cast(Any, loop), lambda: told.append(len(written))).add(connections(3, written))
+    OutboxFlush(cast(Any, loop), lambda: told.append(len(written))).add(connections(3, written))
     assert (written, told, loop.soon) == ([0, 1, 2], [3], [])
 
 
@@ -42,7 +42,7 @@ def test_many_are_written_in_rounds_of_the_loop_and_in_their_order() -> None:
     written: list[int] = []
     told: list[int] = []
     loop = Loop()
-    writing = Writing(cast(Any, loop), lambda: told.append(len(written)))
+    writing = OutboxFlush(cast(Any, loop), lambda: told.append(len(written)))
     writing.add(connections(WRITES_AT_ONCE + 5, written))
     assert len(written) == WRITES_AT_ONCE and not told
     # What comes meanwhile waits its turn.

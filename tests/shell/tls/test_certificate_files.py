@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from openclust.shell.config.schema import Cluster, Tls
+from openclust.shell.config.schema import ClusterSection, TlsSection
 from openclust.shell.tls.certificate_files import CHECK_INTERVAL_MS, TlsFiles, client_files, peer_files
 from openclust.shell.tls.handshake_context import HandshakeContext
 from tests.support.clients.certificates import Authority
@@ -40,13 +40,13 @@ def authority(tmp_path: Path) -> Authority:
 
 
 @pytest.fixture
-def tls(authority: Authority) -> Tls:
+def tls(authority: Authority) -> TlsSection:
     cert, key = authority.issue("broker", server=True, days_left=90)
-    return Tls(port=5671, cert=str(cert), key=str(key), ca=str(authority.ca), verify="required")
+    return TlsSection(port=5671, cert=str(cert), key=str(key), ca=str(authority.ca), verify="required")
 
 
 @pytest.fixture
-def files(tls: Tls) -> TlsFiles[HandshakeContext]:
+def files(tls: TlsSection) -> TlsFiles[HandshakeContext]:
     files = client_files(tls)
     assert files is not None
     return files
@@ -72,7 +72,7 @@ def test_a_renewed_certificate_is_read(files: TlsFiles[HandshakeContext], clock:
 
 
 def test_a_certificate_without_its_new_key_is_waited_for(
-    files: TlsFiles[HandshakeContext], clock: Clock, authority: Authority, tls: Tls
+    files: TlsFiles[HandshakeContext], clock: Clock, authority: Authority, tls: TlsSection
 ) -> None:
     assert tls.key is not None
     old = Path(tls.key).read_bytes()
@@ -85,7 +85,7 @@ def test_a_certificate_without_its_new_key_is_waited_for(
 
 
 def test_a_broken_file_is_named_once_and_the_old_one_kept(
-    files: TlsFiles[HandshakeContext], clock: Clock, tls: Tls, authority: Authority
+    files: TlsFiles[HandshakeContext], clock: Clock, tls: TlsSection, authority: Authority
 ) -> None:
     assert tls.cert is not None
     context = files.contexts
@@ -111,7 +111,9 @@ def test_one_that_has_expired_takes_the_place_of_no_good_one(
     assert files.contexts is context
 
 
-def test_the_end_of_a_certificate_is_said(tls: Tls, authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_end_of_a_certificate_is_said(
+    tls: TlsSection, authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
     authority.issue("broker", server=True, days_left=5.5)
     files = client_files(tls)
     assert files is not None
@@ -120,7 +122,7 @@ def test_the_end_of_a_certificate_is_said(tls: Tls, authority: Authority, caplog
 
 def test_links_have_both_their_contexts_renewed(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
     cert, key = authority.issue("p1", server=True)
-    cluster = Cluster(peer_cert=str(cert), peer_key=str(key), peer_ca=str(authority.ca))
+    cluster = ClusterSection(peer_cert=str(cert), peer_key=str(key), peer_ca=str(authority.ca))
     files = peer_files(cluster)
     assert files is not None
     before = files.contexts
@@ -131,6 +133,6 @@ def test_links_have_both_their_contexts_renewed(authority: Authority, caplog: py
     assert files.contexts.dialling is not before.dialling
 
 
-def test_without_tls_there_are_no_files(tls: Tls) -> None:
+def test_without_tls_there_are_no_files(tls: TlsSection) -> None:
     assert client_files(msgspec.structs.replace(tls, port=None)) is None
-    assert peer_files(Cluster()) is None
+    assert peer_files(ClusterSection()) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openclust.shell.config.schema import Tls
+from openclust.shell.config.schema import TlsSection
 from openclust.shell.tls.certificates import from_der
 from openclust.shell.tls.handshake_context import Handshake, HandshakeContext, HandshakeFailed
 from openclust.shell.tls.handshake_failure import LINES_INTERVAL_MS, LINES_MAX, HandshakeFailures, reason, refusal
@@ -51,7 +51,7 @@ def authority(tmp_path: Path) -> Authority:
 @pytest.fixture
 def server(authority: Authority) -> HandshakeContext:
     cert, key = authority.issue("localhost", server=True)
-    return server_context(Tls(port=1, cert=str(cert), key=str(key), ca=str(authority.ca), verify="required"))
+    return server_context(TlsSection(port=1, cert=str(cert), key=str(key), ca=str(authority.ca), verify="required"))
 
 
 def client(authority: Authority, version: ssl.TLSVersion, certificate: tuple[Path, Path]) -> ssl.SSLContext:

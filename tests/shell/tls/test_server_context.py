@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from openclust.shell.config.schema import ConfigError, Tls
+from openclust.shell.config.schema import ConfigError, TlsSection
 from openclust.shell.tls.server_context import login_name, server_context
 
 ALICE = {
@@ -47,9 +47,9 @@ def make_certificate(folder: Path, name: str, passphrase: bytes | None = None) -
 
 
 @pytest.fixture
-def tls(tmp_path: Path) -> Tls:
+def tls(tmp_path: Path) -> TlsSection:
     cert, key = make_certificate(tmp_path, "broker")
-    return Tls(port=5671, cert=cert, key=key)
+    return TlsSection(port=5671, cert=cert, key=key)
 
 
 def client_context(ca: str) -> ssl.SSLContext:
@@ -72,14 +72,14 @@ def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> ssl.SSLObject
     return ours
 
 
-def test_a_client_that_trusts_the_certificate_gets_in(tls: Tls) -> None:
+def test_a_client_that_trusts_the_certificate_gets_in(tls: TlsSection) -> None:
     assert tls.cert
     connection = shake_hands(server_context(tls), client_context(tls.cert))
     assert connection.version() == "TLSv1.3"
     assert not connection.getpeercert()
 
 
-def test_a_client_too_old_is_refused(tls: Tls) -> None:
+def test_a_client_too_old_is_refused(tls: TlsSection) -> None:
     assert tls.cert
     old = client_context(tls.cert)
     old.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -88,7 +88,7 @@ def test_a_client_too_old_is_refused(tls: Tls) -> None:
         shake_hands(server_context(msgspec.structs.replace(tls, min_version="1.3")), old)
 
 
-def test_a_client_certificate_is_required_or_optional(tls: Tls, tmp_path: Path) -> None:
+def test_a_client_certificate_is_required_or_optional(tls: TlsSection, tmp_path: Path) -> None:
     assert tls.cert
     cert, key = make_certificate(tmp_path, "alice")
     required = server_context(msgspec.structs.replace(tls, ca=cert, verify="required"))
@@ -104,7 +104,7 @@ def test_a_client_certificate_is_required_or_optional(tls: Tls, tmp_path: Path) 
     assert login_name(certificate, "san") == "alice.example"
 
 
-def test_a_client_certificate_that_nobody_signed_is_refused_even_when_optional(tls: Tls, tmp_path: Path) -> None:
+def test_a_client_certificate_that_nobody_signed_is_refused_even_when_optional(tls: TlsSection, tmp_path: Path) -> None:
     assert tls.cert
     stranger = client_context(tls.cert)
     stranger.load_cert_chain(*make_certificate(tmp_path, "mallory"))
@@ -112,13 +112,13 @@ def test_a_client_certificate_that_nobody_signed_is_refused_even_when_optional(t
         shake_hands(server_context(msgspec.structs.replace(tls, ca=tls.cert, verify="optional")), stranger)
 
 
-def problem_of(tls: Tls) -> str:
+def problem_of(tls: TlsSection) -> str:
     with pytest.raises(ConfigError) as caught:
         server_context(tls)
     return str(caught.value)
 
 
-def test_what_does_not_load_is_named(tls: Tls, tmp_path: Path) -> None:
+def test_what_does_not_load_is_named(tls: TlsSection, tmp_path: Path) -> None:
     cert, key = make_certificate(tmp_path, "other")
     text = tmp_path / "text"
     text.write_text("hello")
@@ -133,7 +133,7 @@ def test_what_does_not_load_is_named(tls: Tls, tmp_path: Path) -> None:
 
 def test_an_encrypted_key_is_refused_without_asking(tmp_path: Path) -> None:
     cert, key = make_certificate(tmp_path, "broker", passphrase=b"hush")
-    assert "the key is encrypted" in problem_of(Tls(port=1, cert=cert, key=key))
+    assert "the key is encrypted" in problem_of(TlsSection(port=1, cert=cert, key=key))
 
 
 def test_the_user_is_named_by_common_name_subject_or_alternative_name() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from openclust.broker.model.limits import Limits
-from openclust.shell.config.schema import Config, Http, Listen, Tls
+from openclust.shell.config.schema import Config, HttpSection, ListenSection, TlsSection
 from openclust.shell.net.answering import who_answers
 from openclust.shell.server import Server
 from openclust.shell.tls.handshake_context import HandshakeContext
@@ -26,7 +26,7 @@ from tests.support.clients.certificates import Authority
 @pytest.fixture
 def server() -> Iterator[Server]:
     loop = asyncio.new_event_loop()
-    server = Server(Config(cluster_key="test", name="b1", tls=Tls(login_from="san")), loop)
+    server = Server(Config(cluster_key="test", name="b1", tls=TlsSection(login_from="san")), loop)
     yield server
     server.logins.close()
     loop.close()
@@ -58,9 +58,9 @@ async def running(folder: Path, **limits: int) -> AsyncIterator[Server]:
     config = Config(
         cluster_key="test",
         name="b1",
-        listen=Listen(port=0),
-        tls=Tls(port=free_port(), cert=str(cert), key=str(key)),
-        http=Http(enabled=False),
+        listen=ListenSection(port=0),
+        tls=TlsSection(port=free_port(), cert=str(cert), key=str(key)),
+        http=HttpSection(enabled=False),
         limits=Limits(**limits),
     )
     server = Server(config, asyncio.get_running_loop())

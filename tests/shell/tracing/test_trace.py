@@ -14,7 +14,7 @@ import pytest
 
 from openclust.broker.amqp.trace import TraceEvent
 from openclust.broker.server.broker import Broker
-from openclust.shell.config.schema import Config, Trace
+from openclust.shell.config.schema import Config, TraceSection
 from openclust.shell.server import Server
 from openclust.shell.tracing import trace as module
 from openclust.shell.tracing.trace import MB, Tracing, new_tracing
@@ -25,7 +25,7 @@ class House:
     """What tracing sees of a server: its broker, its membership, its loop."""
 
     def __init__(self, file: Path | str, **settings: int) -> None:
-        self.config = Config(cluster_key="k", name="p1", trace=Trace(file=str(file), sample=1, **settings))
+        self.config = Config(cluster_key="k", name="p1", trace=TraceSection(file=str(file), sample=1, **settings))
         self.broker: Broker = new_broker()
         self.membership = SimpleNamespace(root="p1", client_count=lambda: 3)
         self.member = SimpleNamespace(membership=self.membership)

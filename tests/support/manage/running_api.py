@@ -15,7 +15,7 @@ import msgspec
 
 from openclust.broker.model.limits import Limits
 from openclust.manage.http import HttpApi
-from openclust.shell.config.schema import Auth, Config, Http, Listen
+from openclust.shell.config.schema import AuthSection, Config, HttpSection, ListenSection
 from openclust.shell.server import Server
 
 WAIT_S = 20.0
@@ -77,9 +77,9 @@ def running_api(users_file: str | None = None, **limits: Any) -> Iterator[Runnin
     config = Config(
         cluster_key="test",
         name="one",
-        listen=Listen(port=0),
-        http=Http(port=0),
-        auth=Auth(users_file=users_file),
+        listen=ListenSection(port=0),
+        http=HttpSection(port=0),
+        auth=AuthSection(users_file=users_file),
         limits=Limits(**limits),
     )
     started: list[RunningApi] = []

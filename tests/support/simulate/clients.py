@@ -9,18 +9,18 @@ from itertools import pairwise
 import msgspec
 
 from topology.simulate.clients.attaching import attach
-from topology.simulate.clients.cohort import Attempt, Session
+from topology.simulate.clients.cohort import Attempt, ClientSession
 from topology.simulate.input.calibration import Calibration, shipped
 from topology.simulate.input.fault import parse_fault
 from topology.simulate.input.layout import Layout
 from topology.simulate.input.timeline import NOBODY, Timeline, timeline
-from topology.simulate.input.workload import Group
+from topology.simulate.input.workload import ClientGroup
 
 COSTS: Calibration = msgspec.structs.replace(shipped(), attach_per_s=1_000, attach_us=110, open_us=55)
 BIN_MS = 100
 
 
-def group(number: int = 0, count: int = 1_000, **fields: object) -> Group:
+def group(number: int = 0, count: int = 1_000, **fields: object) -> ClientGroup:
     given: dict[str, object] = {
         "number": number,
         "kind": "subscribers",
@@ -33,10 +33,10 @@ def group(number: int = 0, count: int = 1_000, **fields: object) -> Group:
         "brokers": (),
         "follows": True,
     }
-    return Group(**(given | fields))  # type: ignore[arg-type]
+    return ClientGroup(**(given | fields))  # type: ignore[arg-type]
 
 
-def dealt(groups: Sequence[Group], layout: Layout) -> list[Attempt]:
+def dealt(groups: Sequence[ClientGroup], layout: Layout) -> list[Attempt]:
     """Members join evenly over their time, and those of one bin are dealt out evenly to the brokers they know."""
     found = []
     for each in groups:
@@ -58,7 +58,7 @@ class Placed:
     def __init__(
         self,
         layout: Layout,
-        groups: Sequence[Group],
+        groups: Sequence[ClientGroup],
         *faults: str,
         duration_ms: int = 30_000,
         attempts: Iterable[Attempt] | None = None,
@@ -87,7 +87,7 @@ class Placed:
 
     def check(self) -> None:
         """Every client is at one place at a time, from when it joins to the end, and never where nobody is."""
-        spans: dict[tuple[int, int], list[Session]] = defaultdict(list)
+        spans: dict[tuple[int, int], list[ClientSession]] = defaultdict(list)
         for each in self.sessions:
             assert each.from_ms <= each.to_ms
             until_ms = max(each.to_ms, each.from_ms + 1)

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from topology.simulate.input.layout import Run, layout_of_counts
+from topology.simulate.input.layout import GridCell, layout_of_counts
 from topology.simulate.input.workload import Publishers, Subscribers, Topics, Workload
 from topology.simulate.spark.schemas import SESSIONS
 
 BIN_MS = 100
-RUN = Run(number=0, layout=layout_of_counts(2, 3), subscribers=40)
+RUN = GridCell(number=0, layout=layout_of_counts(2, 3), subscribers=40)
 BROKERS = len(RUN.layout.sites)
 
 
@@ -38,7 +38,7 @@ def workload(**changes: object) -> Workload:
     return Workload(**(fields | changes))  # type: ignore[arg-type]
 
 
-def wandering(spark: SparkSession, population: DataFrame, run: Run, duration_ms: int) -> DataFrame:
+def wandering(spark: SparkSession, population: DataFrame, run: GridCell, duration_ms: int) -> DataFrame:
     """Sessions that change by what is no rule: each client goes on twice, and is nowhere for a while in between."""
     rows = []
     brokers = len(run.layout.sites)

@@ -15,9 +15,9 @@ from topology.simulate.results.summary import (
     LinkSummary,
     Point,
     QueueSummary,
+    ResultsSummary,
     RunSummary,
-    Stage,
-    Summary,
+    StageTime,
     Sweep,
     Totals,
 )
@@ -187,8 +187,8 @@ def run(
     )
 
 
-def summary(runs: Sequence[RunSummary], *, sweep: Sweep | None = None, kind: str = "simulation") -> Summary:
-    return Summary(
+def summary(runs: Sequence[RunSummary], *, sweep: Sweep | None = None, kind: str = "simulation") -> ResultsSummary:
+    return ResultsSummary(
         kind=kind,
         openclust="0.1.0",
         created="2026-11-18 18:40 UTC",
@@ -198,18 +198,18 @@ def summary(runs: Sequence[RunSummary], *, sweep: Sweep | None = None, kind: str
         calibration=CALIBRATION,
         spark={"version": "4.3.0", "master": "local[2]"},
         took_s=41.2,
-        stages=[Stage(name="population", took_s=3.1), Stage(name="queueing", took_s=22.0)],
+        stages=[StageTime(name="population", took_s=3.1), StageTime(name="queueing", took_s=22.0)],
         runs=list(runs),
         sweep=sweep,
         notes=["Clients that joined late are not counted as missed."],
     )
 
 
-def one_run() -> Summary:
+def one_run() -> ResultsSummary:
     return summary([run()])
 
 
-def four_designs() -> Summary:
+def four_designs() -> ResultsSummary:
     p50 = {"openclust": 1.2, "single": 180.0, "active-passive": 95.0, "virtual-synchrony": 6.5}
     return summary(
         [
@@ -226,7 +226,7 @@ def four_designs() -> Summary:
     )
 
 
-def sweep_of_24() -> Summary:
+def sweep_of_24() -> ResultsSummary:
     """Eight layouts by three numbers of subscribers; the largest meets no goal."""
     counts, loads = (1, 2, 3, 4, 6, 8, 12, 16), (10_000, 100_000, 1_000_000)
     runs = [
@@ -258,9 +258,9 @@ def sweep_of_24() -> Summary:
     return summary(runs, sweep=found)
 
 
-def empty() -> Summary:
+def empty() -> ResultsSummary:
     """Nothing was measured, nothing happened."""
-    return Summary(
+    return ResultsSummary(
         openclust="0.1.0",
         created="2026-11-18",
         title="",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from topology.lint.check import check
 from topology.model.graph import Model
-from topology.rules.finding import Finding, Report
+from topology.rules.finding import FileReport, Finding
 
 SOUND = """\
 cluster_key = "orders-eu"
@@ -73,14 +73,14 @@ def each_primary(text: str, *lines: str) -> str:
     return text
 
 
-def checked(text: str, **options: object) -> tuple[Report, Model | None]:
+def checked(text: str, **options: object) -> tuple[FileReport, Model | None]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "cluster.toml"
         path.write_text(text, encoding="utf-8")
         return check(path, **options)  # type: ignore[arg-type]
 
 
-def report_of(text: str, **options: object) -> Report:
+def report_of(text: str, **options: object) -> FileReport:
     return checked(text, **options)[0]
 
 

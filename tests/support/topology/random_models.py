@@ -6,13 +6,13 @@ import msgspec
 from hypothesis import strategies as st
 
 from openclust.cluster.protocol.redirect import Mode, Redirect
-from openclust.shell.config.schema import Config, Topology
-from topology.model.graph import Broker, Key, Link, Model, Node
+from openclust.shell.config.schema import Config, TopologySection
+from topology.model.graph import Key, ListedBroker, ListedLink, ListedNode, Model
 
 
 def model_of(
-    brokers: tuple[Broker, ...],
-    nodes: tuple[Node, ...] = (),
+    brokers: tuple[ListedBroker, ...],
+    nodes: tuple[ListedNode, ...] = (),
     between: tuple[tuple[Key, Key], ...] = (),
     *,
     clients: int = 0,
@@ -22,14 +22,14 @@ def model_of(
     """A model without a file."""
     config = Config(cluster_key="test", name="p1")
     config = msgspec.structs.replace(
-        config, topology=Topology(clients=clients, client_mbit=client_mbit), redirect=Redirect(mode=mode)
+        config, topology=TopologySection(clients=clients, client_mbit=client_mbit), redirect=Redirect(mode=mode)
     )
-    links = tuple(Link(index=i, ends=ends, line=i + 1) for i, ends in enumerate(between))
+    links = tuple(ListedLink(index=i, ends=ends, line=i + 1) for i, ends in enumerate(between))
     return Model(config, file="cluster.toml", brokers=brokers, nodes=nodes, links=links)
 
 
-def broker(name: str, **of: object) -> Broker:
-    return msgspec.convert({"name": name, "is_primary": name.startswith("p"), **of}, Broker)
+def broker(name: str, **of: object) -> ListedBroker:
+    return msgspec.convert({"name": name, "is_primary": name.startswith("p"), **of}, ListedBroker)
 
 
 @st.composite
@@ -50,7 +50,9 @@ def models(draw: st.DrawFn, *, primaries_max: int = 5, secondaries_max: int = 3)
         )
         for name in names
     )
-    nodes = tuple(Node(name=f"n{i + 1}", zone=draw(place), rack=draw(place)) for i in range(draw(st.integers(0, 4))))
+    nodes = tuple(
+        ListedNode(name=f"n{i + 1}", zone=draw(place), rack=draw(place)) for i in range(draw(st.integers(0, 4)))
+    )
     keys: list[Key] = [*(each.key for each in brokers), *(each.key for each in nodes)]
     ends = st.tuples(st.sampled_from(keys), st.sampled_from(keys)) if len(keys) > 1 else st.nothing()
     between = draw(st.lists(ends.filter(lambda pair: pair[0] != pair[1]), max_size=14)) if len(keys) > 1 else []

@@ -19,23 +19,23 @@ from topology.draw.layout import layout_of
 from topology.draw.lines import ways_of
 from topology.draw.picture import ALONE_MAX, picture_of
 from topology.draw.scene import Scene, scene_of
-from topology.draw.shapes import Area, Line, Rect, Words, shortened, width_of
+from topology.draw.shapes import Area, Polyline, Rect, Words, shortened, width_of
 from topology.lint.check import check, lint
-from topology.model.graph import Key, Model, Node
-from topology.rules.finding import Finding, Report, Severity
+from topology.model.graph import Key, ListedNode, Model
+from topology.rules.finding import FileReport, Finding, Severity
 
 EXAMPLE = "conf/topologies/three-zones.toml"
 QUICK = examples(12, suppress=[HealthCheck.too_slow])
-NO_FINDINGS = Report(file="cluster.toml", findings=())
+NO_FINDINGS = FileReport(file="cluster.toml", findings=())
 
 
-def loaded(file: str) -> tuple[Model, Report]:
+def loaded(file: str) -> tuple[Model, FileReport]:
     report, model = check(ROOT / file)
     assert model is not None
     return model, report
 
 
-def svg(model: Model, report: Report = NO_FINDINGS) -> ET.Element:
+def svg(model: Model, report: FileReport = NO_FINDINGS) -> ET.Element:
     return ET.fromstring(draw(model, report, "svg"))
 
 
@@ -81,7 +81,7 @@ def test_a_host_of_one_broker_is_no_box() -> None:
 
 
 def test_findings_are_red_where_they_are() -> None:
-    report = Report(file="x", findings=(finding(brokers=("p2",)),))
+    report = FileReport(file="x", findings=(finding(brokers=("p2",)),))
     picture = picture_of(three(), report)
     assert [each.title for each in picture.cards if each.mark is not None] == ["p2"]
     red = [each for each in scene_of(picture).shapes if isinstance(each, Rect) and each.stroke == RED]
@@ -90,9 +90,9 @@ def test_findings_are_red_where_they_are() -> None:
 
 
 def test_a_warning_is_orange_and_information_is_only_told_below() -> None:
-    warning = Report(file="x", findings=(finding(brokers=("p2",), severity=Severity.WARNING),))
+    warning = FileReport(file="x", findings=(finding(brokers=("p2",), severity=Severity.WARNING),))
     assert ORANGE in draw(three(), warning, "svg").decode()
-    info = Report(file="x", findings=(finding(brokers=("p2",), severity=Severity.INFO, message="only so"),))
+    info = FileReport(file="x", findings=(finding(brokers=("p2",), severity=Severity.INFO, message="only so"),))
     assert all(each.mark is None for each in picture_of(three(), info).cards)
     assert "only so" in texts(svg(three(), info))
 
@@ -100,9 +100,9 @@ def test_a_warning_is_orange_and_information_is_only_told_below() -> None:
 def test_a_link_with_a_finding_is_red_and_one_that_is_missing_is_dashed() -> None:
     core: Key = ("node", "core")
     brokers = tuple(broker(name) for name in ("p1", "p2", "p3"))
-    model = model_of(brokers, (Node(name="core"),), ((brokers[0].key, core), (brokers[1].key, core)))
-    report = Report(file="x", findings=(finding(links=(("p1", "core"), ("p1", "p3"))),))
-    lines = [each for each in scene_of(picture_of(model, report)).shapes if isinstance(each, Line)]
+    model = model_of(brokers, (ListedNode(name="core"),), ((brokers[0].key, core), (brokers[1].key, core)))
+    report = FileReport(file="x", findings=(finding(links=(("p1", "core"), ("p1", "p3"))),))
+    lines = [each for each in scene_of(picture_of(model, report)).shapes if isinstance(each, Polyline)]
     marked = {each.title.partition(":")[0]: each.is_dashed for each in lines if each.stroke == RED and each.title}
     assert marked == {"p1 - core": False, "p1 - p3": True}
 
@@ -117,7 +117,7 @@ def test_many_secondaries_of_one_place_are_one_card() -> None:
 
 def test_a_thousand_brokers_are_drawn_in_seconds() -> None:
     brokers = tuple(broker(f"{'p' if i < 9 else 's'}{i}", zone=f"z{i % 20}") for i in range(1_000))
-    nodes = tuple(Node(name=f"sw{i}", zone=f"z{i}") for i in range(20))
+    nodes = tuple(ListedNode(name=f"sw{i}", zone=f"z{i}") for i in range(20))
     model = model_of(brokers, nodes, tuple((each.key, ("node", f"sw{i % 20}")) for i, each in enumerate(brokers)))
     started = time.process_time()
     picture = draw(model, NO_FINDINGS, "svg")
@@ -152,12 +152,12 @@ def test_no_line_passes_behind_a_card(model: Model) -> None:
             assert not any(each.is_crossed(*piece) for each in others)
 
 
-def drawn_lines(scene: Scene) -> list[Line]:
+def drawn_lines(scene: Scene) -> list[Polyline]:
     """Those between cards: lines of the legend and below the picture have no title."""
-    return [each for each in scene.shapes if isinstance(each, Line) and each.title]
+    return [each for each in scene.shapes if isinstance(each, Polyline) and each.title]
 
 
-def shared_length(one: Line, other: Line) -> float:
+def shared_length(one: Polyline, other: Polyline) -> float:
     """How far two lines lie on each other, or so close that they look like one."""
     found = 0.0
     for (a, b), (c, d) in product(one.pieces, other.pieces):
@@ -171,7 +171,7 @@ def shared_length(one: Line, other: Line) -> float:
 def dual_homed() -> Model:
     """Fourteen brokers in one zone, all linked to two switches but p1 and s4."""
     brokers = [broker(f"p{i}", zone="a") for i in range(5)] + [broker(f"s{i}", zone="a") for i in range(9)]
-    nodes = (Node(name="sw1", zone="a"), Node(name="sw2", zone="a"))
+    nodes = (ListedNode(name="sw1", zone="a"), ListedNode(name="sw2", zone="a"))
     between = [(each.key, node.key) for each in brokers for node in nodes]
     between = [each for each in between if each not in ((brokers[1].key, nodes[1].key), (brokers[9].key, nodes[1].key))]
     return model_of(tuple(brokers), nodes, tuple(between))
@@ -197,7 +197,7 @@ def test_no_line_runs_through_words(name: str) -> None:
         # What is painted later covers what was painted before.
         if isinstance(shape, Rect):
             plates.append(shape.area)
-        if isinstance(shape, Line) and shape.title:
+        if isinstance(shape, Polyline) and shape.title:
             words = [each for each in scene.shapes if isinstance(each, Words)]
             for each in words:
                 is_behind = any(
@@ -210,15 +210,15 @@ def test_no_line_runs_through_words(name: str) -> None:
 
 def test_a_long_finding_is_told_to_its_end() -> None:
     message = " ".join(f"word{i}" for i in range(60))
-    told = texts(svg(three(), Report(file="x", findings=(finding(message=message),))))
+    told = texts(svg(three(), FileReport(file="x", findings=(finding(message=message),))))
     assert " ".join(each for each in told if each.startswith("word")) == message
 
 
 def test_an_error_about_a_link_is_red_at_its_brokers_too() -> None:
     about: dict[str, Any] = {"brokers": ("p2",), "links": (("p1", "p2"),)}
-    error = picture_of(three(), Report(file="x", findings=(finding(**about),)))
+    error = picture_of(three(), FileReport(file="x", findings=(finding(**about),)))
     assert [each.title for each in error.cards if each.mark is not None] == ["p2"]
-    warning = picture_of(three(), Report(file="x", findings=(finding(severity=Severity.WARNING, **about),)))
+    warning = picture_of(three(), FileReport(file="x", findings=(finding(severity=Severity.WARNING, **about),)))
     assert all(each.mark is None for each in warning.cards)
 
 
@@ -276,7 +276,7 @@ def test_names_are_no_markup_anywhere() -> None:
 
 def test_dot_and_mermaid_have_boxes_links_and_marks() -> None:
     model, _ = loaded(EXAMPLE)
-    report = Report(file="x", findings=(finding(brokers=("p2",), links=()), finding(links=(("p1", "switch-a1"),))))
+    report = FileReport(file="x", findings=(finding(brokers=("p2",), links=()), finding(links=(("p1", "switch-a1"),))))
     dot, mermaid = (draw(model, report, each).decode() for each in ("dot", "mermaid"))
     assert dot.count("subgraph cluster_") == mermaid.count("subgraph b") == 3
     assert dot.count(" -- ") == mermaid.count(" ---") == len(model.links)

@@ -7,10 +7,10 @@ import pytest
 from tests.support.topology.files import FOURTH, SOUND
 from topology.lint.baseline import read, seen_from, text_of, without_old
 from topology.lint.check import check
-from topology.rules.finding import Report
+from topology.rules.finding import FileReport
 
 
-def report_of(path: Path) -> Report:
+def report_of(path: Path) -> FileReport:
     return check(str(path))[0]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.topology.files import found, model_of
 from tests.support.topology.random_models import broker
-from topology.model.graph import DomainKind, Node
+from topology.model.graph import DomainKind, ListedNode
 from topology.model.place import Places, one_spelling
 
 THREE = """\
@@ -97,7 +97,7 @@ def test_regions_that_differ_in_capitals_are_no_wan() -> None:
 
 
 def test_a_switch_stands_in_the_rack_of_its_zone_only() -> None:
-    nodes = [Node(name=f"sw{zone}", zone=zone, rack="r1") for zone in "ab"]
+    nodes = [ListedNode(name=f"sw{zone}", zone=zone, rack="r1") for zone in "ab"]
     places = Places([broker("p1", zone="a", rack="r1"), broker("p2", zone="b", rack="r1"), *nodes])
     assert places.domains["rack", "r1 of zone a"].nodes == ("swa",)
 

@@ -18,11 +18,11 @@ from tests.support.topology.random_models import broker, model_of, models
 from topology.lint.check import bad_input, lint
 from topology.model.graph import Model, Other
 from topology.model.live import Live
-from topology.output.formats import FORMATS, Run, named, result_of
+from topology.output.formats import FORMATS, LintRun, named, result_of
 from topology.output.github import escaped, property_escaped
 from topology.output.markdown import CHARACTERS_MAX, safe
 from topology.output.sarif import uri_of
-from topology.rules.finding import Finding, Report, Severity
+from topology.rules.finding import FileReport, Finding, Severity
 from topology.survive.combinations import survive
 
 SCHEMAS = Path(__file__).parent / "schemas"
@@ -45,12 +45,14 @@ def finding(code: str = "OC403", severity: Severity = Severity.ERROR, message: s
     return Finding(**{"code": code, "severity": severity, "message": message, "file": "a/cluster.toml", **of})
 
 
-def run_of(*reports: Report, **of: Any) -> Run:
-    return Run(results=tuple(result_of(each) for each in reports), **of)
+def run_of(*reports: FileReport, **of: Any) -> LintRun:
+    return LintRun(results=tuple(result_of(each) for each in reports), **of)
 
 
-def report_of(*findings: Finding, **of: Any) -> Report:
-    return Report(**{"file": "a/cluster.toml", "findings": findings, "brokers": 3, "asked": ("OC201", "OC403"), **of})
+def report_of(*findings: Finding, **of: Any) -> FileReport:
+    return FileReport(
+        **{"file": "a/cluster.toml", "findings": findings, "brokers": 3, "asked": ("OC201", "OC403"), **of}
+    )
 
 
 FULL = report_of(
@@ -62,10 +64,10 @@ FULL = report_of(
 BAD = bad_input("bad.toml", ["bad.toml line 3, column 9: expected '='", "bad.toml line 5: unknown key 'x'"])
 
 
-def everything() -> Run:
+def everything() -> LintRun:
     model = model_of(tuple(broker(f"p{i}", zone="ab"[i % 2], connections=10) for i in range(4)), clients=25)
     survival = survive(model, 2)
-    return Run(results=(*run_of(FULL, BAD).results, result_of(report_of(), survival=survival)))
+    return LintRun(results=(*run_of(FULL, BAD).results, result_of(report_of(), survival=survival)))
 
 
 def test_sarif_is_valid_by_the_published_schema() -> None:
@@ -128,7 +130,7 @@ def test_different_findings_of_one_broker_have_different_sarif_fingerprints() ->
 
 
 def test_every_rule_in_sarif_links_to_its_place_on_a_page_that_has_it() -> None:
-    def links(run: Run) -> dict[str, str]:
+    def links(run: LintRun) -> dict[str, str]:
         told = json.loads(FORMATS["sarif"](run))["runs"][0]["tool"]["driver"]["rules"]
         return {each["id"]: each["helpUri"] for each in told}
 
@@ -262,7 +264,7 @@ def test_files_are_named_with_or_without_their_format() -> None:
 @QUICK
 def test_no_text_makes_any_format_fail(texts: list[str]) -> None:
     file, message, fix, name = texts
-    report = Report(
+    report = FileReport(
         file=file or "x",
         findings=(finding(message=message, fix=fix, file=file or "x", brokers=(name,)),),
         ignored=(finding(message=message, reason=name),),
@@ -277,7 +279,7 @@ def test_no_text_makes_any_format_fail(texts: list[str]) -> None:
 @given(models(), st.integers(1, 2))
 @QUICK
 def test_no_cluster_makes_any_format_fail(model: Any, most: int) -> None:
-    run = Run(results=(result_of(lint(model), survival=survive(model, most)),))
+    run = LintRun(results=(result_of(lint(model), survival=survive(model, most)),))
     assert all(FORMATS[each](run).encode() for each in FORMATS)
 
 

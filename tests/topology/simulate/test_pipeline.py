@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from tests.support.simulate.small import workload
 from topology.simulate.input.calibration import shipped
-from topology.simulate.input.layout import Run, as_design, layout_of_counts
+from topology.simulate.input.layout import GridCell, as_design, layout_of_counts
 from topology.simulate.input.workload import Publishers, Queues, Subscribers, Topics, Workload
 from topology.simulate.pipeline import STAGES, simulate
 from topology.simulate.results.summary import RunSummary
@@ -23,7 +23,7 @@ CROWDED = msgspec.structs.replace(
     LAYOUT,
     sites=tuple(msgspec.structs.replace(site, host="h1" * (site.name != "p2"), cores=1) for site in LAYOUT.sites),
 )
-RUN = Run(number=0, layout=LAYOUT, subscribers=40)
+RUN = GridCell(number=0, layout=LAYOUT, subscribers=40)
 FAULTS = ("kill s1 at 3s", "kill p1 at 4500ms")
 QUEUES = (Queues(name="tasks", count=2, producers=3, rate=4, consumers=2, work_ms=20),)
 
@@ -34,10 +34,10 @@ def five(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple
     out = tmp_path_factory.mktemp("out")
     designs = ("openclust", "single", "active-passive", "virtual-synchrony")
     runs = [
-        Run(number=number, layout=as_design(LAYOUT, design), subscribers=40)  # type: ignore[arg-type]
+        GridCell(number=number, layout=as_design(LAYOUT, design), subscribers=40)  # type: ignore[arg-type]
         for number, design in enumerate(designs)
     ]
-    runs.append(Run(number=len(runs), layout=CROWDED, subscribers=40))
+    runs.append(GridCell(number=len(runs), layout=CROWDED, subscribers=40))
     told: list[str] = []
     given = workload(faults=FAULTS, queues=QUEUES)
     found = simulate(spark, runs, given, shipped(), out=out, progress=lambda stage, done, of: told.append(stage))
@@ -130,7 +130,7 @@ def test_the_same_seed_gives_the_same_on_any_number_of_partitions(
 ) -> None:
     """And beside any other runs."""
     given = workload(faults=FAULTS, queues=QUEUES)
-    runs = [RUN, Run(number=4, layout=CROWDED, subscribers=40)]
+    runs = [RUN, GridCell(number=4, layout=CROWDED, subscribers=40)]
     before = spark.conf.get("spark.sql.shuffle.partitions")
     spark.conf.set("spark.sql.shuffle.partitions", 3)
     try:
@@ -161,7 +161,7 @@ def test_an_even_fan_out_takes_as_long_as_its_costs_say(spark: SparkSession) -> 
         attach_us=0,
         open_us=0,
     )
-    run = Run(number=0, layout=layout_of_counts(1, 0), subscribers=subscribers)
+    run = GridCell(number=0, layout=layout_of_counts(1, 0), subscribers=subscribers)
     (found,) = simulate(spark, [run], given, costs).runs
     assert found.totals.delivered == found.totals.expected
     assert found.totals.delivered >= 95 * subscribers
@@ -182,7 +182,7 @@ def test_who_is_given_more_than_it_can_do_is_busy_all_the_time_and_says_how_much
         publishers=(Publishers(name="one", rate=2_000, topics="t"),),
     )
     costs = msgspec.structs.replace(shipped(), publish_us=1_000, delivery_us=0, write_us=0, member_us_per_s=0)
-    run = Run(number=0, layout=layout_of_counts(1, 0), subscribers=2)
+    run = GridCell(number=0, layout=layout_of_counts(1, 0), subscribers=2)
     (found,) = simulate(spark, [run], given, costs).runs
     (broker,) = found.brokers
     assert 0.9 < broker.cpu_max <= 1.05

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from openclust.cli.main import openclust
 from tests.support.cluster.whole_cluster import WholeCluster, pump, settle, whole_cluster
 from topology.simulate.report.results_folder import read_summary
-from topology.simulate.results.summary import Summary
+from topology.simulate.results.summary import ResultsSummary
 
 pytestmark = pytest.mark.sockets
 
@@ -109,7 +109,7 @@ def _warm_up(writers: dict[str, BlockingChannel], seen: Seen) -> None:
 
 
 @pytest.fixture(scope="module")
-def summary(seen: Seen, spark: SparkSession) -> Summary:
+def summary(seen: Seen, spark: SparkSession) -> ResultsSummary:
     out = seen.folder.parent / "out"
     result = CliRunner().invoke(openclust, ["analyze", str(seen.folder), "--out", str(out)], prog_name="openclust")
     assert result.exit_code == 0, result.output
@@ -118,7 +118,7 @@ def summary(seen: Seen, spark: SparkSession) -> Summary:
     return read_summary(out)
 
 
-def test_every_delivery_that_clients_saw_is_found_where_they_saw_it(seen: Seen, summary: Summary) -> None:
+def test_every_delivery_that_clients_saw_is_found_where_they_saw_it(seen: Seen, summary: ResultsSummary) -> None:
     (run,) = summary.runs
     assert summary.kind == "trace"
     assert {each.name: each.deliveries for each in run.brokers} == seen.fanned_out + seen.worked
@@ -129,7 +129,7 @@ def test_every_delivery_that_clients_saw_is_found_where_they_saw_it(seen: Seen, 
     assert (queue.name, queue.published, queue.consumed) == ("work", MESSAGES, MESSAGES)
 
 
-def test_copies_are_as_many_left_as_came(seen: Seen, summary: Summary) -> None:
+def test_copies_are_as_many_left_as_came(seen: Seen, summary: ResultsSummary) -> None:
     (run,) = summary.runs
     into, out = Counter[str](), Counter[str]()
     for link in run.links:
@@ -140,7 +140,7 @@ def test_copies_are_as_many_left_as_came(seen: Seen, summary: Summary) -> None:
     assert run.totals.copies == out.total()
 
 
-def test_roles_clients_and_latencies_are_those_of_the_cluster(seen: Seen, summary: Summary) -> None:
+def test_roles_clients_and_latencies_are_those_of_the_cluster(seen: Seen, summary: ResultsSummary) -> None:
     (run,) = summary.runs
     assert (run.primaries, run.secondaries) == (2, 1)
     assert [each.name for each in run.brokers if each.role == "root"] == [seen.root]
@@ -149,7 +149,7 @@ def test_roles_clients_and_latencies_are_those_of_the_cluster(seen: Seen, summar
     assert run.totals.cpu_s > 0
 
 
-def test_the_traces_begin_and_end_as_they_should(seen: Seen, summary: Summary) -> None:
+def test_the_traces_begin_and_end_as_they_should(seen: Seen, summary: ResultsSummary) -> None:
     for name in ("p1", "p2", "s1"):
         lines = [json.loads(line) for line in (seen.folder / f"{name}.jsonl").read_text().splitlines()]
         assert (lines[0]["event"], lines[0]["broker"], lines[0]["sample"]) == ("begin", name, 1)

@@ -14,10 +14,10 @@ from openclust.cluster.election.events import Answer, CaughtUp, Event, StatusHea
 from openclust.cluster.election.view import Role, Terms, begin
 from tests.support.examples import examples
 from tests.support.topology.random_models import broker, model_of, models
-from topology.model.graph import Key, Model, Node
-from topology.model.loss import LOSS_KINDS, Loss, Reach, aftermath, losses
-from topology.survive.combinations import Group, Smallest, Survival, survive
-from topology.survive.reach import Cluster
+from topology.model.graph import Key, ListedNode, Model
+from topology.model.loss import LOSS_KINDS, Loss, Reachability, aftermath, losses
+from topology.survive.combinations import CombinationGroup, Smallest, Survival, survive
+from topology.survive.reach import ClusterInBits
 from topology.survive.smallest import smallest_against_root
 from topology.survive.text import root_of, sentences
 
@@ -28,14 +28,14 @@ def three_in_zones() -> Model:
     return model_of(tuple(broker(f"p{i + 1}", host=f"h{i + 1}", zone=zone) for i, zone in enumerate("abc")))
 
 
-def by_kinds(found: Survival) -> dict[tuple[str, ...], Group]:
+def by_kinds(found: Survival) -> dict[tuple[str, ...], CombinationGroup]:
     return {each.kinds: each for each in found.groups}
 
 
 @given(models(), st.data())
 @QUICK
 def test_what_is_left_is_what_the_plain_way_says(model: Model, data: st.DataObject) -> None:
-    cluster = Cluster(model)
+    cluster = ClusterInBits(model)
     every = list(losses(model))
     for _ in range(8):
         lost: list[Loss] = data.draw(st.lists(st.sampled_from(every), max_size=4)) if every else []
@@ -70,7 +70,7 @@ def fewest_by_trying(model: Model, outlooks: set[str]) -> int | None:
 def test_no_fewer_failures_end_the_quorum_than_the_search_finds(model: Model) -> None:
     if not model.primaries:
         return
-    cluster = Cluster(model)
+    cluster = ClusterInBits(model)
     every = list(losses(model))
     for wanted, outlooks in (("elected", {"stays", "none"}), ("stays", {"none"})):
         size, found = smallest_against_root(cluster, [cluster.blow(each) for each in every], wanted)
@@ -92,7 +92,7 @@ def test_the_groups_count_every_combination_once(model: Model, most: int) -> Non
 
 
 def heard_by(model: Model) -> dict[str, set[str]]:
-    reach = Reach(model)
+    reach = Reachability(model)
     return {
         name: {each for each in model.primaries if each == name or reach.reaches(name, each)}
         for name in model.primaries
@@ -165,7 +165,7 @@ def test_a_star_of_five_elects_by_seniority_and_three_in_a_row_always() -> None:
 def test_a_loss_that_leaves_the_election_to_seniority_is_told_as_that() -> None:
     brokers = tuple(broker(f"p{i}") for i in range(1, 6))
     links = tuple((one.key, other.key) for one, other in combinations(brokers, 2))
-    nodes = (Node(name="hub"),)
+    nodes = (ListedNode(name="hub"),)
     hub = ("node", "hub")
     # p5 reaches p2, p3 and p4 through the hub alone, and p1 by a link of its own.
     direct = tuple(each for each in links if brokers[4].key not in each or brokers[0].key in each)
@@ -205,7 +205,7 @@ def test_what_is_lost_alike_is_counted_once_and_named() -> None:
 def test_primaries_that_cannot_reach_each_other_are_lost_to_one_another() -> None:
     brokers = tuple(broker(f"p{i}") for i in (1, 2, 3))
     core: Key = ("node", "core")
-    model = model_of(brokers, (Node(name="core"),), tuple((each.key, core) for each in brokers))
+    model = model_of(brokers, (ListedNode(name="core"),), tuple((each.key, core) for each in brokers))
     found = survive(model, 1, kinds=("node", "link"))
     assert by_kinds(found)["node",].none == 1
     assert by_kinds(found)["link",].elected == 3
@@ -303,10 +303,14 @@ def test_two_failures_among_200_brokers_in_10_zones_are_looked_at_in_seconds(wit
         broker(f"{'p' if i < 9 else 's'}{i}", zone=f"z{i % 10}", rack=f"z{i % 10}-{i // 10 % 4}", connections=1000)
         for i in range(200)
     )
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[ListedNode, ...] = ()
     between: tuple[tuple[Key, Key], ...] = ()
     if with_network:
-        nodes = (*(Node(name=f"sw{i}", zone=f"z{i}") for i in range(10)), Node(name="c0"), Node(name="c1"))
+        nodes = (
+            *(ListedNode(name=f"sw{i}", zone=f"z{i}") for i in range(10)),
+            ListedNode(name="c0"),
+            ListedNode(name="c1"),
+        )
         between = tuple((("node", f"sw{i}"), ("node", f"c{j}")) for i in range(10) for j in range(2))
         between += tuple((each.key, ("node", f"sw{i % 10}")) for i, each in enumerate(brokers))
     started = time.process_time()
@@ -319,12 +323,12 @@ def test_two_failures_among_200_brokers_in_10_zones_are_looked_at_in_seconds(wit
 
 def test_the_search_finds_what_few_cuts_do_that_many_brokers_would_be_needed_for() -> None:
     brokers = tuple(broker(f"p{i}") for i in range(7))
-    nodes = tuple(Node(name=name) for name in ("core1", "core2", "east", "west"))
+    nodes = tuple(ListedNode(name=name) for name in ("core1", "core2", "east", "west"))
     east, west = ("node", "east"), ("node", "west")
     between = tuple((each.key, east if i < 3 else west) for i, each in enumerate(brokers[:6]))
     between += tuple((side, ("node", core)) for side in (east, west) for core in ("core1", "core2"))
     model = model_of(brokers[:6], nodes, between)
-    cluster = Cluster(model)
+    cluster = ClusterInBits(model)
     cuts = [each for each in losses(model) if each.kind in ("node", "link")]
     size, found = smallest_against_root(cluster, [cluster.blow(each) for each in cuts], "elected")
     assert (size, [cuts[i].text for i in found or ()]) == (1, ["node east"])

@@ -15,11 +15,11 @@ from openclust.cluster.placing.rebalance import ROUND_MS
 from openclust.cluster.protocol.roster import Roster
 from topology.simulate.clients.backoff import OPEN_ROUND_TRIPS, interval_ms, spread
 from topology.simulate.clients.broker_admission import HERE, Desk
-from topology.simulate.clients.cohort import Attempt, Ids, Session, Want, merged, united
+from topology.simulate.clients.cohort import Attempt, ClientSession, Ids, Want, merged, united
 from topology.simulate.input.calibration import Calibration
 from topology.simulate.input.layout import Layout
 from topology.simulate.input.timeline import NOBODY, Timeline
-from topology.simulate.input.workload import Group
+from topology.simulate.input.workload import ClientGroup
 
 STEP_MIN_MS = 10
 STEP_MAX_MS = 100
@@ -29,12 +29,12 @@ PASSES = 2
 
 def attach(
     layout: Layout,
-    groups: Sequence[Group],
+    groups: Sequence[ClientGroup],
     attempts: Iterable[Attempt],
     timeline: Timeline,
     calibration: Calibration,
     bin_ms: int,
-) -> list[Session]:
+) -> list[ClientSession]:
     """Where every client is, from its first attempt to the end of the run. `groups` by their numbers."""
     step_ms = min(max(bin_ms, STEP_MIN_MS), STEP_MAX_MS)
     return _Attaching(layout, groups, timeline, calibration, step_ms).run(attempts)
@@ -44,7 +44,7 @@ class _Attaching:
     def __init__(
         self,
         layout: Layout,
-        groups: Sequence[Group],
+        groups: Sequence[ClientGroup],
         timeline: Timeline,
         calibration: Calibration,
         step_ms: int,
@@ -63,7 +63,7 @@ class _Attaching:
         self._arrivals: dict[int, dict[tuple[int, Want], list[Ids]]] = defaultdict(lambda: defaultdict(list))
         """By step, and by the broker they come to: -1 is any they know."""
         self._accepting: list[int] = []
-        self._sessions: list[Session] = []
+        self._sessions: list[ClientSession] = []
         self._turn = 0
 
         self._starts = sorted((begin, broker) for broker, begin, _ in timeline.ups if begin)
@@ -74,7 +74,7 @@ class _Attaching:
             self._ends = sorted({*self._ends, *reigns})
         self._changes = timeline.changes()
 
-    def run(self, attempts: Iterable[Attempt]) -> list[Session]:
+    def run(self, attempts: Iterable[Attempt]) -> list[ClientSession]:
         self._expect(attempts)
         for step in range(-(-self._end_ms // self._step_ms)):
             now_ms = step * self._step_ms
@@ -180,7 +180,7 @@ class _Attaching:
                 self._write(want.grp, ids, NOBODY, want.since_ms, at_ms)
                 self._desks[broker].attach(want.grp, at_ms, ids)
                 continue
-            self._sessions += [Session(want.grp, *each, broker, middle_ms, middle_ms) for each in ids]
+            self._sessions += [ClientSession(want.grp, *each, broker, middle_ms, middle_ms) for each in ids]
             on = want._replace(is_redirected=True)
             delay = max(self._delay_ms(want.grp) // self._step_ms, 1 if is_last else 0)
             if delay:
@@ -194,7 +194,7 @@ class _Attaching:
 
     def _write(self, grp: int, ids: Ids, broker: int, from_ms: int, to_ms: int) -> None:
         if from_ms < to_ms:
-            self._sessions += [Session(grp, *each, broker, from_ms, to_ms) for each in ids]
+            self._sessions += [ClientSession(grp, *each, broker, from_ms, to_ms) for each in ids]
 
     # -- faults, the roster, rebalancing
 
@@ -257,7 +257,7 @@ class _Attaching:
                 self._write(block.grp, block.ids, broker, block.from_ms, now_ms)
                 self._retry(now_ms, Want(block.grp, now_ms), block.ids, self._names[target])
 
-    def _finish(self) -> list[Session]:
+    def _finish(self) -> list[ClientSession]:
         """Whoever is somewhere is there to the end, and who waits, waits."""
         for broker, desk in enumerate(self._desks):
             for block in desk.leave():

@@ -12,7 +12,7 @@ import msgspec
 from openclust.cluster.placing.placing import Newcomer, Placing
 from openclust.cluster.placing.rebalance import SCANNED_MAX, Rebalance
 from openclust.cluster.protocol.roster import BrokerInfo, Roster
-from topology.simulate.clients.cohort import Ids, Waiting, Want
+from topology.simulate.clients.cohort import Ids, WaitingClients, Want
 from topology.simulate.input.calibration import Calibration
 from topology.simulate.input.layout import Layout
 
@@ -43,7 +43,7 @@ class Desk:
         site = layout.sites[number]
         self.name = site.name
         self.settings = msgspec.structs.replace(layout.redirect, weight=site.weight)
-        self.queue: deque[Waiting] = deque()
+        self.queue: deque[WaitingClients] = deque()
         self.connections = 0
         self._waiting = 0
         self._key = layout.cluster_key
@@ -81,7 +81,7 @@ class Desk:
     # -- attaching
 
     def wait(self, want: Want, ids: Ids) -> None:
-        self.queue.append(Waiting(want, ids))
+        self.queue.append(WaitingClients(want, ids))
         self._waiting += ids.count
 
     def open(self, step_ms: int) -> None:
@@ -156,7 +156,7 @@ class Desk:
         gone, self._attached, self.connections = self._attached, [], 0
         return gone
 
-    def dismiss(self) -> list[Waiting]:
+    def dismiss(self) -> list[WaitingClients]:
         """Nobody waits here any more."""
         gone = list(self.queue)
         self.queue.clear()

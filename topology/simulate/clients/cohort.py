@@ -64,7 +64,7 @@ class Want(NamedTuple):
     is_redirected: bool = False
 
 
-class Waiting(NamedTuple):
+class WaitingClients(NamedTuple):
     want: Want
     ids: Ids
 
@@ -79,7 +79,7 @@ class Attempt(NamedTuple):
     last: int
 
 
-class Session(NamedTuple):
+class ClientSession(NamedTuple):
     """A row of `schemas.SESSIONS`, without its run."""
 
     grp: int
@@ -90,9 +90,9 @@ class Session(NamedTuple):
     to_ms: int
 
 
-def merged(sessions: Iterable[Session]) -> list[Session]:
+def merged(sessions: Iterable[ClientSession]) -> list[ClientSession]:
     """The same with neighbours of one fate in one row, in order."""
-    found: list[Session] = []
+    found: list[ClientSession] = []
     for each in sorted(sessions, key=lambda row: (row.grp, row.from_ms, row.to_ms, row.broker, row.first)):
         last = found[-1] if found else None
         if last is not None and last[3:] == each[3:] and last.grp == each.grp and last.last + 1 == each.first:

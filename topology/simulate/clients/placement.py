@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from topology.simulate.clients.attaching import attach
-from topology.simulate.clients.cohort import Attempt, Session
+from topology.simulate.clients.cohort import Attempt, ClientSession
 from topology.simulate.input.calibration import Calibration
 from topology.simulate.input.fault import parse_fault
-from topology.simulate.input.layout import Run
+from topology.simulate.input.layout import GridCell
 from topology.simulate.input.timeline import timeline
 from topology.simulate.input.workload import Workload
 from topology.simulate.spark.schemas import SESSIONS
@@ -21,10 +21,12 @@ PARTITIONS_PER_RUN = 4
 """Runs are dealt out by hash: with more partitions than runs, few share one."""
 PARTITIONS_MAX = 400
 
-_COLUMNS = ["run", *Session._fields]
+_COLUMNS = ["run", *ClientSession._fields]
 
 
-def placement(population: DataFrame, runs: Sequence[Run], workload: Workload, calibration: Calibration) -> DataFrame:
+def placement(
+    population: DataFrame, runs: Sequence[GridCell], workload: Workload, calibration: Calibration
+) -> DataFrame:
     """Sessions of all clients. Of each run only a row for each group, time and broker comes to Python.
 
     Members of a group with the same `joins_ms` and `contact` must have consecutive numbers; ValueError else.
@@ -38,7 +40,7 @@ def placement(population: DataFrame, runs: Sequence[Run], workload: Workload, ca
 
 
 def _recursion(
-    runs: Sequence[Run], workload: Workload, calibration: Calibration
+    runs: Sequence[GridCell], workload: Workload, calibration: Calibration
 ) -> Callable[[pd.DataFrame], pd.DataFrame]:
     by_number = {run.number: run for run in runs}
     faults = [parse_fault(each) for each in workload.faults]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from topology.simulate.input.layout import Layout, Run
-from topology.simulate.input.workload import Group, Workload
+from topology.simulate.input.layout import GridCell, Layout
+from topology.simulate.input.workload import ClientGroup, Workload
 from topology.simulate.spark.rows import partitions_of, rows_of
 
 BLOCK = 10_000
@@ -44,7 +44,7 @@ def spread(rows: DataFrame, *keys: str) -> DataFrame:
     return rows.repartition(partitions_of(rows.sparkSession), *keys)
 
 
-def groups_of(spark: SparkSession, runs: Sequence[Run], workload: Workload) -> DataFrame:
+def groups_of(spark: SparkSession, runs: Sequence[GridCell], workload: Workload) -> DataFrame:
     """What all members of a group have in common: few rows, of which all clients are made."""
     rows = [
         _row(run, group, workload)
@@ -76,7 +76,7 @@ def _first_of(slot: Column) -> Column:
     return F.floor((slot * F.col("members") + F.col("slots") - 1) / F.col("slots"))
 
 
-def _row(run: Run, group: Group, workload: Workload) -> tuple[int, int, int, int, int, int, list[int]]:
+def _row(run: GridCell, group: ClientGroup, workload: Workload) -> tuple[int, int, int, int, int, int, list[int]]:
     slots = max(1, min(group.join_over_ms // workload.bin_ms, group.count))
     at_ms = group.join_at_ms // workload.bin_ms * workload.bin_ms
     # Fewer members than bins: every so many bins one.
@@ -84,7 +84,7 @@ def _row(run: Run, group: Group, workload: Workload) -> tuple[int, int, int, int
     return run.number, group.number, group.count, at_ms, slots, every_ms, contacts(run.layout, group)
 
 
-def contacts(layout: Layout, group: Group) -> list[int]:
+def contacts(layout: Layout, group: ClientGroup) -> list[int]:
     """The brokers that a group knows, of those that are in this layout; all, if it knows none of them."""
     known = [layout.number(name) for name in group.brokers if name in layout.names]
     return known or list(range(len(layout.sites)))

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from topology.simulate.input.calibration import Calibration
-from topology.simulate.input.layout import Run
+from topology.simulate.input.layout import GridCell
 from topology.simulate.input.timeline import Timeline
 from topology.simulate.spark.rows import rows_of, schema_of
 from topology.simulate.spark.schemas import JOBS, JobKind
@@ -23,7 +23,7 @@ APART = 0.618
 _UPS = "run int, broker int, up_ms int, down_ms int"
 
 
-def ups_of(spark: SparkSession, runs: Sequence[Run], timelines: Sequence[Timeline]) -> DataFrame:
+def ups_of(spark: SparkSession, runs: Sequence[GridCell], timelines: Sequence[Timeline]) -> DataFrame:
     """When each broker's process is there."""
     rows = [
         (run.number, *up) for run, timeline in zip(runs, timelines, strict=True) for up in timeline.ups if up[1] < up[2]

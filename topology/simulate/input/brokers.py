@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from topology.simulate.input.layout import Run
+from topology.simulate.input.layout import GridCell
 from topology.simulate.spark.rows import rows_of
 
 _BROKERS = "run int, broker int, brokers int, is_synchronous boolean, primaries array<boolean>, latency_us array<int>"
 
 
-def brokers_of(spark: SparkSession, runs: Sequence[Run]) -> DataFrame:
+def brokers_of(spark: SparkSession, runs: Sequence[GridCell]) -> DataFrame:
     """A row for each broker of each run, with what it has to know of the others. `latency_us` has a row for each."""
     rows = [
         (

@@ -7,7 +7,7 @@ import math
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from topology.simulate.input.workload import Group, Popularity
+from topology.simulate.input.workload import ClientGroup, Popularity
 
 _BITS = 53
 
@@ -65,7 +65,7 @@ def _area(low: float, high: float, exponent: float) -> float:
     return area
 
 
-def link_us(seed: int, group: Group, client: Column) -> Column:
+def link_us(seed: int, group: ClientGroup, client: Column) -> Column:
     """The one-way latency of a client to any broker."""
     if not group.jitter_us:
         return F.lit(group.latency_us)

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from openclust.shell.config.keys import did_you_mean
 from openclust.shell.config.schema import ConfigError
-from topology.simulate.input.layout import DESIGNS, PRIMARIES_MAX, Design, Layout, Run, as_design, layout_of_counts
+from topology.simulate.input.layout import DESIGNS, PRIMARIES_MAX, Design, GridCell, Layout, as_design, layout_of_counts
 from topology.simulate.input.layouts import resized
 from topology.simulate.input.workload import Workload
 from topology.simulate.input.workload_check import CLIENTS_MAX, PUBLICATIONS_MAX, publications
@@ -72,7 +72,7 @@ def parse_sweep(terms: Sequence[str]) -> dict[str, list[Any]]:
 
 def runs_of(
     axes: Axes, workload: Workload, *, base: Layout | None = None, designs: Sequence[Design] = ("openclust",)
-) -> list[Run]:
+) -> list[GridCell]:
     """Each cell once: where the design is `single`, it makes no difference how many more brokers there are.
 
     Without a `base` (the layout of a cluster file) it takes an axis that says how many brokers there are.
@@ -88,7 +88,7 @@ def runs_of(
     _check_size(workload, rates, len(cells) * len(wanted) * len(subscribers) * len(rates))
     layouts = list(dict.fromkeys(as_design(each, design) for design, each in product(wanted, cells)))
     found = product(subscribers, rates, layouts)
-    return [Run(number=n, layout=each, subscribers=many, rate=rate) for n, (many, rate, each) in enumerate(found)]
+    return [GridCell(number=n, layout=each, subscribers=many, rate=rate) for n, (many, rate, each) in enumerate(found)]
 
 
 def shown(axes: Axes) -> dict[str, list[str]]:

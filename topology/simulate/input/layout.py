@@ -38,7 +38,7 @@ class LocalClients(msgspec.Struct, frozen=True, kw_only=True):
     others_every_us: float = 0.0
 
 
-class Host(msgspec.Struct, frozen=True, kw_only=True):
+class SharedHost(msgspec.Struct, frozen=True, kw_only=True):
     """A machine with more to run than it has cores."""
 
     brokers: tuple[int, ...]
@@ -58,7 +58,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """Where all clients are on the brokers' host."""
 
     @property
-    def hosts(self) -> tuple[Host, ...]:
+    def hosts(self) -> tuple[SharedHost, ...]:
         """Those on which brokers wait for one another; a host has as many cores as any broker says that it has."""
         by_name: dict[str, list[int]] = {}
         for number, site in enumerate(self.sites):
@@ -69,7 +69,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         for numbers in by_name.values():
             cores = max(self.sites[number].cores for number in numbers)
             if 0 < cores < len(numbers) + others:
-                found.append(Host(brokers=tuple(numbers), cores=cores, clients=self.local_clients))
+                found.append(SharedHost(brokers=tuple(numbers), cores=cores, clients=self.local_clients))
         return tuple(found)
 
     @property
@@ -84,7 +84,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         return self.names.index(name)
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class GridCell(msgspec.Struct, frozen=True, kw_only=True):
     """One cell of the grid. `rate` multiplies what the workload's publishers and producers send."""
 
     number: int

@@ -11,7 +11,7 @@ from openclust.shell.config.checks import setting_of
 from openclust.shell.config.schema import ConfigError
 from topology.lint.check import read
 from topology.model.building import build
-from topology.model.graph import Broker, Model
+from topology.model.graph import ListedBroker, Model
 from topology.model.route import IMPLIED
 from topology.simulate.input.layout import Design, Layout, Site, as_design
 
@@ -80,7 +80,7 @@ def _new_name(letter: str, used: set[str]) -> str:
     return f"{letter}{number}"
 
 
-def _site(model: Model, broker: Broker) -> Site:
+def _site(model: Model, broker: ListedBroker) -> Site:
     own = setting_of(model.config, broker.name, "redirect.weight")
     return Site(
         name=broker.name,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from topology.simulate.input.layout import Run
+from topology.simulate.input.layout import GridCell
 from topology.simulate.input.timeline import Timeline
 from topology.simulate.spark.rows import rows_of
 
@@ -29,13 +29,13 @@ class Period(NamedTuple):
     reach: list[bool]
 
 
-def periods(spark: SparkSession, runs: Sequence[Run], of_runs: Sequence[Sequence[Period]]) -> DataFrame:
+def periods(spark: SparkSession, runs: Sequence[GridCell], of_runs: Sequence[Sequence[Period]]) -> DataFrame:
     """A row for each."""
     rows = [(run.number, *each) for run, spans in zip(runs, of_runs, strict=True) for each in spans]
     return rows_of(spark, rows, _PERIODS)
 
 
-def periods_of(run: Run, timeline: Timeline) -> Iterator[Period]:
+def periods_of(run: GridCell, timeline: Timeline) -> Iterator[Period]:
     """In order and without a gap, from the beginning of the run to its end."""
     brokers = range(len(run.layout.sites))
     for from_ms, to_ms in pairwise(_bounds(timeline)):

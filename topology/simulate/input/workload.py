@@ -81,7 +81,7 @@ class Queues(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     brokers: tuple[str, ...] = ()
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True):
+class ClientGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Clients that are alike, as placing sees them: numbered over the whole workload, its members from 0."""
 
     number: int
@@ -131,11 +131,11 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return sum(each.count for each in self.topics.values())
 
     @cached_property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[ClientGroup, ...]:
         """Subscribers first, then publishers, then producers and consumers of each kind of queue."""
         return tuple(msgspec.structs.replace(each, number=number) for number, each in enumerate(self._groups()))
 
-    def _groups(self) -> Iterator[Group]:
+    def _groups(self) -> Iterator[ClientGroup]:
         for each in self.subscribers:
             yield _group("subscribers", each)
         for publishers in self.publishers:
@@ -161,8 +161,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return msgspec.structs.replace(self, subscribers=groups)
 
 
-def _group(kind: Kind, clients: Clients) -> Group:
-    return Group(
+def _group(kind: Kind, clients: Clients) -> ClientGroup:
+    return ClientGroup(
         number=0,
         kind=kind,
         name=clients.name,

@@ -8,26 +8,26 @@ from functools import cache
 import msgspec
 
 from topology.simulate.input.chance import share_of
-from topology.simulate.input.workload import Group, Workload
+from topology.simulate.input.workload import ClientGroup, Workload
 from topology.simulate.queueing.buckets import bucket, edge
 
 JITTER_POINTS = 8
 
 
-class Way(msgspec.Struct, frozen=True, kw_only=True):
+class LatencyShare(msgspec.Struct, frozen=True, kw_only=True):
     """A latency, and the share of a topic set's deliveries that have it."""
 
     us: float
     share: float
 
 
-def ways_of(workload: Workload) -> list[list[Way]]:
+def ways_of(workload: Workload) -> list[list[LatencyShare]]:
     """Of each topic set, in the order of their first topics: how far those are who get what is published there."""
     return [_ways(workload, name) for name in sorted(workload.topics, key=workload.topic_base.__getitem__)]
 
 
-def _ways(workload: Workload, topics: str) -> list[Way]:
-    weights: dict[Group, float] = {}
+def _ways(workload: Workload, topics: str) -> list[LatencyShare]:
+    weights: dict[ClientGroup, float] = {}
     count = workload.topics[topics].count
     published = [
         sum(
@@ -45,7 +45,7 @@ def _ways(workload: Workload, topics: str) -> list[Way]:
             weights[group] = weight * each.count
     total = sum(weights.values())
     return [
-        Way(us=us, share=weight / total / len(points))
+        LatencyShare(us=us, share=weight / total / len(points))
         for group, weight in weights.items()
         if total
         for points in (_points(group),)
@@ -53,13 +53,13 @@ def _ways(workload: Workload, topics: str) -> list[Way]:
     ]
 
 
-def _points(group: Group) -> list[float]:
+def _points(group: ClientGroup) -> list[float]:
     if not group.jitter_us:
         return [group.latency_us]
     return [group.latency_us + group.jitter_us * (number + 0.5) / JITTER_POINTS for number in range(JITTER_POINTS)]
 
 
-def on_their_ways(counts: Mapping[tuple[int, int], int], ways: list[list[Way]]) -> dict[int, int]:
+def on_their_ways(counts: Mapping[tuple[int, int], int], ways: list[list[LatencyShare]]) -> dict[int, int]:
     """Deliveries by bucket, of such by audience and bucket: as many as before, later by their ways."""
     found: dict[int, int] = {}
     for (audience, number), count in counts.items():
@@ -75,6 +75,6 @@ def on_their_ways(counts: Mapping[tuple[int, int], int], ways: list[list[Way]]) 
 
 
 @cache
-def _moved(number: int, ways: tuple[Way, ...]) -> list[tuple[float, int]]:
+def _moved(number: int, ways: tuple[LatencyShare, ...]) -> list[tuple[float, int]]:
     middle = (edge(number) * edge(number + 1)) ** 0.5
     return [(way.share, bucket(middle + way.us)) for way in ways]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from topology.simulate.queueing.write_queue import Line
+from topology.simulate.queueing.write_queue import WriteQueue
 
 Floats: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
@@ -72,7 +72,7 @@ class _Taken(NamedTuple):
     done: Done
 
 
-class Turns:
+class SimulatedThread:
     """Feed it with `take`, jobs of one broker sorted by `at_us`, in any chunks; then `end`. Both return what is done.
 
     What they return, in all, does not depend on how the jobs were cut into chunks.
@@ -80,7 +80,7 @@ class Turns:
 
     def __init__(self, costs: Costs) -> None:
         self._costs = costs
-        self._line = Line(costs.write_us)
+        self._line = WriteQueue(costs.write_us)
         self._free_us = 0.0
         self._done_us = -inf
         """When the last job was done, or would have been, had it found the broker idle."""
@@ -195,7 +195,7 @@ class _Chunk:
         """The broker was idle when each of those before `end` came; the time when the last of them is done."""
         return float(self._ends[end - 1])
 
-    def turns(self, line: Line) -> Callable[[int, int, float, bool], float]:
+    def turns(self, line: WriteQueue) -> Callable[[int, int, float, bool], float]:
         """What does a turn with the jobs from one number to before another, begun now, by a broker that was at rest or
         not; it returns the time when all is done but writing. Made for the first turn: it is most of the work."""
         count = len(self.at)

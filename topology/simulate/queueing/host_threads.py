@@ -11,7 +11,7 @@ import numpy as np
 
 from topology.simulate.input.layout import LocalClients
 from topology.simulate.queueing.broker_thread import GRAINS_A_US, JOBS_A_TURN, WAIT_US_MAX, Costs
-from topology.simulate.queueing.write_queue import Line
+from topology.simulate.queueing.write_queue import WriteQueue
 
 
 class HostRow(NamedTuple):
@@ -53,7 +53,7 @@ class BrokerThread:
 
     def __init__(self, costs: Costs) -> None:
         self._costs = costs
-        self._line = Line(costs.write_us)
+        self._line = WriteQueue(costs.write_us)
         self._writing: list[Job] = []
         self._done_us = -inf
         self._wait_us = 0.0

@@ -14,7 +14,7 @@ from math import inf
 
 import numpy as np
 
-from topology.simulate.input.layout import Host
+from topology.simulate.input.layout import SharedHost
 from topology.simulate.queueing.broker_thread import Costs, Done
 from topology.simulate.queueing.host_threads import BrokerThread, ClientsThread, HostRow, Job, OthersThread
 from topology.simulate.spark.schemas import JobKind
@@ -33,7 +33,7 @@ class HostTurns:
     Both return what is known of the first rows that were not told of yet.
     """
 
-    def __init__(self, host: Host, costs: Costs) -> None:
+    def __init__(self, host: SharedHost, costs: Costs) -> None:
         self._brokers = {number: BrokerThread(costs) for number in host.brokers}
         clients = host.clients
         self._clients = ClientsThread(clients) if clients is not None else None

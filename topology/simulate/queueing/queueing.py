@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from topology.simulate.input.calibration import Calibration
-from topology.simulate.input.layout import Host, Run
-from topology.simulate.queueing.broker_thread import Costs, Jobs, Turns
+from topology.simulate.input.layout import GridCell, SharedHost
+from topology.simulate.queueing.broker_thread import Costs, Jobs, SimulatedThread
 from topology.simulate.queueing.host_threads import HostRow
 from topology.simulate.queueing.host_turns import HostTurns
 from topology.simulate.spark.recursion import Columns, Recursion, in_order
@@ -24,7 +24,7 @@ _Place = tuple[int, int]
 
 
 def queueing(
-    jobs: DataFrame, calibration: Calibration, runs: Sequence[Run] = (), partitions: int | None = None
+    jobs: DataFrame, calibration: Calibration, runs: Sequence[GridCell] = (), partitions: int | None = None
 ) -> DataFrame:
     """WORKED, and whatever other columns `jobs` has, but `base_us`, `batch_us` and `clients`.
 
@@ -38,7 +38,7 @@ def queueing(
         # The last three but one only tell chores apart: jobs that are equal in all may change places.
         order=("at_us", "publication", "kind", "topic", "deliveries", "base_us", "broker"),
         takes=HostRow._fields,
-        begin=_Begin(hosts, costs_of(calibration)),
+        begin=_BeginQueueing(hosts, costs_of(calibration)),
         passes=(*_PASSES, *others),
         adds=_ADDS,
         partitions=partitions,
@@ -49,7 +49,7 @@ def costs_of(calibration: Calibration) -> Costs:
     return Costs(*(getattr(calibration, name) for name in Costs._fields))
 
 
-def _placed(jobs: DataFrame, hosts: Mapping[_Place, Host]) -> DataFrame:
+def _placed(jobs: DataFrame, hosts: Mapping[_Place, SharedHost]) -> DataFrame:
     """With the `place` where a job's broker is worked out."""
     rows = [(run, broker, first) for (run, first), host in hosts.items() for broker in host.brokers]
     if not rows:
@@ -59,8 +59,8 @@ def _placed(jobs: DataFrame, hosts: Mapping[_Place, Host]) -> DataFrame:
     return joined.withColumn("place", F.coalesce("first", "broker")).drop("first")
 
 
-class _Begin:
-    def __init__(self, hosts: Mapping[_Place, Host], costs: Costs) -> None:
+class _BeginQueueing:
+    def __init__(self, hosts: Mapping[_Place, SharedHost], costs: Costs) -> None:
         self._hosts, self._costs = hosts, costs
 
     def __call__(self, key: tuple[int, ...]) -> Recursion:
@@ -71,7 +71,7 @@ class _Begin:
 
 class _Broker:
     def __init__(self, costs: Costs) -> None:
-        self._turns = Turns(costs)
+        self._turns = SimulatedThread(costs)
 
     def take(self, columns: Columns) -> Columns:
         known = columns[: len(Jobs._fields)]
@@ -82,7 +82,7 @@ class _Broker:
 
 
 class _Host:
-    def __init__(self, host: Host, costs: Costs) -> None:
+    def __init__(self, host: SharedHost, costs: Costs) -> None:
         self._turns = HostTurns(host, costs)
 
     def take(self, columns: Columns) -> Columns:

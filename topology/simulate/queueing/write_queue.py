@@ -21,7 +21,7 @@ TOPICS_MAX = 10_000
 """So many topics are remembered before those whose connections are all written are forgotten."""
 
 
-class Line:
+class WriteQueue:
     """`put` what a job delivers, `write` until the next comes, ask for `times` of what is written, then `forget`."""
 
     __slots__ = ("_ends", "_from_us", "_kb_us", "_last", "_starts", "_topics", "_write_us", "_writing_us", "written")

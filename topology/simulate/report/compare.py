@@ -9,9 +9,9 @@ import msgspec
 
 from topology.simulate.input import units
 from topology.simulate.report.chart import LOOKS, Axis, Chart
-from topology.simulate.report.pictures import Picture
+from topology.simulate.report.pictures import ChartPicture
 from topology.simulate.results.choosing import brokers_of, busiest_cpu, label_of, recovery_ms
-from topology.simulate.results.summary import RunSummary, Summary
+from topology.simulate.results.summary import ResultsSummary, RunSummary
 
 PANELS_MAX = 4
 """Of a grid with more dimensions than two, so many planes are drawn; the table has all."""
@@ -48,7 +48,7 @@ def design_pictures(runs: Sequence[RunSummary]) -> list[Bars]:
     return found
 
 
-def scaling_pictures(summary: Summary) -> list[Picture]:
+def scaling_pictures(summary: ResultsSummary) -> list[ChartPicture]:
     """p99 and CPU of the busiest against brokers, and against subscribers, as far as the runs differ in them."""
     cheapest = {each.run for each in (summary.sweep.cheapest if summary.sweep else []) if each.run is not None}
     planes: dict[tuple[str, float], list[RunSummary]] = {}
@@ -83,7 +83,7 @@ def _curves(
     along: str,
     x_of: Callable[[RunSummary], float],
     line_of: Callable[[RunSummary], str],
-) -> list[Picture]:
+) -> list[ChartPicture]:
     by_line: dict[str, list[RunSummary]] = {}
     for run in sorted(runs, key=lambda each: (each.subscribers, brokers_of(each), x_of(each), each.run)):
         by_line.setdefault(line_of(run), []).append(run)
@@ -118,7 +118,7 @@ def _curves(
         if limit is not None:
             chart.limit(limit)
         chart.rings([(x_of(each), y_of(each)) for each in drawn if each.run in cheapest])
-        found.append(Picture(title=title, charts=[chart], note=note))
+        found.append(ChartPicture(title=title, charts=[chart], note=note))
     return found
 
 

@@ -20,7 +20,7 @@ PANEL_HEIGHT = 150
 _REST = "others"
 
 
-class Picture(msgspec.Struct, frozen=True, kw_only=True):
+class ChartPicture(msgspec.Struct, frozen=True, kw_only=True):
     """Charts below one another, with the legend of the first."""
 
     title: str
@@ -37,7 +37,7 @@ class Heat(msgspec.Struct, frozen=True, kw_only=True):
     strengths: dict[tuple[str, str], float]
 
 
-def load_pictures(run: RunSummary) -> list[Picture]:
+def load_pictures(run: RunSummary) -> list[ChartPicture]:
     """CPU, clients, backlog and deliveries of each broker over time; nothing where no timeline is."""
     timeline = timeline_of(run)
     if not timeline.by_broker:
@@ -65,11 +65,11 @@ def load_pictures(run: RunSummary) -> list[Picture]:
             chart.limit(1.0)
         for number, fault in enumerate(run.faults, 1):
             chart.mark(fault.at_s, str(number) if number <= 99 else "", fault.fault, is_named=number <= 9)
-        found.append(Picture(title=title, charts=[chart]))
+        found.append(ChartPicture(title=title, charts=[chart]))
     return found
 
 
-def latency_pictures(runs: Sequence[RunSummary]) -> list[Picture]:
+def latency_pictures(runs: Sequence[RunSummary]) -> list[ChartPicture]:
     """How long deliveries took, and how many took longer than so long."""
     shown = [each for each in runs if sum(each.latency.counts) > 0]
     if not shown:
@@ -98,12 +98,12 @@ def latency_pictures(runs: Sequence[RunSummary]) -> list[Picture]:
             shares.mark(at, f"{word} {units.ms(at)}")
     note = "" if alone else "Vertical lines: until then 99 % had arrived."
     return [
-        Picture(title="How long deliveries took", charts=[shares], note=note),
-        Picture(title="How many took longer", charts=[tails]),
+        ChartPicture(title="How long deliveries took", charts=[shares], note=note),
+        ChartPicture(title="How many took longer", charts=[tails]),
     ]
 
 
-def failover_picture(run: RunSummary, fault: FaultSummary) -> Picture | None:
+def failover_picture(run: RunSummary, fault: FaultSummary) -> ChartPicture | None:
     """Clients, attaches and missed deliveries around one fault, one above the other."""
     recovery_s = max(fault.back_all_ms or 0.0, fault.no_root_ms or 0.0, 1_000.0) / 1_000
     before_s = max(recovery_s * 0.25, run.span_s * 3)
@@ -134,7 +134,7 @@ def failover_picture(run: RunSummary, fault: FaultSummary) -> Picture | None:
             if is_first and time is not None and fault.lost_clients:
                 chart.mark(fault.at_s + time / 1_000, f"{word} back", at_bottom=True)
         charts.append(chart)
-    return Picture(title=fault.fault, charts=charts)
+    return ChartPicture(title=fault.fault, charts=charts)
 
 
 def copies_picture(run: RunSummary, among: Sequence[RunSummary]) -> Heat | None:

@@ -30,7 +30,7 @@ from topology.simulate.results.choosing import (
     layout_of,
     recovery_ms,
 )
-from topology.simulate.results.summary import Stage, Summary
+from topology.simulate.results.summary import ResultsSummary, StageTime
 
 ROWS_MAX = 400
 BROKERS_MAX = 100
@@ -40,12 +40,12 @@ DEPTH_MAX = 6
 _TEXT_MAX = 20_000
 
 
-def write_report(summary: Summary, path: Path) -> None:
+def write_report(summary: ResultsSummary, path: Path) -> None:
     """Raises OSError where it cannot be written."""
     path.write_text(report_of(summary), encoding="utf-8")
 
 
-def report_of(summary: Summary) -> str:
+def report_of(summary: ResultsSummary) -> str:
     """The page."""
     chosen = chosen_runs(summary)
     sweep = summary.sweep
@@ -70,7 +70,7 @@ def report_of(summary: Summary) -> str:
                 each for fault in run.faults[:FAULTS_DRAWN_MAX] if (each := failover_picture(run, fault))
             ],
             copied=[picture for run in chosen if (picture := copies_picture(run, chosen))],
-            whole=Stage(name="from command to report", took_s=summary.took_s),
+            whole=StageTime(name="from command to report", took_s=summary.took_s),
         )
     )
     return page
@@ -94,7 +94,7 @@ def _environment() -> Environment:
     return made
 
 
-def _facts(summary: Summary) -> list[tuple[str, str]]:
+def _facts(summary: ResultsSummary) -> list[tuple[str, str]]:
     """What was asked, in words and what they are: what is empty is left out."""
     workload, calibration = summary.workload, summary.calibration
     measured = ", ".join(str(calibration[name]) for name in ("measured", "machine") if calibration.get(name))

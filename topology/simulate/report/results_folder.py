@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from openclust.shell.config.schema import ConfigError
-from topology.simulate.results.summary import Summary
+from topology.simulate.results.summary import ResultsSummary
 
 SUMMARY, REPORT, PARQUET = "summary.json", "report.html", "parquet"
 
@@ -38,7 +38,7 @@ def make_folder(out: Path, *, keep: bool) -> None:
         raise ConfigError(f"{out}: cannot be written to: {error.strerror}; let --out name another folder") from None
 
 
-def write_results(summary: Summary, out: Path) -> None:
+def write_results(summary: ResultsSummary, out: Path) -> None:
     """After this the folder has both; OSError where there is no room."""
     from topology.simulate.report.report import write_report
 
@@ -47,11 +47,11 @@ def write_results(summary: Summary, out: Path) -> None:
     write_report(summary, out / REPORT)
 
 
-def read_summary(path: Path) -> Summary:
+def read_summary(path: Path) -> ResultsSummary:
     """One that was written, by the folder or the file; ConfigError where it is none."""
     file = path / SUMMARY if path.is_dir() else path
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Summary)
+        return msgspec.json.decode(file.read_bytes(), type=ResultsSummary)
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

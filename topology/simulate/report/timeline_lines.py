@@ -13,7 +13,7 @@ POINTS_MAX = 160
 """A line has at most about so many: where there are more, several spans are told as one."""
 
 
-class Timeline(msgspec.Struct, frozen=True, kw_only=True):
+class TimelineLines(msgspec.Struct, frozen=True, kw_only=True):
     """Points by broker, by the number of their span. `span_s` may be several of the run's."""
 
     order: dict[str, int]
@@ -62,19 +62,19 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
         return [(edge * self.span_s, total) for number, total in totals.items() for edge in (number, number + 1)]
 
 
-def timeline_of(run: RunSummary, from_s: float = 0.0, to_s: float | None = None) -> Timeline:
+def timeline_of(run: RunSummary, from_s: float = 0.0, to_s: float | None = None) -> TimelineLines:
     """The timeline between two times, in at most `POINTS_MAX` spans."""
     points = [each for each in run.timeline if each.at_s >= from_s and (to_s is None or each.at_s <= to_s)]
     span_s = run.span_s if run.span_s > 0 else 1.0
     if not points:
-        return Timeline(span_s=span_s, last=0, by_broker={}, order={})
+        return TimelineLines(span_s=span_s, last=0, by_broker={}, order={})
     wide = max(each.at_s for each in points) - min(each.at_s for each in points)
     merged_s = span_s * max(1, -(-round(wide / span_s) // POINTS_MAX))
     by_broker: dict[str, dict[int, list[Point]]] = {}
     for each in sorted(points, key=lambda point: point.at_s):
         number = int(each.at_s / merged_s + 1e-6)
         by_broker.setdefault(each.broker, {}).setdefault(number, []).append(each)
-    return Timeline(
+    return TimelineLines(
         span_s=merged_s,
         order={each.name: number for number, each in enumerate(run.brokers)},
         last=max(max(each) for each in by_broker.values()),
@@ -85,13 +85,13 @@ def timeline_of(run: RunSummary, from_s: float = 0.0, to_s: float | None = None)
     )
 
 
-def lines_of(timeline: Timeline, value: Callable[[Point], float]) -> list[tuple[str, Points, float]]:
+def lines_of(timeline: TimelineLines, value: Callable[[Point], float]) -> list[tuple[str, Points, float]]:
     """The busiest brokers: name, line, and the most on it. The others are for `band_of`."""
     names, _ = timeline.split()
     return [(name, timeline.values(name, value), max(map(value, timeline.by_broker[name].values()))) for name in names]
 
 
-def band_of(timeline: Timeline, value: Callable[[Point], float]) -> tuple[list[tuple[float, float, float]], str]:
+def band_of(timeline: TimelineLines, value: Callable[[Point], float]) -> tuple[list[tuple[float, float, float]], str]:
     """Least and most of the brokers that have no line of their own, and their name."""
     _, names = timeline.split()
     found: dict[int, list[float]] = {}

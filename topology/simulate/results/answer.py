@@ -5,7 +5,7 @@ from __future__ import annotations
 from topology.model.words import few
 from topology.simulate.input import units
 from topology.simulate.results.choosing import busiest_cpu, compared_designs, label_of, spelled_layout
-from topology.simulate.results.summary import Bottleneck, Cheapest, FaultSummary, RunSummary, Summary
+from topology.simulate.results.summary import Bottleneck, Cheapest, FaultSummary, ResultsSummary, RunSummary
 
 _WHAT = {
     "cpu": "CPU in the busiest second",
@@ -16,7 +16,7 @@ _WHAT = {
 _FAULTS_MAX = 5
 
 
-def answer_of(summary: Summary) -> list[str]:
+def answer_of(summary: ResultsSummary) -> list[str]:
     """A few sentences. Names in them are as they came: escape what is shown."""
     if not summary.runs:
         return ["There is nothing to tell: no run is in this summary."]
@@ -86,7 +86,7 @@ def _deliveries(run: RunSummary) -> str:
     )
 
 
-def _cheapest_line(cheapest: Cheapest, summary: Summary) -> str:
+def _cheapest_line(cheapest: Cheapest, summary: ResultsSummary) -> str:
     load = f"For {_load(cheapest.subscribers, cheapest.rate)}"
     run = next((each for each in summary.runs if each.run == cheapest.run), None)
     if run is None:

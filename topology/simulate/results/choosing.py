@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from topology.simulate.results.summary import RunSummary, Summary
+from topology.simulate.results.summary import ResultsSummary, RunSummary
 
 CHOSEN_MAX = 4
 COMPARED_MAX = 6
 
 
-def chosen_runs(summary: Summary) -> list[RunSummary]:
+def chosen_runs(summary: ResultsSummary) -> list[RunSummary]:
     """Those to look at: all, if they are few; of a sweep the cheapest that meet the goal, else its ends."""
     runs = summary.runs
     if len(runs) <= CHOSEN_MAX:
@@ -21,7 +21,7 @@ def chosen_runs(summary: Summary) -> list[RunSummary]:
     return _spread(by_load, CHOSEN_MAX) if by_load else [min(runs, key=_load), max(runs, key=_load)]
 
 
-def compared_designs(summary: Summary) -> list[RunSummary]:
+def compared_designs(summary: ResultsSummary) -> list[RunSummary]:
     """One run for each design, at the same load (the largest at which most designs ran); none if there is only one.
 
     Of several layouts of a design it is the one with most brokers.

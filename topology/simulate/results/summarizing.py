@@ -10,7 +10,7 @@ import pandas as pd
 
 from topology.simulate.input.calibration import Calibration
 from topology.simulate.input.fault import Kill, parse_fault
-from topology.simulate.input.layout import Run
+from topology.simulate.input.layout import GridCell
 from topology.simulate.input.timeline import Timeline
 from topology.simulate.input.workload import Workload
 from topology.simulate.queueing import buckets
@@ -39,7 +39,7 @@ class Summarizing:
     """One run's rows, and what they come to."""
 
     def __init__(
-        self, run: Run, workload: Workload, calibration: Calibration, timeline: Timeline, tallies: Tallies
+        self, run: GridCell, workload: Workload, calibration: Calibration, timeline: Timeline, tallies: Tallies
     ) -> None:
         self._run = run
         self._workload = workload

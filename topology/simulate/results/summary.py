@@ -9,11 +9,11 @@ import msgspec
 FORMAT = 1
 
 
-class Fields(msgspec.Struct, frozen=True, kw_only=True):
+class SummaryPart(msgspec.Struct, frozen=True, kw_only=True):
     """All of a summary's parts."""
 
 
-class Totals(Fields, frozen=True, kw_only=True):
+class Totals(SummaryPart, frozen=True, kw_only=True):
     """Counts of the whole run. `expected` = `delivered` + `missed`; `copies` are messages from broker to broker."""
 
     publications: int
@@ -28,7 +28,7 @@ class Totals(Fields, frozen=True, kw_only=True):
     cpu_s: float
 
 
-class BrokerSummary(Fields, frozen=True, kw_only=True):
+class BrokerSummary(SummaryPart, frozen=True, kw_only=True):
     """`cpu` is of one core: 1.0 is all it has. `backlog_ms` is how long what comes has to wait until it is begun."""
 
     name: str
@@ -48,7 +48,7 @@ class BrokerSummary(Fields, frozen=True, kw_only=True):
     backlog_ms_max: float
 
 
-class LinkSummary(Fields, frozen=True, kw_only=True):
+class LinkSummary(SummaryPart, frozen=True, kw_only=True):
     from_: str = msgspec.field(name="from")
     to: str
     copies: int
@@ -56,7 +56,7 @@ class LinkSummary(Fields, frozen=True, kw_only=True):
     mbit_max: float
 
 
-class Latency(Fields, frozen=True, kw_only=True):
+class Latency(SummaryPart, frozen=True, kw_only=True):
     """From a publisher's send to a subscriber's receipt. Edges are in microseconds, one more of them than counts."""
 
     p50_ms: float
@@ -69,7 +69,7 @@ class Latency(Fields, frozen=True, kw_only=True):
     counts: list[int]
 
 
-class FaultSummary(Fields, frozen=True, kw_only=True):
+class FaultSummary(SummaryPart, frozen=True, kw_only=True):
     """What one fault did. None where it does not apply: who lost no root held no election."""
 
     fault: str
@@ -84,7 +84,7 @@ class FaultSummary(Fields, frozen=True, kw_only=True):
     attaches_per_s_max: float = 0
 
 
-class QueueSummary(Fields, frozen=True, kw_only=True):
+class QueueSummary(SummaryPart, frozen=True, kw_only=True):
     """A kind of shared queues, all of them together. Latency is from publish to the end of the consumer's work."""
 
     name: str
@@ -96,7 +96,7 @@ class QueueSummary(Fields, frozen=True, kw_only=True):
     consumers_busy: float
 
 
-class Point(Fields, frozen=True, kw_only=True):
+class Point(SummaryPart, frozen=True, kw_only=True):
     """A broker in one span of the timeline, which begins at `at_s` and lasts `RunSummary.span_s`."""
 
     broker: str
@@ -112,7 +112,7 @@ class Point(Fields, frozen=True, kw_only=True):
     missed: int = 0
 
 
-class Bottleneck(Fields, frozen=True, kw_only=True):
+class Bottleneck(SummaryPart, frozen=True, kw_only=True):
     """Who is nearest to its limit, of what, and by how much the load could grow (`room` times) until it is there."""
 
     broker: str
@@ -123,7 +123,7 @@ class Bottleneck(Fields, frozen=True, kw_only=True):
     room: float
 
 
-class RunSummary(Fields, frozen=True, kw_only=True):
+class RunSummary(SummaryPart, frozen=True, kw_only=True):
     run: int
     design: str
     subscribers: int
@@ -141,7 +141,7 @@ class RunSummary(Fields, frozen=True, kw_only=True):
     timeline: list[Point]
 
 
-class Cheapest(Fields, frozen=True, kw_only=True):
+class Cheapest(SummaryPart, frozen=True, kw_only=True):
     """What a sweep answers for so many subscribers and a rate: the layout of the fewest brokers that meets the goal."""
 
     subscribers: int
@@ -151,18 +151,18 @@ class Cheapest(Fields, frozen=True, kw_only=True):
     why: str
 
 
-class Sweep(Fields, frozen=True, kw_only=True):
+class Sweep(SummaryPart, frozen=True, kw_only=True):
     grid: dict[str, list[str]]
     goal: str = ""
     cheapest: list[Cheapest] = []
 
 
-class Stage(Fields, frozen=True, kw_only=True):
+class StageTime(SummaryPart, frozen=True, kw_only=True):
     name: str
     took_s: float
 
 
-class Summary(Fields, frozen=True, kw_only=True):
+class ResultsSummary(SummaryPart, frozen=True, kw_only=True):
     """`kind`: "simulation", or "trace" where it was read from what brokers wrote."""
 
     format: int = FORMAT
@@ -175,7 +175,7 @@ class Summary(Fields, frozen=True, kw_only=True):
     calibration: dict[str, Any]
     spark: dict[str, str]
     took_s: float
-    stages: list[Stage]
+    stages: list[StageTime]
     runs: list[RunSummary]
     sweep: Sweep | None = None
     notes: list[str] = []

@@ -13,7 +13,7 @@ from openclust.shell.host.log import escape
 from topology.simulate.input import units
 from topology.simulate.results.answer import answer_of
 from topology.simulate.results.choosing import busiest_cpu, layout_of, recovery_ms
-from topology.simulate.results.summary import BrokerSummary, QueueSummary, RunSummary, Summary
+from topology.simulate.results.summary import BrokerSummary, QueueSummary, ResultsSummary, RunSummary
 
 BROKERS_MAX = 40
 RUNS_MAX = 200
@@ -24,7 +24,7 @@ _SAME = ("design", "subscribers", "rate", "missed", "all back")
 """Columns that are left out where all runs have the same."""
 
 
-def show(summary: Summary, console: Console) -> None:
+def show(summary: ResultsSummary, console: Console) -> None:
     """One run: its brokers, its queues, what happened. Several: a line each, and what follows from them."""
     title = summary.title or "simulation"
     console.print(Text(escape(title), style="bold"), soft_wrap=True)
@@ -60,7 +60,7 @@ def _show_run(run: RunSummary, console: Console) -> None:
     )
 
 
-def _show_runs(summary: Summary, console: Console) -> None:
+def _show_runs(summary: ResultsSummary, console: Console) -> None:
     rows = [_run_row(each) for each in summary.runs[:RUNS_MAX]]
     # What is the same everywhere would only make the table too wide for a terminal.
     kept = [name for name in rows[0] if name not in _SAME or len({row[name] for row in rows}) > 1]

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from openclust.shell.config.schema import ConfigError
-from topology.simulate.results.summary import RunSummary, Stage
+from topology.simulate.results.summary import RunSummary, StageTime
 from topology.simulate.results.tally import SPANS_MAX
 from topology.simulate.trace import stages as stages
 from topology.simulate.trace.files import TraceFiles
@@ -36,7 +36,7 @@ class Analyzed(NamedTuple):
     begun: Begun
     duration_s: float
     notes: list[str]
-    stages: list[Stage]
+    stages: list[StageTime]
 
 
 def analyze(spark: SparkSession, files: TraceFiles, *, out: Path | None, progress: Progress) -> Analyzed:
@@ -73,10 +73,11 @@ class _Told:
         self._began.append((stage, time.monotonic()))
         self._progress(stage, STAGES.index(stage), len(STAGES))
 
-    def stages(self) -> list[Stage]:
+    def stages(self) -> list[StageTime]:
         ends = [*(began for _, began in self._began[1:]), time.monotonic()]
         return [
-            Stage(name=name, took_s=round(end - began, 3)) for (name, began), end in zip(self._began, ends, strict=True)
+            StageTime(name=name, took_s=round(end - began, 3))
+            for (name, began), end in zip(self._began, ends, strict=True)
         ]
 
 

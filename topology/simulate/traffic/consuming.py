@@ -22,14 +22,14 @@ def consumed(arrivals: DataFrame, consuming: Mapping[int, Consuming], partitions
         keys=("run", "queue"),
         order=("at_us", "publication"),
         takes=("at_us",),
-        begin=_Begin(dict(consuming)),
+        begin=_BeginConsuming(dict(consuming)),
         passes=tuple(arrivals.columns),
         adds="begun_us long, done_us long, waiting int",
         partitions=partitions,
     )
 
 
-class _Begin:
+class _BeginConsuming:
     def __init__(self, consuming: dict[int, Consuming]) -> None:
         self._consuming = consuming
 

@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from topology.simulate.clients.population import groups_of, population
 from topology.simulate.clients.subscriptions import subscriptions
-from topology.simulate.input.layout import Run
-from topology.simulate.input.workload import Group, Workload
+from topology.simulate.input.layout import GridCell
+from topology.simulate.input.workload import ClientGroup, Workload
 from topology.simulate.traffic.publications import publications
 
 CLIENTS_MAX = 20_000
@@ -20,7 +20,7 @@ MESSAGES_MAX = 2_000_000
 class DrawnClient(NamedTuple):
     """`contact` is the number of the broker that it tries first. Topics are numbers over all sets."""
 
-    group: Group
+    group: ClientGroup
     client: int
     joins_ms: int
     contact: int
@@ -43,7 +43,7 @@ class Drawn(NamedTuple):
     """In the order of their time."""
 
 
-def drawn(spark: SparkSession, run: Run, workload: Workload) -> Drawn:
+def drawn(spark: SparkSession, run: GridCell, workload: Workload) -> Drawn:
     """All clients and messages of one run: it comes to the driver, so ValueError where that is too much."""
     total = sum(group.count for group in workload.groups)
     if total > CLIENTS_MAX:

@@ -10,15 +10,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from topology.simulate.input.chance import Purpose, below, draw_topic, link_us, uniform
-from topology.simulate.input.workload import Arrivals, Group, Popularity, Workload
+from topology.simulate.input.workload import Arrivals, ClientGroup, Popularity, Workload
 from topology.simulate.spark.rows import rows_of
 from topology.simulate.spark.schemas import PUBLICATIONS
 
 
-class Stream(msgspec.Struct, frozen=True, kw_only=True):
+class PublicationStream(msgspec.Struct, frozen=True, kw_only=True):
     """Messages of one group. `queue` is -1, or they go to shared queues: `count` of them, from that number."""
 
-    group: Group
+    group: ClientGroup
     rate: float
     burst: int
     arrivals: Arrivals
@@ -30,11 +30,11 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     queue: int = -1
 
 
-def streams(workload: Workload) -> Iterator[Stream]:
+def streams(workload: Workload) -> Iterator[PublicationStream]:
     """Of all groups that publish."""
     groups = iter(each for each in workload.groups if each.kind in ("publishers", "producers"))
     for each in workload.publishers:
-        yield Stream(
+        yield PublicationStream(
             group=next(groups),
             rate=each.rate,
             burst=each.burst,
@@ -47,7 +47,7 @@ def streams(workload: Workload) -> Iterator[Stream]:
         )
     number = 0
     for queues in workload.queues:
-        yield Stream(
+        yield PublicationStream(
             group=next(groups),
             rate=queues.rate,
             burst=queues.burst,
@@ -79,7 +79,7 @@ def messages_of(workload: Workload, rate: float) -> int:
     return sum(message_count(each, workload, rate) for each in streams(workload))
 
 
-def message_count(stream: Stream, workload: Workload, rate: float) -> int:
+def message_count(stream: PublicationStream, workload: Workload, rate: float) -> int:
     """How many a group sends in all: of independent senders with gaps by chance, that is by chance too."""
     bursts = stream.group.count * stream.rate * rate * workload.duration_s / stream.burst
     if stream.arrivals == "poisson":
@@ -88,13 +88,13 @@ def message_count(stream: Stream, workload: Workload, rate: float) -> int:
     return _each(stream, workload, rate) * stream.group.count * stream.burst
 
 
-def _each(stream: Stream, workload: Workload, rate: float) -> int:
+def _each(stream: PublicationStream, workload: Workload, rate: float) -> int:
     """Bursts of each client, where they come evenly."""
     return int(stream.rate * rate * workload.duration_s / stream.burst)
 
 
 def _messages(
-    spark: SparkSession, stream: Stream, workload: Workload, pace: int, rate: float, base: int, count: int
+    spark: SparkSession, stream: PublicationStream, workload: Workload, pace: int, rate: float, base: int, count: int
 ) -> DataFrame:
     group, seed = stream.group, workload.seed
     number = F.col("id")
@@ -122,7 +122,7 @@ def _messages(
     )
 
 
-def _topic(stream: Stream, client: Column, drawn: Column) -> Column:
+def _topic(stream: PublicationStream, client: Column, drawn: Column) -> Column:
     if stream.queue < 0:
         return draw_topic(drawn, stream.count, stream.popularity, stream.exponent) + stream.topic
     # A producer is of one queue.

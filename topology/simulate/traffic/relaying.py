@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from topology.simulate.input.layout import Layout, Run
+from topology.simulate.input.layout import GridCell, Layout
 from topology.simulate.input.period import Period
 from topology.simulate.input.timeline import NOBODY
 from topology.simulate.spark.rows import rows_of
@@ -47,7 +47,7 @@ class Ways(NamedTuple):
     ways: list[Way]
 
 
-def ways(spark: SparkSession, runs: Sequence[Run], periods: Sequence[Sequence[Period]]) -> DataFrame:
+def ways(spark: SparkSession, runs: Sequence[GridCell], periods: Sequence[Sequence[Period]]) -> DataFrame:
     """Few rows: one for each run, period and broker."""
     rows = [
         (run.number, each.from_ms, each.to_ms, origin, each.root, *ways_from(origin, run.layout, each))

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from topology.simulate.clients.subscriptions import clients_of
-from topology.simulate.input.layout import Run
+from topology.simulate.input.layout import GridCell
 from topology.simulate.input.workload import Workload
 from topology.simulate.spark.rows import rows_of
 
@@ -16,7 +16,7 @@ _CHANGE, _PUBLICATION = 0, 1
 
 
 def published(
-    spark: SparkSession, publications: DataFrame, sessions: DataFrame, runs: Sequence[Run], workload: Workload
+    spark: SparkSession, publications: DataFrame, sessions: DataFrame, runs: Sequence[GridCell], workload: Workload
 ) -> DataFrame:
     """All publications in every run, with their broker: `origin` is -1 where the publisher was connected nowhere."""
     rates = paces(runs)
@@ -40,7 +40,7 @@ def published(
     )
 
 
-def paces(runs: Sequence[Run]) -> list[float]:
+def paces(runs: Sequence[GridCell]) -> list[float]:
     """All rates, in the order of their numbers."""
     return sorted({run.rate for run in runs})
 

@@ -21,7 +21,7 @@ from topology.simulate.traffic.jobs import KB, ways_us
 _QUEUES = "queue int, consumer_grp int, place int, count int, consumers int, persistent boolean, replicated boolean"
 
 
-class Queue(msgspec.Struct, frozen=True, kw_only=True):
+class SharedQueue(msgspec.Struct, frozen=True, kw_only=True):
     """One shared queue: its number, its place among the `count` of its kind, and its consumers' group."""
 
     number: int
@@ -30,7 +30,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     consumer_group: int
 
 
-def queues_of(workload: Workload) -> list[Queue]:
+def queues_of(workload: Workload) -> list[SharedQueue]:
     """All of them, by number."""
     consumers = [group.number for group in workload.groups if group.kind == "consumers"]
     pairs = [
@@ -39,12 +39,12 @@ def queues_of(workload: Workload) -> list[Queue]:
         for place in range(kind.count)
     ]
     return [
-        Queue(number=number, kind=kind, place=place, consumer_group=group)
+        SharedQueue(number=number, kind=kind, place=place, consumer_group=group)
         for number, (kind, place, group) in enumerate(pairs)
     ]
 
 
-def consuming_of(queues: Sequence[Queue], hop_us: int) -> dict[int, Consuming]:
+def consuming_of(queues: Sequence[SharedQueue], hop_us: int) -> dict[int, Consuming]:
     """How each queue is worked off, its consumers so far from the root."""
     return {
         each.number: Consuming(
@@ -85,7 +85,7 @@ def entered(published: DataFrame, periods: DataFrame, brokers: DataFrame) -> Dat
 
 
 def taken(
-    spark: SparkSession, entered: DataFrame, queues: Sequence[Queue], sessions: DataFrame, hop_us: int
+    spark: SparkSession, entered: DataFrame, queues: Sequence[SharedQueue], sessions: DataFrame, hop_us: int
 ) -> DataFrame:
     """With when a consumer began on it and was done, and at which `broker` that one is.
 

@@ -16,7 +16,7 @@ from topology.simulate.clients.backoff import FIRST_MAX_MS, FIRST_MIN_MS, LATER_
 from topology.simulate.clients.cohort import Attempt, Ids
 from topology.simulate.input.layout import DESIGNS, Design, Layout, as_design, layout_of_brokers, layout_of_counts
 from topology.simulate.input.timeline import NOBODY
-from topology.simulate.input.workload import Group
+from topology.simulate.input.workload import ClientGroup
 
 ACTIVE_AND_ALL: tuple[Design, ...] = ("active-passive", "openclust")
 ATTACH_MS = 100
@@ -300,7 +300,7 @@ def test_every_client_is_at_one_place_at_a_time_whatever_happens(
     rate: int,
 ) -> None:
     layout = as_design(layout_of_counts(primaries, secondaries), design)
-    groups: list[Group] = [group(number, **each) for number, each in enumerate(fields)]  # type: ignore[arg-type]
+    groups: list[ClientGroup] = [group(number, **each) for number, each in enumerate(fields)]  # type: ignore[arg-type]
     costs = msgspec.structs.replace(COSTS, attach_per_s=rate)
     found = Placed(layout, groups, *faults, duration_ms=12_050, calibration=costs)
     found.check()

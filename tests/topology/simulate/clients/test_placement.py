@@ -8,25 +8,25 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.support.simulate.clients import COSTS, Placed
 from tests.support.simulate.small import workload
-from topology.simulate.clients.cohort import Attempt, Session
+from topology.simulate.clients.cohort import Attempt, ClientSession
 from topology.simulate.clients.placement import placement
 from topology.simulate.clients.population import groups_of, population
-from topology.simulate.input.layout import Run, layout_of_brokers, layout_of_counts
+from topology.simulate.input.layout import GridCell, layout_of_brokers, layout_of_counts
 from topology.simulate.spark.schemas import POPULATION, SESSIONS
 
 pytestmark = pytest.mark.sockets
 
 FAULTS = ("kill p1 at 2s", "kill s2 at 3s")
 RUNS = [
-    Run(number=3, layout=layout_of_counts(2, 3), subscribers=40),
-    Run(number=5, layout=layout_of_brokers(3), subscribers=400),
+    GridCell(number=3, layout=layout_of_counts(2, 3), subscribers=40),
+    GridCell(number=5, layout=layout_of_brokers(3), subscribers=400),
 ]
 
 
-def sessions_of(found: DataFrame, run: Run) -> list[Session]:
+def sessions_of(found: DataFrame, run: GridCell) -> list[ClientSession]:
     """As the recursion gives them, whatever order the rows came in."""
     rows = found.where(f"run = {run.number}").drop("run").collect()
-    return sorted(Session._make(row) for row in rows)
+    return sorted(ClientSession._make(row) for row in rows)
 
 
 def test_each_run_is_placed_as_if_it_were_alone(spark: SparkSession) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from tests.support.simulate.small import BIN_MS, RUN, workload
 from topology.simulate.clients.population import attached, groups_of, population
-from topology.simulate.input.layout import Run, layout_of_counts
+from topology.simulate.input.layout import GridCell, layout_of_counts
 from topology.simulate.input.workload import Subscribers, Topics, Workload
 from topology.simulate.spark.schemas import POPULATION, SESSIONS
 
@@ -38,7 +38,7 @@ def test_few_members_join_over_all_of_their_time(spark: SparkSession) -> None:
     few = Workload(
         topics={"t": Topics(count=1)}, subscribers=(Subscribers(name="a", count=4, topics="t", join_over_s=2),)
     )
-    run = Run(number=0, layout=RUN.layout, subscribers=4)
+    run = GridCell(number=0, layout=RUN.layout, subscribers=4)
     rows = population(groups_of(spark, [run], few)).collect()
     assert sorted(row.joins_ms for row in rows) == [0, 500, 1_000, 1_500]
     assert len({row.contact for row in rows}) == 4
@@ -48,7 +48,7 @@ def test_members_of_one_bin_and_one_contact_are_neighbours(spark: SparkSession) 
     many = Workload(
         topics={"t": Topics(count=1)}, subscribers=(Subscribers(name="a", count=25_000, topics="t", join_over_s=1),)
     )
-    run = Run(number=0, layout=layout_of_counts(3, 4), subscribers=25_000)
+    run = GridCell(number=0, layout=layout_of_counts(3, 4), subscribers=25_000)
     rows = sorted(population(groups_of(spark, [run], many)).collect(), key=lambda row: row.client)
     met: set[tuple[int, int]] = set()
     for before, row in pairwise(rows):
@@ -64,12 +64,12 @@ def test_members_try_only_the_brokers_they_know(spark: SparkSession) -> None:
         topics={"t": Topics(count=1)},
         subscribers=(Subscribers(name="a", count=30, topics="t", brokers=("p2", "s3")),),
     )
-    rows = population(groups_of(spark, [Run(number=0, layout=RUN.layout, subscribers=30)], choosy)).collect()
+    rows = population(groups_of(spark, [GridCell(number=0, layout=RUN.layout, subscribers=30)], choosy)).collect()
     assert Counter(row.contact for row in rows) == {1: 15, 4: 15}
 
 
 def test_a_run_with_more_subscribers_scales_every_group(spark: SparkSession) -> None:
-    runs = [RUN, Run(number=1, layout=RUN.layout, subscribers=400)]
+    runs = [RUN, GridCell(number=1, layout=RUN.layout, subscribers=400)]
     counts = Counter((row.run, row.grp) for row in population(groups_of(spark, runs, workload())).collect())
     assert [counts[0, 0], counts[0, 1]] == [27, 13]
     assert [counts[1, 0], counts[1, 1]] == [270, 130]

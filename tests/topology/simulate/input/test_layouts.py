@@ -10,7 +10,7 @@ import pytest
 from openclust.shell.config.schema import ConfigError
 from tests.support.paths import ROOT
 from tests.support.topology.files import SOUND, links, model_of, nodes
-from topology.simulate.input.layout import Host, LocalClients, layout_of_counts
+from topology.simulate.input.layout import LocalClients, SharedHost, layout_of_counts
 from topology.simulate.input.layouts import LATENCY_US, layout_of_model, read_model, resized
 
 
@@ -42,7 +42,7 @@ def test_brokers_of_one_host_share_its_cores_where_there_are_fewer_than_brokers(
     text = SOUND.replace('client = "10.0.1.2:5672"', 'client = "10.0.1.2:5672"\nhost = "h1"\ncores = 1\n')
     text = text.replace("[cluster.primaries.p1]", '[cluster.primaries.p1]\nhost = "h1"')
     layout = layout_of_model(model_of(text))
-    assert layout.hosts == (Host(brokers=(0, 3), cores=1),)
+    assert layout.hosts == (SharedHost(brokers=(0, 3), cores=1),)
     assert layout_of_model(model_of(text.replace("cores = 1", "cores = 2"))).hosts == ()
     assert layout_of_model(model_of(text.replace("cores = 1", ""))).hosts == (), "nothing is said of its cores"
 
@@ -53,7 +53,7 @@ def test_clients_of_the_host_want_a_core_too() -> None:
     layout = msgspec.structs.replace(layout_of_counts(2, 0), sites=sites)
     assert layout.hosts == ()
     assert msgspec.structs.replace(layout, local_clients=clients).hosts == (
-        Host(brokers=(0, 1), cores=2, clients=clients),
+        SharedHost(brokers=(0, 1), cores=2, clients=clients),
     )
 
 

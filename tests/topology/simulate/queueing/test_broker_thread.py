@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from topology.simulate.input.calibration import shipped
-from topology.simulate.queueing.broker_thread import Costs, Done, Jobs, Turns
+from topology.simulate.queueing.broker_thread import Costs, Done, Jobs, SimulatedThread
 
 SERVICE_US = 100.0
 T_999 = 3.65
@@ -35,7 +35,7 @@ def jobs_of(
 
 
 def worked(jobs: Jobs, costs: Costs, cuts: list[int] | None = None) -> Done:
-    turns = Turns(costs)
+    turns = SimulatedThread(costs)
     bounds = [0, *sorted(cuts or []), len(jobs.at_us)]
     parts = [turns.take(Jobs(*(column[a:b] for column in jobs))) for a, b in pairwise(bounds)]
     parts.append(turns.end())

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from topology.simulate.input.calibration import shipped
-from topology.simulate.input.layout import Host, LocalClients
-from topology.simulate.queueing.broker_thread import Costs, Done, Jobs, Turns
+from topology.simulate.input.layout import LocalClients, SharedHost
+from topology.simulate.queueing.broker_thread import Costs, Done, Jobs, SimulatedThread
 from topology.simulate.queueing.host_threads import HostRow
 from topology.simulate.queueing.host_turns import LEFT_MAX, HostTurns
 from topology.simulate.queueing.queueing import costs_of
@@ -29,7 +29,7 @@ def job(at_us: float, broker: int = 0, **others: float) -> HostRow:
     return HostRow(**(fields | {"at_us": at_us, "broker": broker} | others))
 
 
-def worked(host: Host, costs: Costs, rows: list[HostRow], cuts: list[int] | None = None) -> Done:
+def worked(host: SharedHost, costs: Costs, rows: list[HostRow], cuts: list[int] | None = None) -> Done:
     turns = HostTurns(host, costs)
     bounds = [0, *sorted(cuts or []), len(rows)]
     parts = [turns.take(rows[a:b]) for a, b in pairwise(bounds)]
@@ -38,7 +38,7 @@ def worked(host: Host, costs: Costs, rows: list[HostRow], cuts: list[int] | None
 
 
 def alone(costs: Costs, rows: list[HostRow]) -> Done:
-    turns = Turns(costs)
+    turns = SimulatedThread(costs)
     columns = zip(*(row[: len(Jobs._fields)] for row in rows), strict=True)
     parts = turns.take(Jobs(*(np.array(column, dtype=float) for column in columns))), turns.end()
     return Done(*(np.concatenate(both) for both in zip(*parts, strict=True)))
@@ -70,7 +70,7 @@ def streams(seed: int, brokers: int, count: int, apart_us: float) -> list[HostRo
 @given(st.integers(0, 2**32), st.sampled_from([100.0, 400.0, 3_000.0]))
 def test_with_a_core_for_each_they_do_what_brokers_alone_do(seed: int, apart_us: float) -> None:
     costs, rows = costs_of(shipped())._replace(wait_us_per_ms=20.0), streams(seed, 3, 120, apart_us)
-    found = worked(Host(brokers=(0, 1, 2), cores=3), costs, rows)
+    found = worked(SharedHost(brokers=(0, 1, 2), cores=3), costs, rows)
 
     for broker in range(3):
         mine = [number for number, row in enumerate(rows) if row.broker == broker]
@@ -85,7 +85,7 @@ def test_jobs_at_random_wait_for_two_cores_as_erlang_says() -> None:
     at = np.cumsum(chance.exponential(mean_us / (load * cores), count))
     base, whose = chance.exponential(mean_us, count), chance.integers(0, brokers, count)
     rows = [job(float(a), int(b), base_us=float(c)) for a, b, c in zip(at, whose, base, strict=True)]
-    done = worked(Host(brokers=tuple(range(brokers)), cores=cores), FREE, rows)
+    done = worked(SharedHost(brokers=tuple(range(brokers)), cores=cores), FREE, rows)
 
     waits = (done.begun_us - at)[2_000:]
     means = np.array([part.mean() for part in np.array_split(waits, 30)])
@@ -101,7 +101,7 @@ def test_jobs_at_random_wait_for_two_cores_as_erlang_says() -> None:
 @examples(15)
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 150), max_size=5))
 def test_it_is_the_same_however_the_rows_are_cut(seed: int, cuts: list[int]) -> None:
-    host = Host(
+    host = SharedHost(
         brokers=(0, 1, 2), cores=2, clients=LocalClients(message_us=20, share=0.1, others_us=150, others_every_us=5_000)
     )
     rows = streams(seed, 3, 150, 300)
@@ -112,7 +112,9 @@ def test_it_is_the_same_however_the_rows_are_cut(seed: int, cuts: list[int]) -> 
 
 
 def test_of_three_that_are_woken_at_once_one_waits_for_a_core() -> None:
-    done = worked(Host(brokers=(0, 1, 2), cores=2), FREE, [job(1_000, broker, base_us=100) for broker in range(3)])
+    done = worked(
+        SharedHost(brokers=(0, 1, 2), cores=2), FREE, [job(1_000, broker, base_us=100) for broker in range(3)]
+    )
 
     assert done.begun_us.tolist() == [1_000, 1_000, 1_100]
     assert done.cost_us.tolist() == [100, 100, 100]
@@ -122,7 +124,7 @@ def test_who_has_more_to_do_stands_behind_who_waits() -> None:
     # More writes than one turn has; the other broker's job comes during the first of them.
     costs = Costs(turn_us=10, delivery_us=0, write_us=1, write_kb_us=0)
     long = job(0, 0, deliveries=128, clients=500, kind=JobKind.PUBLISHED)
-    done = worked(Host(brokers=(0, 1), cores=1), costs, [long, job(20, 1)])
+    done = worked(SharedHost(brokers=(0, 1), cores=1), costs, [long, job(20, 1)])
 
     assert done.begun_us.tolist() == [10, 10 + 64 + 10]
     assert done.writes_to_us[0] == 10 + 64 + 10 + 64
@@ -141,7 +143,7 @@ def chain(**others: float) -> list[HostRow]:
 def test_a_copy_comes_when_it_has_left_and_is_told_by_the_clock_of_who_waited_nowhere() -> None:
     # The root has something else to do when the copy comes at 1,150, until 1,180: not when it would have without waits.
     rows = [*chain(), job(1_140, 0, base_us=40)]
-    done = worked(Host(brokers=(0, 1, 2, 3), cores=3), FREE, rows)
+    done = worked(SharedHost(brokers=(0, 1, 2, 3), cores=3), FREE, rows)
 
     # What the first two kept it is added to its latency elsewhere: 100 us, and 30 us of waiting and 30 us of work.
     assert done.relayed_us.tolist() == [1_100, 1_110, 1_105, 1_180]
@@ -149,17 +151,17 @@ def test_a_copy_comes_when_it_has_left_and_is_told_by_the_clock_of_who_waited_no
 
 
 def test_a_copy_from_another_host_comes_when_it_comes() -> None:
-    done = worked(Host(brokers=(0, 3), cores=1), FREE, chain()[1:])
+    done = worked(SharedHost(brokers=(0, 3), cores=1), FREE, chain()[1:])
     assert done.begun_us.tolist() == [1_050, 1_100]
 
 
 def test_a_copy_of_which_nothing_is_known_is_done_in_the_end() -> None:
-    done = worked(Host(brokers=(0, 2, 3), cores=1), FREE, chain()[1:])
+    done = worked(SharedHost(brokers=(0, 2, 3), cores=1), FREE, chain()[1:])
     assert len(done.begun_us) == 2
 
 
 def test_what_is_remembered_of_copies_to_other_hosts_is_bounded() -> None:
-    host = HostTurns(Host(brokers=(0, 1), cores=1), FREE)
+    host = HostTurns(SharedHost(brokers=(0, 1), cores=1), FREE)
     host.take([job(n, 0, publication=n, copies=1, kind=JobKind.PUBLISHED) for n in range(LEFT_MAX + 10)])
     host.end()
     assert len(host._left) == LEFT_MAX
@@ -170,7 +172,7 @@ def test_clients_of_the_host_read_when_they_have_a_core() -> None:
     costs = Costs(turn_us=0, delivery_us=0, write_us=10, write_kb_us=0)
     published = job(0, 0, base_us=100, deliveries=1, clients=10, kind=JobKind.PUBLISHED)
     rows = [published, job(5, 1, base_us=300)]
-    done = worked(Host(brokers=(0, 1), cores=1, clients=clients), costs, rows)
+    done = worked(SharedHost(brokers=(0, 1), cores=1, clients=clients), costs, rows)
 
     # The broker until 110; then the clients, who still had to do with the publishing; the other broker behind them.
     assert done.writes_to_us[0] == 110 + 40
@@ -181,7 +183,7 @@ def test_clients_of_the_host_read_when_they_have_a_core() -> None:
 def test_who_looks_from_time_to_time_takes_a_core_then_and_nobody_wakes_it() -> None:
     clients = LocalClients(message_us=0, share=0, others_us=100, others_every_us=1_000)
     rows = [job(at_us, 0, base_us=10) for at_us in (950, 1_010, 1_500, 1_990, 2_050, 9_050)]
-    done = worked(Host(brokers=(0, 1), cores=1, clients=clients), FREE, rows)
+    done = worked(SharedHost(brokers=(0, 1), cores=1, clients=clients), FREE, rows)
 
     assert done.begun_us.tolist() == [950, 1_100, 1_500, 1_990, 2_100, 9_100]
 
@@ -190,7 +192,7 @@ def test_who_only_reads_waits_for_a_core_too() -> None:
     clients = LocalClients(message_us=40, share=0.5)
     relayed = job(0, 0, base_us=100, deliveries=1, clients=10, kind=JobKind.RELAYED, source=5)
     rows = [relayed, job(5, 1, base_us=300)]
-    done = worked(Host(brokers=(0, 1), cores=1, clients=clients), FREE, rows)
+    done = worked(SharedHost(brokers=(0, 1), cores=1, clients=clients), FREE, rows)
 
     assert done.begun_us.tolist() == [0, 100]
     assert done.writes_to_us[0] == 400

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from topology.simulate.input.calibration import shipped
-from topology.simulate.queueing.broker_thread import Jobs, Turns
+from topology.simulate.queueing.broker_thread import Jobs, SimulatedThread
 from topology.simulate.queueing.load import load
 from topology.simulate.queueing.queueing import costs_of, queueing
 from topology.simulate.spark.schemas import JOBS, WORKED, JobKind
@@ -61,7 +61,7 @@ def worked_at(rows: list[tuple[Any, ...]], run: int, broker: int) -> list[tuple[
     at, base, deliveries, topic, size, clients, batch = (
         np.array([row[place] for row in mine], dtype=float) for place in (2, 5, 6, 7, 8, 9, 13)
     )
-    turns = Turns(costs_of(shipped()))
+    turns = SimulatedThread(costs_of(shipped()))
     parts = [turns.take(Jobs(at, base, deliveries, topic, size, clients, batch)), turns.end()]
     columns = [np.concatenate(each) for each in zip(*parts, strict=True)]
     times = np.rint(np.array(columns[:4])).astype(int)

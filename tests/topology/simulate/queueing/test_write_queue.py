@@ -9,7 +9,7 @@ import pytest
 
 from tests.topology.simulate.queueing.test_broker_thread import jobs_of, worked
 from topology.simulate.queueing.broker_thread import JOBS_A_TURN, Costs, Jobs
-from topology.simulate.queueing.write_queue import WRITES_A_TURN, Line
+from topology.simulate.queueing.write_queue import WRITES_A_TURN, WriteQueue
 
 
 def written_one_by_one(jobs: Jobs, members: list[np.ndarray], costs: Costs) -> tuple[float, np.ndarray]:
@@ -40,7 +40,7 @@ def written_one_by_one(jobs: Jobs, members: list[np.ndarray], costs: Costs) -> t
 
 
 def means(jobs: Jobs, costs: Costs) -> tuple[float, np.ndarray]:
-    """The same by `Turns`. The kth of n is at k / n of the time in which they are written."""
+    """The same by `SimulatedThread`. The kth of n is at k / n of the time in which they are written."""
     done = worked(jobs, costs)
     span = done.writes_to_us - done.writes_from_us
     return done.cost_us.sum(), done.writes_from_us + span * (jobs.deliveries + 1) / (2 * jobs.deliveries)
@@ -78,7 +78,7 @@ def test_topics_that_share_subscribers_by_chance_are_written_nearly_as_one_by_on
 
 
 def test_a_topic_that_comes_again_before_it_is_written_has_the_same_places() -> None:
-    line = Line(2.0)
+    line = WriteQueue(2.0)
 
     assert line.put(1, 100, 1_000, 0) == (0, 100, 100)
     assert line.put(1, 100, 1_000, 0) == (0, 100, 0)
@@ -89,7 +89,7 @@ def test_a_topic_that_comes_again_before_it_is_written_has_the_same_places() -> 
 
 
 def test_writing_goes_on_in_parts_until_the_next_job_comes() -> None:
-    line = Line(1.0)
+    line = WriteQueue(1.0)
     line.put(1, 1_000, 1_000, 0)
 
     assert line.write(0, 100) == 128

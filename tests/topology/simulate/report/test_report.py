@@ -13,7 +13,7 @@ import pytest
 from tests.support.simulate import summaries
 from topology.simulate.report.report import report_of, write_report
 from topology.simulate.report.timeline_lines import POINTS_MAX, timeline_of
-from topology.simulate.results.summary import Summary
+from topology.simulate.results.summary import ResultsSummary
 
 ALWAYS = ("answer", "asked", "load", "latency", "failover", "copies", "queues", "brokers", "stages", "notes")
 VOID = {"meta", "br", "img", "link", "input", "hr", "base"}
@@ -57,7 +57,7 @@ class Page(HTMLParser):
         return sum(each == tag for each, _ in self.tags)
 
 
-def page_of(summary: Summary) -> Page:
+def page_of(summary: ResultsSummary) -> Page:
     return Page(report_of(summary))
 
 
@@ -71,7 +71,7 @@ def of_sweep() -> Page:
     return page_of(summaries.sweep_of_24())
 
 
-MADE: dict[str, Callable[[], Summary]] = {
+MADE: dict[str, Callable[[], ResultsSummary]] = {
     "one run": summaries.one_run,
     "four designs": summaries.four_designs,
     "sweep": summaries.sweep_of_24,
@@ -302,7 +302,7 @@ def test_no_text_of_a_result_becomes_markup(name: str) -> None:
     plain = msgspec.to_builtins(MADE[name]())
 
     def tags(text: str) -> Counter[str]:
-        page = report_of(msgspec.convert(with_all_text(plain, lambda each: f"{text}{each}"), Summary))
+        page = report_of(msgspec.convert(with_all_text(plain, lambda each: f"{text}{each}"), ResultsSummary))
         page.encode()
         assert "\x00" not in page and "\x1b" not in page
         return Counter(f"{tag} {' '.join(attrs)}" for tag, attrs in Page(page).tags)

@@ -4,10 +4,10 @@ import msgspec
 
 from tests.support.simulate import summaries
 from topology.simulate.results.choosing import CHOSEN_MAX, chosen_runs, compared_designs, label_of
-from topology.simulate.results.summary import Cheapest, Summary, Sweep
+from topology.simulate.results.summary import Cheapest, ResultsSummary, Sweep
 
 
-def sweep_with(cheapest: list[int | None]) -> Summary:
+def sweep_with(cheapest: list[int | None]) -> ResultsSummary:
     found = [Cheapest(subscribers=1, rate=1.0, run=each, why="") for each in cheapest]
     return msgspec.structs.replace(summaries.sweep_of_24(), sweep=Sweep(grid={}, cheapest=found))
 

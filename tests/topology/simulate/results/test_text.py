@@ -6,11 +6,11 @@ import pytest
 from rich.console import Console
 
 from tests.support.simulate import summaries
-from topology.simulate.results.summary import Summary
+from topology.simulate.results.summary import ResultsSummary
 from topology.simulate.results.text import show
 
 
-def shown(summary: Summary, *, is_terminal: bool = False, width: int = 120) -> str:
+def shown(summary: ResultsSummary, *, is_terminal: bool = False, width: int = 120) -> str:
     stream = io.StringIO()
     show(summary, Console(file=stream, force_terminal=is_terminal, width=width, color_system=None))
     return stream.getvalue()
@@ -42,7 +42,7 @@ def test_designs_are_a_column_where_there_are_several() -> None:
 
 
 @pytest.mark.parametrize("made", [summaries.empty(), summaries.summary([summaries.idle_run()])])
-def test_nothing_is_told_as_nothing(made: Summary) -> None:
+def test_nothing_is_told_as_nothing(made: ResultsSummary) -> None:
     text = shown(made)
 
     assert "nothing" in text

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from topology.simulate.input.calibration import shipped
-from topology.simulate.input.layout import Design, Layout, Run, as_design, layout_of_counts
+from topology.simulate.input.layout import Design, GridCell, Layout, as_design, layout_of_counts
 from topology.simulate.input.period import Period
 from topology.simulate.spark.schemas import SENT, JobKind
 from topology.simulate.traffic.jobs import jobs
@@ -38,7 +38,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
 def done(spark: SparkSession, cases: Sequence[Case], layout: Layout = LAYOUT) -> list[list[Row]]:
     """The jobs of each case; every case is a run of its own."""
-    runs = [Run(number=number, layout=layout, subscribers=0) for number in range(len(cases))]
+    runs = [GridCell(number=number, layout=layout, subscribers=0) for number in range(len(cases))]
     count = len(layout.sites)
     rows, periods = [], list[list[Period]]()
     for number, case in enumerate(cases):
