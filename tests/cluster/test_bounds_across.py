@@ -141,7 +141,7 @@ def test_a_client_that_leaves_while_its_declare_waits_harms_nobody(whole: WholeC
         connection = whole.connect(broker)
         channel = connection.channel()
         waiting = Running(channel.queue_declare, name)
-        time.sleep(0.2)
+        eventually(lambda: (seen := broker.ask()) and seen["waiting_for_root"]["requests"])  # noqa: B023
         connection._impl._transport._sock.shutdown(socket.SHUT_RDWR)
         with pytest.raises(pika.exceptions.AMQPError):
             waiting.end()

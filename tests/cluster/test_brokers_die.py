@@ -314,7 +314,7 @@ def test_publishers_are_told_that_they_wait_and_go_on_when_there_is_a_root_again
 
     workers = [Running(work, each) for each in left]
     declares = [Running(whole.connect(each).channel().queue_declare, unique("waits")) for each in left]
-    time.sleep(0.5)
+    eventually(lambda: all((seen := each.ask()) and all(seen["waiting_for_root"].values()) for each in left))
     assert all(each.is_alive() for each in [*workers, *declares]), "nothing of this can be done without a root"
     whole.restart()
     for each in [*workers, *declares]:

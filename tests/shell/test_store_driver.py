@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ import pytest
 
 from openclust.shell.store import open_store
 from tests.support.clients.broker_process import Broker, free_port, running_broker, stop
+from tests.support.clients.deadline import eventually
 
 pytestmark = pytest.mark.sockets
 
@@ -137,13 +137,15 @@ def test_the_users_file_says_who_the_users_are_whoever_they_were_before(tmp_path
         assert kept(broker, ()) == {}
 
 
+def is_listening(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
 def put(port: int, path: str, body: object) -> None:
     """The broker takes clients before its HTTP API is there."""
-    until_s = time.monotonic() + 5
-    while time.monotonic() < until_s:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-            break
-        time.sleep(0.05)
+    eventually(lambda: is_listening(port))
     credentials = base64.b64encode(b"guest:guest").decode()
     headers = {"Authorization": f"Basic {credentials}", "Content-Type": "application/json"}
     url = f"http://127.0.0.1:{port}{path}"

@@ -251,8 +251,7 @@ def test_a_slow_reader_holds_back_the_sender_and_no_more_than_a_piece_waits_here
         assert sent == stuck, "nobody reads, so nothing more is taken"
         for _ in range(20):
             await loop.sock_recv(far_end, 65_536)
-        await asyncio.sleep(0.05)
-        assert sent > stuck
+        await until(lambda: sent > stuck)
         sending.cancel()
         splicing.cancel()
         await asyncio.gather(sending, splicing, return_exceptions=True)

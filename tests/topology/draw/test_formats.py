@@ -125,7 +125,7 @@ def test_a_thousand_brokers_are_drawn_in_seconds() -> None:
     assert len(picture) < 200_000
 
 
-@given(models(primaries_max=5, secondaries_max=6))
+@given(models(primaries_max=4, secondaries_max=5))
 @QUICK
 def test_no_card_covers_another_and_no_text_another(model: Model) -> None:
     picture = picture_of(model, lint(model))
@@ -141,7 +141,7 @@ def test_no_card_covers_another_and_no_text_another(model: Model) -> None:
         assert whole.x <= each.area.x and each.area.right <= whole.right + 1 and each.area.bottom <= whole.bottom
 
 
-@given(models(primaries_max=5, secondaries_max=6))
+@given(models(primaries_max=4, secondaries_max=5))
 @QUICK
 def test_no_line_passes_behind_a_card(model: Model) -> None:
     picture = picture_of(model, lint(model))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -61,16 +62,6 @@ def page_of(summary: ResultsSummary) -> Page:
     return Page(report_of(summary))
 
 
-@pytest.fixture(scope="module")
-def of_one() -> Page:
-    return page_of(summaries.one_run())
-
-
-@pytest.fixture(scope="module")
-def of_sweep() -> Page:
-    return page_of(summaries.sweep_of_24())
-
-
 MADE: dict[str, Callable[[], ResultsSummary]] = {
     "one run": summaries.one_run,
     "four designs": summaries.four_designs,
@@ -81,9 +72,25 @@ MADE: dict[str, Callable[[], ResultsSummary]] = {
 }
 
 
+@functools.cache
+def text_of(name: str) -> str:
+    """Drawing the pictures of a report takes a second: each is made once."""
+    return report_of(MADE[name]())
+
+
+@pytest.fixture(scope="module")
+def of_one() -> Page:
+    return Page(text_of("one run"))
+
+
+@pytest.fixture(scope="module")
+def of_sweep() -> Page:
+    return Page(text_of("sweep"))
+
+
 @pytest.mark.parametrize("name", MADE)
 def test_every_part_is_there_and_linked(name: str) -> None:
-    page = page_of(MADE[name]())
+    page = Page(text_of(name))
 
     assert set(ALWAYS) <= set(page.sections)
     assert {f"#{each}" for each in page.sections} == {attrs["href"] for tag, attrs in page.tags if tag == "a"}
@@ -92,7 +99,7 @@ def test_every_part_is_there_and_linked(name: str) -> None:
 
 @pytest.mark.parametrize("name", MADE)
 def test_a_page_fetches_nothing(name: str) -> None:
-    text = report_of(MADE[name]())
+    text = text_of(name)
     page = Page(text)
 
     assert not {"script", "link", "img", "iframe", "object", "base", "image"} & {tag for tag, _ in page.tags}
@@ -104,7 +111,7 @@ def test_a_page_fetches_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", MADE)
 def test_every_colour_follows_light_and_dark(name: str) -> None:
-    style, _, shown = report_of(MADE[name]()).partition("</style>")
+    style, _, shown = text_of(name).partition("</style>")
 
     light, dark = (set(re.findall(r"(--\w+): #", each)) for each in style.split("prefers-color-scheme: dark"))
     used = set(re.findall(r"var\((--\w+)\)", style + shown)) - {"--strength"}
@@ -113,7 +120,7 @@ def test_every_colour_follows_light_and_dark(name: str) -> None:
 
 
 def test_the_same_results_give_the_same_page() -> None:
-    assert report_of(summaries.one_run()) == report_of(summaries.one_run())
+    assert report_of(summaries.one_run()) == text_of("one run")
 
 
 def test_it_is_written_and_small(tmp_path: Path) -> None:
@@ -198,7 +205,7 @@ def test_lines_are_told_apart_by_more_than_colour(of_one: Page) -> None:
 
 
 def test_designs_stand_side_by_side() -> None:
-    page = page_of(summaries.four_designs())
+    page = Page(text_of("four designs"))
     told = page.words("designs")
 
     for name in ("openclust, 3 + 5 brokers", "single, 1 broker", "active-passive, 8 brokers", "Deliveries missed"):
@@ -245,7 +252,7 @@ def test_what_did_not_happen_is_said() -> None:
 
 
 def test_a_trace_is_not_called_a_simulation() -> None:
-    text = report_of(summaries.summary([summaries.run()], kind="trace"))
+    text = text_of("trace")
 
     assert "What really happened" in text
     assert "Simulated" not in text
