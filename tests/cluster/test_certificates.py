@@ -43,7 +43,7 @@ def certified(plan: LocalCluster, authorities: list[Authority]) -> None:
 
 def start(running: RunningCluster, plan: LocalCluster) -> None:
     for name, each in running.primaries.items():
-        command = each._cluster.command(each.place)
+        command = plan.command(each.place)
         at = command.index("--config") + 1
         each.start([*command[:at], str(plan.folder / f"{name}.toml"), *command[at + 1 :]])
 

@@ -402,13 +402,13 @@ def test_a_snapshot_in_the_middle_of_traffic_is_whole(monkeypatch: pytest.Monkey
     client, consumer = cluster.client("p1"), cluster.client("p2")
     consumer.consume("b")
     cluster.kill("p3")
-    cluster._make("p3", is_primary=True)
-    cluster._begin("p3")
+    cluster.make("p3", is_primary=True)
+    cluster.begin("p3")
     settle, cluster.settle = cluster.settle, lambda: None  # type: ignore[method-assign]
     tags = [each.tag for each in consumer.deliveries()]
     for number in range(200):
         for member in list(cluster.members.values()):
-            cluster._turn(member)
+            cluster.turn(member)
         client.publish("abc"[number % 3], b"new %d" % number)
         if number % 3 == 0 and tags:
             consumer.ack(tags.pop(0))

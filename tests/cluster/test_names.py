@@ -48,7 +48,7 @@ def test_nothing_of_its_last_life_goes_over_to_the_next(cluster: Joined) -> None
     assert cluster["p2"].interests.held["s1"].count
     cluster.vanish("s1")
     cluster.tick(31 * HEARTBEAT_MS)
-    cluster._make("s1", is_primary=False)
+    cluster.make("s1", is_primary=False)
     cluster.link("s1", "p2")
     assert "s1" not in cluster["p2"].interests.held
 

@@ -157,9 +157,9 @@ class Partitions(RunningCluster):
         """Make the network whole: the seconds until all follow one root and hear each other."""
         began = time.monotonic()
         self.network.heal()
-        return self.watch(self._is_whole, HEALED_WITHIN_S, "all follow one root") - began
+        return self.watch(self.is_whole, HEALED_WITHIN_S, "all follow one root") - began
 
-    def _is_whole(self, seen: Seen) -> bool:
+    def is_whole(self, seen: Seen) -> bool:
         count = len(self.primaries)
         return (
             sorted(each["role"] for each in seen.values()) == ["backup"] * (count - 1) + ["root"]
@@ -205,7 +205,7 @@ def apart(folder: Path, count: int) -> Iterator[Partitions]:
         try:
             for each in cluster.primaries.values():
                 each.start()
-            cluster.watch(cluster._is_whole, START_WAIT_S, "a first root")
+            cluster.watch(cluster.is_whole, START_WAIT_S, "a first root")
             yield cluster
             cluster.check_one_at_a_time()
         finally:

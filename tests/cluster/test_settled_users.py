@@ -69,13 +69,13 @@ def test_who_restarts_has_the_users_of_the_log_whatever_its_file_says(kept_as: s
         kept = Rows(cluster, "p1")
     cluster.broker("p1").define(PutUser(user=User(name="frank")))
     cluster.tick(200)
-    make = cluster._make
+    make = cluster.make
 
     def with_its_file(name: str, *, is_primary: bool) -> None:
         make(name, is_primary=is_primary)
         begin_with(cluster, name, "paul")
 
-    cluster._make = with_its_file  # type: ignore[method-assign]
+    cluster.make = with_its_file  # type: ignore[method-assign]
     cluster.kill("p2")
     cluster.kill("p3")
     kept.restart(cluster, "p1")

@@ -119,7 +119,7 @@ def test_a_root_that_takes_nothing_is_told_by_those_who_publish_to_it(cluster: J
 def lonely() -> Joined:
     """A secondary whose primaries are not there."""
     joined = Joined("p1")
-    joined._make("s1", is_primary=False)
+    joined.make("s1", is_primary=False)
     joined["s1"].readiness.dialled = lambda: ["10.0.0.1:5682: connection refused"]
     return joined
 

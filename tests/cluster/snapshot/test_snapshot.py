@@ -58,7 +58,7 @@ def queues(count: int, first: int = 0) -> list[Change]:
 
 def step(cluster: Joined, *names: str) -> bool:
     """A turn of each, or of these; whether anything moved."""
-    moved = [cluster._turn(cluster.members[name]) for name in names or list(cluster.members)]
+    moved = [cluster.turn(cluster.members[name]) for name in names or list(cluster.members)]
     return any(moved)
 
 
@@ -237,8 +237,8 @@ def test_followers_that_come_at_the_same_time_share_a_snapshot(monkeypatch: pyte
     define(cluster, *queues(50))
     sent = tap(monkeypatch, cluster, "p1")
     for name in ("s1", "s2"):
-        cluster._make(name, is_primary=False)
-        cluster._begin(name)
+        cluster.make(name, is_primary=False)
+        cluster.begin(name)
         cluster[cluster.root].tick()
         for _ in range(4):
             step(cluster)

@@ -41,11 +41,11 @@ class Rows:
         """It is there again, with these rows."""
         if name in cluster.members:
             cluster.kill(name)
-        cluster._make(name, is_primary=True)
+        cluster.make(name, is_primary=True)
         rows = [Kept(row, is_told=False) for row in self.rows]
         epoch, sequence = self.position.epoch, self.position.sequence
         recover(cluster[name], Contents(epoch=epoch, sequence=sequence, definitions=self.definitions, rows=rows))
-        cluster._begin(name)
+        cluster.begin(name)
         cluster.settle()
 
 

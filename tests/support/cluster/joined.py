@@ -101,11 +101,11 @@ class Joined:
         self._stamps = itertools.count(1)
         self._lives = itertools.count(1)
         for name in primaries:
-            self._make(name, is_primary=True)
+            self.make(name, is_primary=True)
         for name in secondaries:
-            self._make(name, is_primary=False)
+            self.make(name, is_primary=False)
         for name in self.members:
-            self._begin(name)
+            self.begin(name)
         self.settle()
         if wait_for_root:
             self.await_root()
@@ -121,7 +121,8 @@ class Joined:
 
     # -- brokers come
 
-    def _make(self, name: str, *, is_primary: bool) -> None:
+    def make(self, name: str, *, is_primary: bool) -> None:
+        """A broker that nobody knows of yet: `begin` joins it to the others."""
         life, numbers = next(self._lives), itertools.count(1)
         broker = Broker(Limits(**self._limits), random_name=lambda: f"{name}-{life}-{next(numbers)}", name=name)
         broker.now_ms = self.now_ms
@@ -153,7 +154,7 @@ class Joined:
             membership.want_primaries({each: f"{each}:5673" for each in self.primaries})
         self.members[name] = Member(name, broker, membership)
 
-    def _begin(self, name: str) -> None:
+    def begin(self, name: str) -> None:
         """Dial the others, and be dialled by them."""
         for other in list(self.members):
             if other != name and not self._is_linked(name, other):
@@ -164,8 +165,8 @@ class Joined:
 
     def start(self, name: str) -> None:
         """A broker that was killed comes back with nothing but its vote, or a new secondary comes."""
-        self._make(name, is_primary=name in self.primaries)
-        self._begin(name)
+        self.make(name, is_primary=name in self.primaries)
+        self.begin(name)
         self.settle()
 
     def _is_linked(self, one: str, other: str) -> bool:
@@ -285,12 +286,13 @@ class Joined:
         for _ in range(RESTS_WITHIN):
             moved = False
             for member in list(self.members.values()):
-                moved |= self._turn(member)
+                moved |= self.turn(member)
             if not moved:
                 return
         raise AssertionError("a thousand turns, and the cluster is still busy")
 
-    def _turn(self, member: Member) -> bool:
+    def turn(self, member: Member) -> bool:
+        """One turn of one broker, and its bytes to the others; whether anything moved."""
         driver = member.driver
         member.broker.now_ms = self.now_ms
         driver.turn()

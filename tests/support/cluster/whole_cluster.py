@@ -95,12 +95,12 @@ class WholeCluster(RunningCluster):
     def wait_until_whole(self) -> Primary:
         """Every broker that runs follows the same root, and sees all the others; the root."""
         try:
-            eventually(self._is_whole, START_WAIT_S)
+            eventually(self.is_whole, START_WAIT_S)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.logs()}") from None
         return self.root()
 
-    def _is_whole(self) -> bool:
+    def is_whole(self) -> bool:
         running = self.running()
         assert running, "all brokers have ended"
         seen = [each.ask() for each in running]
