@@ -121,7 +121,7 @@ class CommandLine(click.Group):
             place = f"{error.filename}: " if error.filename else ""
             return _fail(f"{place}{error.strerror or error}")
         except Exception as error:
-            from openclust.shell.host.log import one_line
+            from openclust.shell.host.event_log import one_line
 
             return _fail(f"this is a mistake in openclust {__version__}, please report it: {one_line(error)}")
 

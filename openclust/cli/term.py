@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from openclust.shell.host.log import escape
+from openclust.shell.host.event_log import escape
 
 
 def show_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

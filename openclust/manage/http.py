@@ -18,7 +18,7 @@ from openclust.manage import changing, cluster, reading
 from openclust.manage.call import ADMINISTRATOR, ANYBODY, POLICYMAKER, WHOEVER_LOGS_IN, Call, Refused, answer, not_found
 from openclust.shell.cluster.cluster_snapshot import readiness_snapshot
 from openclust.shell.config.schema import HttpSection
-from openclust.shell.host.log import one_line
+from openclust.shell.host.event_log import one_line
 from openclust.wire.sasl import Credentials
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from openclust.broker.model.limits import Limits
 from openclust.broker.server.broker import Broker
 from openclust.shell.config.schema import ConfigError
 from openclust.shell.host.atomic_file import not_json
-from openclust.shell.host.log import escape
+from openclust.shell.host.event_log import escape
 from openclust.shell.users.saved_users import save_changed_users, users_now
 
 log = logging.getLogger("openclust.definitions")

@@ -14,12 +14,12 @@ import pytest
 
 from openclust.bench.brokers.local_broker import StartedBroker
 from openclust.bench.client import frames
-from openclust.bench.client.connection import BenchConnection
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_connection import BenchConnection
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.url import BrokerUrl
 from openclust.bench.load.generator import Generator
-from openclust.bench.load.messages import Order, Progressed
-from openclust.bench.load.session import Session
+from openclust.bench.load.load_messages import Order, Progressed
+from openclust.bench.load.load_session import Session
 from openclust.bench.load.work import LoadWork, Pattern
 
 pytestmark = pytest.mark.sockets

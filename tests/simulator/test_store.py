@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from openclust.broker.journal.store_rows import Ahead, Checkpoint, Cut, Keep, Page, Restart, Spool, Write
-from openclust.shell.store.contents import read_contents
-from openclust.shell.store.schema import TABLES
+from openclust.shell.store.store_contents import read_contents
+from openclust.shell.store.store_schema import TABLES
 from openclust.shell.store.tables import Tables
 from tests.simulator.store import ModelStore
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from openclust.broker.journal.store_rows import Checkpoint, Contents, Keep, Kept, Page, PageInfo, Write
 from openclust.shell.store import Store, open_store
-from openclust.shell.store.schema import STORE_FILE
+from openclust.shell.store.store_schema import STORE_FILE
 
 WAIT_S = 20.0
 

@@ -16,7 +16,7 @@ from tests.support.examples import examples
 from tests.support.topology.cases import CASES
 from tests.support.topology.files import SOUND
 from topology.lint.check import check
-from topology.output.text import show_reports
+from topology.output.plain_text import show_reports
 
 LIMITS = examples(50, suppress=[HealthCheck.function_scoped_fixture])
 

@@ -10,7 +10,7 @@ from tests.support.topology.cases import CASES, ON_LOOPBACK, STAR
 from tests.support.topology.files import FOURTH, SOUND, each_primary, found, links, nodes, report_of, with_topology
 from topology.lint.check import check_all, lint
 from topology.model.graph import Model
-from topology.model.live import Live, LiveBroker, live_of
+from topology.model.live_cluster import Live, LiveBroker, live_of
 from topology.rules.finding import Severity
 from topology.rules.rule import RULES, all_rules
 

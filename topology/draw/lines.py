@@ -15,8 +15,8 @@ from typing import Literal
 
 import msgspec
 
-from topology.draw.layout import PictureLayout
 from topology.draw.picture import Edge
+from topology.draw.picture_layout import PictureLayout
 from topology.draw.shapes import Area, Point
 
 LANE = 6

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from topology.draw.colors import FAINT, FILLS, INK, LINES, LOOKS, PAPER, color_of
-from topology.draw.layout import PictureLayout, PlaceFrame, layout_of
 from topology.draw.legend import alike_lines, below, ends_of
 from topology.draw.lines import Points, ways_of
 from topology.draw.picture import Card, Edge, Mark, Picture
+from topology.draw.picture_layout import PictureLayout, PlaceFrame, layout_of
 from topology.draw.shapes import Area, Point, Polyline, Rect, Shape, Words, shortened, width_of
 
 MARGIN = 28

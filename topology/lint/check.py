@@ -13,7 +13,7 @@ from openclust.shell.config.load import FILE_BYTES_MAX, Loaded, load
 from openclust.shell.config.schema import ConfigError, Ignore
 from topology.model.building import build, hosts_of
 from topology.model.graph import Model, Other
-from topology.model.live import Live
+from topology.model.live_cluster import Live
 from topology.model.resolving import resolve
 from topology.model.words import few
 from topology.rules.finding import FileReport, Finding, Found, in_order

@@ -8,7 +8,7 @@ from openclust.shell.config.schema import ClusterSection, Config
 from topology.lint.check import lint
 from topology.model.address import host_of
 from topology.model.graph import ListedBroker, Model
-from topology.model.live import Live, LiveBroker
+from topology.model.live_cluster import Live, LiveBroker
 from topology.rules.finding import FileReport
 
 NOT_TOLD = ("OC409", "OC410", "OC5", "OC6", "OC7")

@@ -17,10 +17,10 @@ from openclust.shell.config.checks import setting_of
 from openclust.shell.config.load import line_of
 from openclust.shell.config.schema import Config, NodeKind
 from topology.model.address import is_loopback
-from topology.model.live import Live
+from topology.model.live_cluster import Live
+from topology.model.network_path import NetworkPath, Routes
 from topology.model.place import DOMAIN_KINDS, Domain, DomainKind, Key, Places
 from topology.model.resolving import Resolved
-from topology.model.route import NetworkPath, Routes
 
 __all__ = ["DOMAIN_KINDS", "Domain", "DomainKind", "Key", "ListedBroker", "ListedLink", "ListedNode", "Model", "Other"]
 

@@ -95,8 +95,8 @@ def text(run: LintRun) -> str:
 
 def show_text(run: LintRun, stream: TextIO) -> None:
     """For people, in colours where the stream is a terminal: what is survived first, so that the summary comes last."""
-    from topology.output.text import show_reports, show_statistics
-    from topology.survive.text import show_required, show_survival
+    from topology.output.plain_text import show_reports, show_statistics
+    from topology.survive.survival_text import show_required, show_survival
 
     for each in run.results:
         if each.survival is not None:

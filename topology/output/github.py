@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from topology.output.formats import LintRun
 from topology.rules.finding import Finding, Severity
-from topology.survive.text import sentences
+from topology.survive.survival_text import sentences
 
 COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 

@@ -10,11 +10,11 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable
 
 from openclust import __version__
-from openclust.shell.host.log import escape
+from openclust.shell.host.event_log import escape
 from topology.output.formats import LintRun, Result
 from topology.rules.finding import Finding
 from topology.rules.rule import RULES
-from topology.survive.text import of_required, sentences
+from topology.survive.survival_text import of_required, sentences
 
 
 def document(run: LintRun) -> str:

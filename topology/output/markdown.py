@@ -6,7 +6,7 @@ import re
 
 from topology.output.formats import LintRun, Result
 from topology.rules.finding import Finding, Severity
-from topology.survive.text import HEADERS, left_out, rows, sentences
+from topology.survive.survival_text import HEADERS, left_out, rows, sentences
 
 CHARACTERS_MAX = 60_000
 """A comment on GitHub may have 65,536."""

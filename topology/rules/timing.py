@@ -7,7 +7,7 @@ from itertools import combinations
 
 from openclust.cluster.election.view import Terms
 from topology.model.graph import Model
-from topology.model.route import NetworkPath
+from topology.model.network_path import NetworkPath
 from topology.model.words import ms
 from topology.rules.finding import Found, Severity
 from topology.rules.rule import rule

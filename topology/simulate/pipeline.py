@@ -11,8 +11,8 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from topology.simulate.clients.client_placement import placement
 from topology.simulate.clients.interest import interest
-from topology.simulate.clients.placement import placement
 from topology.simulate.clients.population import attached, groups_of, population
 from topology.simulate.clients.presence import chores, presence, ups_of
 from topology.simulate.clients.subscriptions import subscriptions
@@ -23,8 +23,8 @@ from topology.simulate.input.layout import GridCell
 from topology.simulate.input.period import periods, periods_of
 from topology.simulate.input.timeline import timeline
 from topology.simulate.input.workload import Workload
+from topology.simulate.queueing.broker_load import load
 from topology.simulate.queueing.latency import latencies
-from topology.simulate.queueing.load import load
 from topology.simulate.queueing.queueing import queueing
 from topology.simulate.results import tally
 from topology.simulate.results.summarizing import Summarizing

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import psutil
 
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_errors import BenchError
 
 # Quiet: below a tenth of one core over a quarter of a second.
 QUIET_SHARE = 0.1

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import psutil
 
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_errors import BenchError
 
 IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.frames import PROTOCOL_HEADER
 from openclust.bench.client.url import BrokerUrl
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from openclust.bench.brokers.wanted_cluster import BenchCluster, MakeCluster
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_errors import BenchError
 
 TRIES = 3
 

@@ -19,8 +19,8 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple, Protocol
 
 from openclust.bench.client import frames
-from openclust.bench.client.connection import BenchConnection, reason
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_connection import BenchConnection, reason
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.subscribers import Subscription, attach, detach
 from openclust.bench.crowd.crowd import delivery_size
 

@@ -17,12 +17,12 @@ import psutil
 from openclust import __version__
 from openclust.bench.brokers.wanted_cluster import MakeCluster
 from openclust.bench.calibration.connections import crowd
-from openclust.bench.calibration.election import elections
+from openclust.bench.calibration.election_time import elections
 from openclust.bench.calibration.fit import CostSample, Fitted, fit, fitted
 from openclust.bench.calibration.parts import Effort, Rows, fanout, members, persist, relay, shared
 from openclust.bench.calibration.with_background_load import company, hop_us
-from openclust.bench.client.errors import BenchError
-from openclust.bench.report.progress import Quiet
+from openclust.bench.client.bench_errors import BenchError
+from openclust.bench.report.progress_bar import Quiet
 
 DIGITS = 3
 PARTS = 8

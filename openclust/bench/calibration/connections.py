@@ -13,11 +13,11 @@ from openclust.bench.brokers.wanted_cluster import BenchCluster, MakeCluster, ur
 from openclust.bench.calibration.bursts import AT_ONCE, cpu_ns
 from openclust.bench.calibration.parts import Effort, Rows
 from openclust.bench.client import frames
-from openclust.bench.client.connection import BenchConnection, connect, reset
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_connection import BenchConnection, connect, reset
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.spread import wait_until_known
 from openclust.bench.client.subscribers import Subscription, attach, detach
-from openclust.bench.report.progress import Quiet
+from openclust.bench.report.progress_bar import Quiet
 
 BEAT_S = 2
 """What the idle connections agree on; a second later each side says something."""

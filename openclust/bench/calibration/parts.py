@@ -16,9 +16,9 @@ from openclust.bench.calibration.bursts import Bursts, BurstSubscribers, Spent, 
 from openclust.bench.calibration.fit import CostSample
 from openclust.bench.calibration.shared_queue import QueueTraffic
 from openclust.bench.client import frames
-from openclust.bench.client.connection import BenchConnection
+from openclust.bench.client.bench_connection import BenchConnection
 from openclust.bench.client.spread import wait_until_known
-from openclust.bench.report.progress import Quiet
+from openclust.bench.report.progress_bar import Quiet
 
 Costs = Mapping[str, float]
 SMALL, LARGE = 100, 10_000

@@ -8,9 +8,9 @@ import time
 
 from openclust.bench.calibration.bursts import BUFFER_BYTES, SILENCE_SECONDS, pause
 from openclust.bench.client import frames
-from openclust.bench.client.confirms import ConfirmCounter
-from openclust.bench.client.connection import BenchConnection
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_connection import BenchConnection
+from openclust.bench.client.bench_errors import BenchError
+from openclust.bench.client.confirm_counter import ConfirmCounter
 from openclust.bench.client.frames import ACK_FRAME, BASIC_ACK, FRAME_END, METHOD
 from openclust.bench.client.url import BrokerUrl
 from openclust.bench.crowd.crowd import delivery_size

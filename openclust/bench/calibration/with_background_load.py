@@ -25,10 +25,10 @@ from openclust.bench.calibration.parts import (
     relay_rows,
     served,
 )
-from openclust.bench.client.connection import BenchConnection
+from openclust.bench.client.bench_connection import BenchConnection
 from openclust.bench.client.spread import wait_until_known
 from openclust.bench.load.background_load import Company, Streams
-from openclust.bench.report.progress import Quiet
+from openclust.bench.report.progress_bar import Quiet
 
 BROKERS = 4
 """Of which each has the three others for company."""

@@ -6,8 +6,8 @@ import select
 import socket
 
 from openclust.bench.client import frames
-from openclust.bench.client.connection import ANSWER_SECONDS
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_connection import ANSWER_SECONDS
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.frames import ACK_FRAME, BASIC_ACK, FRAME_END, METHOD, FrameCutter
 
 

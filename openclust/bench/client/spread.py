@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from openclust.bench.client import frames
-from openclust.bench.client.connection import BenchConnection
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_connection import BenchConnection
+from openclust.bench.client.bench_errors import BenchError
 
 PROBE_EXCHANGE = "amq.direct"
 KNOWN_SECONDS = 60.0

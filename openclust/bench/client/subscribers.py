@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from openclust.bench.client import frames
-from openclust.bench.client.connection import BenchConnection, reason, reset
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_connection import BenchConnection, reason, reset
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.frames import FrameCutter
 
 # Standard streams, the epoll object, the publisher, and some that the interpreter keeps.

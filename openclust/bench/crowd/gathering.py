@@ -11,7 +11,7 @@ import msgspec
 
 from openclust.bench.brokers.broker_process import BrokerProcess
 from openclust.bench.client import frames
-from openclust.bench.client.connection import BenchConnection
+from openclust.bench.client.bench_connection import BenchConnection
 from openclust.bench.client.spread import share, wait_until_known
 from openclust.bench.client.url import BrokerUrl
 from openclust.bench.crowd.crowd import CrowdProcess, Gather, Gathered, Heard, ListenForOne, Listening

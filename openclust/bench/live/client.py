@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from openclust.bench.client import frames
 from openclust.bench.client.frames import ACK_FRAME, BASIC_ACK, BODY, FRAME_END, FRAME_OVERHEAD, METHOD
-from openclust.bench.live.plan import LiveClient
+from openclust.bench.live.live_plan import LiveClient
 
 STAMP = struct.Struct(">Q")
 _HEAD = struct.Struct(">BHI")

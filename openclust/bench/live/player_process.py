@@ -19,10 +19,10 @@ from collections.abc import Callable
 import msgspec
 
 from openclust.bench.client import frames
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.child import end_child
-from openclust.bench.client.errors import BenchError
 from openclust.bench.live.client import FRAME_MAX, STAMP, Address, ConnectionEnded, Player
-from openclust.bench.live.plan import Begin, LiveMessage, LivePlan, Played
+from openclust.bench.live.live_plan import Begin, LiveMessage, LivePlan, Played
 from openclust.bench.report.statistics import percentile
 
 RETRY_MIN_MS, RETRY_MAX_MS = 100, 2_000

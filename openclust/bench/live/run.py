@@ -12,11 +12,11 @@ import psutil
 from openclust.bench.brokers.wanted_cluster import BenchCluster, url
 from openclust.bench.calibration.bursts import cpu_ns
 from openclust.bench.client import frames
-from openclust.bench.client.connection import BenchConnection
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_connection import BenchConnection
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.url import BrokerUrl
 from openclust.bench.live.cost import LiveFound
-from openclust.bench.live.plan import LivePlan, Played
+from openclust.bench.live.live_plan import LivePlan, Played
 from openclust.bench.live.player_process import PlayProcess
 from openclust.bench.report.statistics import percentile
 

@@ -17,9 +17,9 @@ import time
 import msgspec
 
 from openclust.bench.client import frames
+from openclust.bench.client.bench_connection import BenchConnection
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.child import end_child
-from openclust.bench.client.connection import BenchConnection
-from openclust.bench.client.errors import BenchError
 from openclust.bench.client.subscribers import Subscription, attach, detach
 from openclust.bench.client.url import BrokerUrl
 

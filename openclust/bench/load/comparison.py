@@ -8,11 +8,11 @@ from typing import Protocol
 import msgspec
 
 from openclust.bench.brokers.broker_process import BrokerProcess, find_listener
-from openclust.bench.client.connection import BenchConnection
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_connection import BenchConnection
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.url import BrokerUrl
 from openclust.bench.load.generator import Generator
-from openclust.bench.load.messages import Order, Progressed
+from openclust.bench.load.load_messages import Order, Progressed
 from openclust.bench.load.work import Figures, LoadWork
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from contextlib import closing
 
 from openclust.bench.client import frames
-from openclust.bench.client.confirms import ConfirmCounter
-from openclust.bench.client.connection import BenchConnection, reason
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_connection import BenchConnection, reason
+from openclust.bench.client.bench_errors import BenchError
+from openclust.bench.client.confirm_counter import ConfirmCounter
 from openclust.bench.client.frames import ACK_FRAME, BASIC_ACK, FRAME_END, FRAME_OVERHEAD, METHOD, FrameCutter
 from openclust.bench.client.url import BrokerUrl
 

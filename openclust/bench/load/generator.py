@@ -8,9 +8,18 @@ from collections.abc import Callable
 
 import msgspec
 
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.child import end_child
-from openclust.bench.client.errors import BenchError
-from openclust.bench.load.messages import Answer, Command, Failed, LoadReady, Order, Progressed, RoundDone, RunRound
+from openclust.bench.load.load_messages import (
+    Answer,
+    Command,
+    Failed,
+    LoadReady,
+    Order,
+    Progressed,
+    RoundDone,
+    RunRound,
+)
 from openclust.bench.load.work import Figures
 
 Told = Callable[[Progressed], None]

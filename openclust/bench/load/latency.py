@@ -11,7 +11,7 @@ import struct
 import time
 from collections import deque
 
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_errors import BenchError
 
 STAMP = struct.Struct(">Q")
 SAMPLE_INTERVAL_NS = 400_000

@@ -7,9 +7,9 @@ import time
 from collections import deque
 
 from openclust.bench.client import frames
-from openclust.bench.client.confirms import ConfirmCounter
-from openclust.bench.client.connection import ANSWER_SECONDS, BenchConnection, reason
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_connection import ANSWER_SECONDS, BenchConnection, reason
+from openclust.bench.client.bench_errors import BenchError
+from openclust.bench.client.confirm_counter import ConfirmCounter
 from openclust.bench.client.frames import FrameCutter
 from openclust.bench.load.latency import SAMPLE_INTERVAL_NS, STAMP, SampledStream
 from openclust.bench.load.work import LoadWork

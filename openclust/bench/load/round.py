@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from openclust.bench.client import frames
 from openclust.bench.client.acknowledger import Acknowledger
-from openclust.bench.client.connection import reason
-from openclust.bench.client.errors import BenchError, Stopped
+from openclust.bench.client.bench_connection import reason
+from openclust.bench.client.bench_errors import BenchError, Stopped
 from openclust.bench.client.frames import FRAME_OVERHEAD, FrameCutter
 from openclust.bench.load.latency import SampledStream
 from openclust.bench.load.publisher import Publisher

@@ -8,8 +8,8 @@ import time
 from openclust.bench.brokers.broker_process import BrokerProcess
 from openclust.bench.client import frames
 from openclust.bench.client.acknowledger import Acknowledger
-from openclust.bench.client.connection import ANSWER_SECONDS
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_connection import ANSWER_SECONDS
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.frames import FRAME_OVERHEAD, FrameCutter
 from openclust.bench.load.latency import DeliveryShape, SampledStream
 from openclust.bench.load.publisher import Publisher

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_errors import BenchError
 
 Pattern = Literal["fanout", "topic", "p2p", "shared", "confirm", "durable", "connections"]
 ACKNOWLEDGED: tuple[Pattern, ...] = ("confirm", "durable")

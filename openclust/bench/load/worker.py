@@ -12,9 +12,9 @@ import time
 
 import msgspec
 
-from openclust.bench.client.errors import BenchError, Stopped
-from openclust.bench.load.messages import Answer, Command, Failed, LoadReady, Order, Progressed, RoundDone
-from openclust.bench.load.session import Session
+from openclust.bench.client.bench_errors import BenchError, Stopped
+from openclust.bench.load.load_messages import Answer, Command, Failed, LoadReady, Order, Progressed, RoundDone
+from openclust.bench.load.load_session import Session
 
 TELL_EVERY_S = 0.1
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.load.work import LoadWork
-from openclust.bench.report.report import describe
-from openclust.bench.report.summary import Summary
-from openclust.bench.report.table import MeasuredRow
+from openclust.bench.report.bench_report import describe
+from openclust.bench.report.bench_table import MeasuredRow
+from openclust.bench.report.round_summary import Summary
 
 
 def check_plot(file: Path) -> None:

@@ -10,11 +10,11 @@ import msgspec
 
 from openclust.bench.brokers.kernel_counters import received_bytes
 from openclust.bench.brokers.wanted_cluster import BenchCluster, ClusterBenchOptions, MakeCluster, url
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.load.generator import Generator
-from openclust.bench.load.messages import Order
+from openclust.bench.load.load_messages import Order
 from openclust.bench.load.work import LoadWork
-from openclust.bench.report.progress import Quiet
+from openclust.bench.report.progress_bar import Quiet
 from openclust.bench.report.statistics import latency_percentiles_ms, ratio
 from openclust.bench.rows.cluster_row import ClusterRow
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from openclust.bench.brokers.wanted_cluster import BenchCluster, ClusterBenchOptions, MakeCluster, url
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.url import BrokerUrl
 from openclust.bench.load.comparison import Contender, introduce, run_rounds
 from openclust.bench.load.work import LoadWork
-from openclust.bench.report.progress import Quiet
+from openclust.bench.report.progress_bar import Quiet
+from openclust.bench.report.round_summary import Summary, summarize
 from openclust.bench.report.statistics import ratio
-from openclust.bench.report.summary import Summary, summarize
 from openclust.bench.rows.cluster_row import ClusterRow
 
 THROUGHPUT_RATIO, CPU_RATIO = 2.0, 2.5

@@ -10,10 +10,10 @@ import msgspec
 
 from openclust.bench.brokers.wanted_cluster import BenchCluster, ClusterBenchOptions, MakeCluster, url
 from openclust.bench.client import frames
-from openclust.bench.client.connection import BenchConnection
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_connection import BenchConnection
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.crowd.gathering import attach_crowds
-from openclust.bench.report.progress import Quiet
+from openclust.bench.report.progress_bar import Quiet
 from openclust.bench.rows.cluster_row import ClusterRow
 
 WITHOUT_ROOT_S = 1.5

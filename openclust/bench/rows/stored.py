@@ -10,11 +10,11 @@ from openclust.bench.brokers.broker_process import BrokerProcess
 from openclust.bench.brokers.disk import described, forget_cached
 from openclust.bench.brokers.local_broker import StartedBroker
 from openclust.bench.brokers.wanted_cluster import BenchCluster, MakeCluster, url
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.url import BrokerUrl
 from openclust.bench.load.filling import count, empty, fill
-from openclust.bench.load.messages import Progressed
-from openclust.bench.report.progress import Quiet
+from openclust.bench.load.load_messages import Progressed
+from openclust.bench.report.progress_bar import Quiet
 from openclust.bench.rows.cluster_row import ClusterRow
 
 QUEUE = "bench.stored"

@@ -15,15 +15,15 @@ import msgspec
 
 from openclust.bench.brokers.disk import described, folder_on_disk
 from openclust.bench.brokers.local_broker import StartedBroker
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.url import parse_named_urls, parse_url
 from openclust.bench.load.comparison import Contender, introduce, run_rounds
 from openclust.bench.load.work import LoadWork, Pattern
+from openclust.bench.report.bench_report import show_summaries, show_table, summaries_data, table_data
+from openclust.bench.report.bench_table import ROWS, MeasuredRow, in_running_order, select_rows
 from openclust.bench.report.plot import check_plot, plot_summaries, plot_table
-from openclust.bench.report.progress import Quiet, progress
-from openclust.bench.report.report import show_summaries, show_table, summaries_data, table_data
-from openclust.bench.report.summary import Summary, summarize
-from openclust.bench.report.table import ROWS, MeasuredRow, in_running_order, select_rows
+from openclust.bench.report.progress_bar import Quiet, progress
+from openclust.bench.report.round_summary import Summary, summarize
 from openclust.cli.bench.calibrate import calibrate
 from openclust.cli.bench.cluster_targets import cluster
 from openclust.cli.bench.stored import backlog, cold

@@ -141,7 +141,7 @@ class BenchedCluster:
 
     def check(self) -> None:
         """Raise if one has ended, with its last words."""
-        from openclust.bench.client.errors import BenchError
+        from openclust.bench.client.bench_errors import BenchError
 
         for name, process in self._processes.items():
             if process.poll() is not None:
@@ -151,7 +151,7 @@ class BenchedCluster:
         return set(self._processes) <= {each.name for each in view.brokers if each.online}
 
     def _wait(self, condition: Callable[[], bool], complaint: str) -> None:
-        from openclust.bench.client.errors import BenchError
+        from openclust.bench.client.bench_errors import BenchError
 
         deadline = time.monotonic() + SERVE_SECONDS
         while not condition():

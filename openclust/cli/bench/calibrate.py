@@ -35,8 +35,8 @@ def calibrate(out: Path, data_in: Path | None, quick: bool, as_json: bool) -> No
     from openclust.bench.calibration.calibrating import PARTS, document
     from openclust.bench.calibration.calibrating import calibrate as measure
     from openclust.bench.calibration.parts import QUICK, Effort
-    from openclust.bench.client.errors import BenchError
-    from openclust.bench.report.progress import progress
+    from openclust.bench.client.bench_errors import BenchError
+    from openclust.bench.report.progress_bar import progress
 
     def make(primaries: int, secondaries: int) -> BenchedCluster:
         return BenchedCluster(primaries, secondaries, folder)

@@ -53,11 +53,11 @@ def cluster(
     """Start local clusters, measure them against one broker, and show what is wanted beside what was found."""
     from openclust.bench.brokers.disk import described, folder_on_disk
     from openclust.bench.brokers.wanted_cluster import ClusterBenchOptions
-    from openclust.bench.client.errors import BenchError
+    from openclust.bench.client.bench_errors import BenchError
     from openclust.bench.client.url import parse_named_urls
-    from openclust.bench.report.progress import progress
-    from openclust.bench.rows.cluster import ROWS, measure
+    from openclust.bench.report.progress_bar import progress
     from openclust.bench.rows.cluster_row import rows_data, show_rows
+    from openclust.bench.rows.cluster_rows import ROWS, measure
 
     keys = [key.strip() for key in only.split(",")] if only else list(ROWS)
     for key in keys:

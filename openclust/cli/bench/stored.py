@@ -95,8 +95,8 @@ def backlog(messages: int, size: int, data_in: Path | None, drain: bool, **optio
 
 
 def _show(measure: Callable[[Any], list[Any]], first: str, rounds: int, *, as_json: bool, check: bool) -> int:
-    from openclust.bench.client.errors import BenchError
-    from openclust.bench.report.progress import progress
+    from openclust.bench.client.bench_errors import BenchError
+    from openclust.bench.report.progress_bar import progress
     from openclust.bench.rows.cluster_row import rows_data, show_rows
 
     try:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from openclust.shell.config.schema import ConfigError
-from openclust.shell.host.log import escape
+from openclust.shell.host.event_log import escape
 
 URL_DEFAULT = "http://guest:guest@127.0.0.1:15672"
 LINES_SHOWN_MAX = 50

@@ -18,7 +18,7 @@ import click
 from openclust.shell.config.addresses import address_keys, peer_listen
 from openclust.shell.config.load import Given, Loaded, load, parse_setting
 from openclust.shell.config.schema import Config, ConfigError
-from openclust.shell.host.log import escape
+from openclust.shell.host.event_log import escape
 
 if TYPE_CHECKING:
     from openclust.broker.model.access import User
@@ -84,7 +84,7 @@ def start(
     Every key of docs/configuration.md can be set in the file, as OPENCLUST_SECTION_KEY in the environment, or with a
     flag; flags win over the environment, the environment over the file.
     """
-    from openclust.shell.host.log import configure
+    from openclust.shell.host.event_log import configure
 
     loaded = load(path or None, environ=os.environ, flags=_given(flags, no_http, settings))
     config = loaded.config

@@ -9,7 +9,7 @@ import click
 from openclust.cli.exit_codes import DONE
 from openclust.cli.term import show_json, show_table
 from openclust.shell.config.schema import ConfigError
-from openclust.shell.host.log import escape
+from openclust.shell.host.event_log import escape
 
 if TYPE_CHECKING:
     from openclust.broker.journal.store_rows import Contents

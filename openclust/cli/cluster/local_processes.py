@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Callable
 
 from openclust.cli.cluster.local_cluster import LocalBroker, LocalCluster
-from openclust.shell.host.log import escape
+from openclust.shell.host.event_log import escape
 
 STOP_WAIT_S = 10.0
 DRAIN_WAIT_S = 1.0

@@ -25,7 +25,7 @@ from openclust.cli.cluster.cluster_view import (
 from openclust.cli.exit_codes import DONE
 from openclust.cli.http_client import HttpClient
 from openclust.cli.term import show_json, show_table
-from openclust.shell.host.log import escape
+from openclust.shell.host.event_log import escape
 
 CLEAR = "\x1b[H\x1b[2J"
 

@@ -8,7 +8,7 @@ import msgspec
 from openclust.cli.cluster.cluster_view import WAIT_S, url_option
 from openclust.cli.exit_codes import DONE
 from openclust.cli.http_client import HttpClient
-from openclust.shell.host.log import escape
+from openclust.shell.host.event_log import escape
 
 REFUSED = 1
 

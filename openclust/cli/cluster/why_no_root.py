@@ -9,7 +9,7 @@ from openclust.cli.cluster.status import needed, reasons
 from openclust.cli.exit_codes import DONE
 from openclust.cli.http_client import HttpClient
 from openclust.cli.term import show_json
-from openclust.shell.host.log import escape
+from openclust.shell.host.event_log import escape
 
 NO_ROOT = 1
 

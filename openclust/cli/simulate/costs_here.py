@@ -23,7 +23,7 @@ class CostsHere:
     def __init__(self, data_in: Path | None, effort: Effort | None = None) -> None:
         from openclust.bench.brokers.disk import folder_on_disk
         from openclust.bench.calibration.parts import Effort
-        from openclust.bench.client.errors import BenchError
+        from openclust.bench.client.bench_errors import BenchError
 
         self._effort = effort or Effort()
         try:
@@ -34,8 +34,8 @@ class CostsHere:
     def all(self) -> Calibration:
         """Some minutes."""
         from openclust.bench.calibration.calibrating import calibrate, document
-        from openclust.bench.client.errors import BenchError
-        from openclust.bench.report.progress import Quiet
+        from openclust.bench.client.bench_errors import BenchError
+        from openclust.bench.report.progress_bar import Quiet
 
         try:
             found = calibrate(self._make, self._folder, self._effort, Quiet())
@@ -46,8 +46,8 @@ class CostsHere:
     def in_company(self, costs: Calibration) -> Calibration:
         """`costs`, with those of brokers that share this machine measured anew."""
         from openclust.bench.calibration.calibrating import Calibrated, in_company
-        from openclust.bench.client.errors import BenchError
-        from openclust.bench.report.progress import Quiet
+        from openclust.bench.client.bench_errors import BenchError
+        from openclust.bench.report.progress_bar import Quiet
 
         known = {name: cost for name, cost in msgspec.structs.asdict(costs).items() if not isinstance(cost, str)}
         try:

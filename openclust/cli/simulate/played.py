@@ -12,7 +12,7 @@ from topology.simulate.input.workload import Workload
 
 if TYPE_CHECKING:
     from openclust.bench.live.cost import LiveFound
-    from openclust.bench.live.plan import LivePlan
+    from openclust.bench.live.live_plan import LivePlan
     from openclust.bench.live.run import PlayedStage
     from topology.simulate.traffic.drawn import Drawn
 
@@ -22,7 +22,7 @@ SAMPLED_OF = 20
 
 def played(layout: Layout, workload: Workload, plan: Drawn, stage: PlayedStage, data_in: Path | None) -> LiveFound:
     from openclust.bench.brokers.disk import folder_on_disk
-    from openclust.bench.client.errors import BenchError
+    from openclust.bench.client.bench_errors import BenchError
     from openclust.bench.live.run import LiveQueue, play
     from openclust.cli.bench.benched_cluster import BenchedCluster
 
@@ -52,7 +52,7 @@ def queue_names(workload: Workload) -> dict[str, list[str]]:
 
 def plans(layout: Layout, workload: Workload, plan: Drawn, addresses: dict[str, tuple[str, int]]) -> Iterator[LivePlan]:
     """Of two processes: many subscribers, and all others with those whose messages are timed."""
-    from openclust.bench.live.plan import LiveClient, LiveMessage, LivePlan
+    from openclust.bench.live.live_plan import LiveClient, LiveMessage, LivePlan
 
     kinds = {kind.name: kind for kind in workload.queues}
     names = queue_names(workload)

@@ -22,7 +22,7 @@ def show_summary(summary: ResultsSummary, out: Path, *, as_json: bool, quiet: bo
         from rich.console import Console
 
         from topology.simulate.report.results_folder import REPORT
-        from topology.simulate.results.text import show
+        from topology.simulate.results.summary_text import show
 
         show(summary, Console(file=sys.stdout))
         click.echo(f"{out / REPORT}: the report ({summary.took_s:.1f} s)")

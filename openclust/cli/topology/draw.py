@@ -7,9 +7,9 @@ from importlib.util import find_spec
 
 import click
 
-from topology.draw.formats import FORMATS, draw, format_of
+from topology.draw.picture_formats import FORMATS, draw, format_of
 from topology.lint.check import check
-from topology.output.text import show_reports
+from topology.output.plain_text import show_reports
 from topology.rules.finding import FileReport
 
 STDOUT = "-"

@@ -23,7 +23,7 @@ from openclust.cli.topology.lint_output import (
 if TYPE_CHECKING:
     from topology.lint.fix_files import Change
     from topology.model.graph import Model
-    from topology.model.live import Live
+    from topology.model.live_cluster import Live
     from topology.rules.finding import FileReport
 
 Checked = list[tuple["FileReport", "Model | None"]]
@@ -184,7 +184,7 @@ def _without_old(checked: Checked, path: str) -> Checked:
 
 def _explain(code: str) -> int:
     """A rule, or all those whose ids begin so."""
-    from topology.output.text import show_rule, show_rules
+    from topology.output.plain_text import show_rule, show_rules
     from topology.rules.rule import all_rules
 
     beginning = code.strip().upper()
@@ -230,7 +230,7 @@ def _codes(option: str, given: tuple[str, ...]) -> list[str]:
 def _ask(url: str) -> tuple[Live, str]:
     from openclust.cli.cluster.cluster_view import WAIT_S, ask
     from openclust.cli.http_client import HttpClient
-    from topology.model.live import live_of
+    from topology.model.live_cluster import live_of
 
     client = HttpClient(url, WAIT_S)
     _, document = ask(client)

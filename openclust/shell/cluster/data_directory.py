@@ -14,7 +14,7 @@ from openclust.shell.cluster.cluster_uuid_file import UUID_FILE
 from openclust.shell.cluster.last_primaries import last_primaries
 from openclust.shell.cluster.votes import VOTE_FILE, Votes
 from openclust.shell.config.schema import ConfigError
-from openclust.shell.store.schema import STORE_FILE
+from openclust.shell.store.store_schema import STORE_FILE
 
 if TYPE_CHECKING:
     from openclust.shell.config.schema import Config

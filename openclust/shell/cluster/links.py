@@ -20,7 +20,7 @@ from openclust.cluster.protocol.outbox import Outbox
 from openclust.shell.cluster.peer_connection import PeerConnection, PeerTransport
 from openclust.shell.config.addresses import split_address
 from openclust.shell.host.clock import monotonic_ms
-from openclust.shell.host.log import Fields, fields
+from openclust.shell.host.event_log import Fields, fields
 from openclust.shell.net.answering import who_answers
 from openclust.shell.tls.certificate_files import TlsFiles
 from openclust.shell.tls.certificates import from_der

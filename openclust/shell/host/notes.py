@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from openclust.cluster.protocol.peer_user import peer_name
-from openclust.shell.host.log import fields
+from openclust.shell.host.event_log import fields
 
 if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection

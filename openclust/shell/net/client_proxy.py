@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from openclust.broker.amqp.placement import PROXIED
 from openclust.broker.model.effects import Proxy
 from openclust.shell.config.addresses import split_address
-from openclust.shell.host.log import fields
+from openclust.shell.host.event_log import fields
 from openclust.shell.host.notes import about
 from openclust.shell.net.stream import Stream
 from openclust.wire.codec import decode_method, method_frame, name_of

@@ -3,7 +3,7 @@
 `open_store` gives the one on disk, `MemoryStore()` the one that keeps nothing. Both are a `Store`.
 """
 
-from openclust.shell.store.memory import MemoryStore
+from openclust.shell.store.memory_store import MemoryStore
 from openclust.shell.store.sqlite import SqliteStore, open_store
 from openclust.shell.store.store import Store
 

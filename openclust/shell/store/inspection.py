@@ -12,11 +12,11 @@ import msgspec
 from openclust.broker.journal.store_rows import Contents
 from openclust.shell.config.schema import ConfigError
 from openclust.shell.store.checksum import checksum
-from openclust.shell.store.contents import Damaged, read_contents
 from openclust.shell.store.disk_failure import is_damage, reason_of
 from openclust.shell.store.lock import DirectoryLock
-from openclust.shell.store.schema import FORMAT, STORE_FILE, connect, connect_writer, read_meta
 from openclust.shell.store.space import size_of_file
+from openclust.shell.store.store_contents import Damaged, read_contents
+from openclust.shell.store.store_schema import FORMAT, STORE_FILE, connect, connect_writer, read_meta
 from openclust.wire.text import decode_text
 
 CHECK_LINES_MAX = 100

@@ -10,7 +10,7 @@ import os
 import sqlite3
 
 from openclust.shell.store.disk_failure import reason_of
-from openclust.shell.store.schema import PAGE_BYTES
+from openclust.shell.store.store_schema import PAGE_BYTES
 
 log = logging.getLogger("openclust.store")
 

@@ -16,13 +16,13 @@ from typing import NoReturn, TypeAlias
 from openclust.broker.journal.store_rows import Contents, Write
 from openclust.shell.config.schema import ConfigError
 from openclust.shell.store.checksum import checksum
-from openclust.shell.store.contents import read_contents
 from openclust.shell.store.disk_failure import is_damage, reason_of
 from openclust.shell.store.lock import DirectoryLock
-from openclust.shell.store.schema import FORMAT, STORE_FILE, TABLES, connect, connect_writer, is_empty, read_meta
 from openclust.shell.store.size import OVERHEAD_BYTES, size_of
 from openclust.shell.store.space import WAL_BYTES, Space
 from openclust.shell.store.store import Done, Failed
+from openclust.shell.store.store_contents import read_contents
+from openclust.shell.store.store_schema import FORMAT, STORE_FILE, TABLES, connect, connect_writer, is_empty, read_meta
 from openclust.shell.store.tables import Meta, Tables, Written
 from openclust.shell.store.writer import WriteGroup, Writer
 

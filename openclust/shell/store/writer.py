@@ -13,7 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from openclust.broker.journal.store_rows import Keep
-from openclust.shell.host.log import one_line
+from openclust.shell.host.event_log import one_line
 from openclust.shell.store.disk_failure import reason_of
 from openclust.shell.store.space import Space
 from openclust.shell.store.tables import Tables, Written

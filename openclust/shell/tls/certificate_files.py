@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from openclust.shell.config.schema import ClusterSection, ConfigError, TlsSection
-from openclust.shell.host.log import fields
+from openclust.shell.host.event_log import fields
 from openclust.shell.tls.certificates import Expiry, OurCertificate, shown, trusted
 from openclust.shell.tls.handshake_context import HandshakeContext
 from openclust.shell.tls.peer_context import PeerContexts, peer_contexts

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from openclust.shell.host.log import fields
+from openclust.shell.host.event_log import fields
 from openclust.wire.errors import cut
 
 log = logging.getLogger("openclust.tls")

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Callable, Sequence
 
 from openclust.broker.queues.repeats import Repeats
-from openclust.shell.host.log import fields
+from openclust.shell.host.event_log import fields
 from openclust.shell.tls.certificates import Certificate, OurCertificate, from_der
 from openclust.shell.tls.handshake_context import HandshakeFailed
 

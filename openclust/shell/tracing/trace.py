@@ -11,7 +11,7 @@ import psutil
 
 from openclust import __version__
 from openclust.broker.amqp.trace import DELIVER, TraceEvent, Tracer
-from openclust.shell.host.log import fields
+from openclust.shell.host.event_log import fields
 from openclust.shell.tracing.trace_file import TraceFile
 from openclust.shell.tracing.trace_lines import BeginLine, EndLine, LostLine, StatusLine
 

@@ -11,7 +11,7 @@ from openclust.broker.model.access import User
 from openclust.broker.model.changes import Change, DeleteUser, PutUser, PutVhost
 from openclust.broker.queues.repeats import Repeats
 from openclust.broker.server.broker import Broker
-from openclust.shell.host.log import escape
+from openclust.shell.host.event_log import escape
 from openclust.shell.users.passwords import PasswordChecker
 from openclust.shell.users.saved_users import save_changed_users, users_now
 from openclust.shell.users.taken_users import TakenUsers, digest, digests

@@ -15,7 +15,7 @@ import msgspec
 from openclust.broker.model.access import Permission, User, UserType
 from openclust.shell.config.schema import ConfigError
 from openclust.shell.host.atomic_file import not_json, replace_file
-from openclust.shell.host.log import escape
+from openclust.shell.host.event_log import escape
 from openclust.shell.users.passwords import from_rabbit
 
 log = logging.getLogger("openclust.users")

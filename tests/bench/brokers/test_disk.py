@@ -6,7 +6,7 @@ import pytest
 
 from openclust.bench.brokers import disk
 from openclust.bench.brokers.disk import Mount, described, folder_on_disk, forget_cached, mount_of
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_errors import BenchError
 
 ROOT, MEMORY = Mount("/", "ext4", "/dev/a"), Mount("/tmp", "tmpfs", "tmpfs")
 

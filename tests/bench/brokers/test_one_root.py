@@ -10,7 +10,7 @@ import pytest
 
 from openclust.bench.brokers.one_root import TRIES, under_one_root
 from openclust.bench.brokers.wanted_cluster import BenchCluster, MakeCluster
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_errors import BenchError
 
 
 class Brokers:

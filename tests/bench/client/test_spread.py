@@ -4,8 +4,8 @@ import pytest
 
 from openclust.bench.brokers.local_broker import StartedBroker
 from openclust.bench.client import spread
-from openclust.bench.client.connection import BenchConnection
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_connection import BenchConnection
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.spread import share, wait_until_known
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.url import BrokerUrl, parse_named_urls, parse_url
 
 

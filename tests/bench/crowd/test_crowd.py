@@ -8,8 +8,8 @@ import pytest
 
 from openclust.bench.brokers.local_broker import StartedBroker
 from openclust.bench.client import frames
-from openclust.bench.client.connection import BenchConnection
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_connection import BenchConnection
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.crowd import crowd as crowd_module
 from openclust.bench.crowd.crowd import Crowd, Gather, delivery_size
 from openclust.bench.crowd.gathering import gather

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from openclust.bench.brokers.local_broker import StartedBroker
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.load.filling import count, empty, fill
 
 pytestmark = pytest.mark.sockets

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.load.latency import STAMP, DeliveryShape, SampledStream
 
 SHAPE = DeliveryShape(size=50, body_at=30)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from openclust.bench.client.url import BrokerUrl
 from openclust.bench.load.comparison import Contender
 from openclust.bench.load.work import Figures
-from openclust.bench.report.summary import Summary, summarize
+from openclust.bench.report.round_summary import Summary, summarize
 from openclust.bench.rows.replicated import _away, _cpu_rows, _rows
 
 HOME, PUBLISHING, CONSUMING = BrokerUrl("a"), BrokerUrl("b"), BrokerUrl("c")

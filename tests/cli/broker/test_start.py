@@ -50,7 +50,7 @@ def run_broker_as(monkeypatch: pytest.MonkeyPatch, serve: Callable[[Config], int
     module = ModuleType("openclust.shell.server")
     module.serve = lambda config, services: serve(config)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "openclust.shell.server", module)
-    monkeypatch.setattr("openclust.shell.host.log.configure", lambda *_: None)
+    monkeypatch.setattr("openclust.shell.host.event_log.configure", lambda *_: None)
 
 
 def start(*arguments: str) -> Result:
@@ -366,7 +366,7 @@ def test_the_log_is_configured_before_the_broker_runs(monkeypatch: pytest.Monkey
         return 0
 
     run_broker_as(monkeypatch, serve)
-    monkeypatch.setattr("openclust.shell.host.log.configure", lambda *arguments: calls.append(arguments))
+    monkeypatch.setattr("openclust.shell.host.event_log.configure", lambda *arguments: calls.append(arguments))
     start("--cluster-key", "k", "--log-level", "warning", "--log-format", "json")
     assert calls == [("warning", "json"), "serve"]
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from openclust.bench.calibration.parts import QUICK
-from openclust.bench.live.plan import LivePlan
+from openclust.bench.live.live_plan import LivePlan
 from openclust.cli.main import openclust
 from openclust.cli.simulate.costs_here import CostsHere, middle
 from openclust.cli.simulate.played import SAMPLED_OF, plans

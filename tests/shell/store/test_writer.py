@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from openclust.shell.store.schema import PAGE_BYTES, connect
+from openclust.shell.store.store_schema import PAGE_BYTES, connect
 from openclust.shell.store.tables import Tables, Written
 from tests.support.opened_store import Opened, checkpoint, found, keep, kept, page
 

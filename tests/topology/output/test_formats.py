@@ -17,7 +17,7 @@ from tests.support.examples import examples
 from tests.support.topology.random_models import broker, model_of, models
 from topology.lint.check import bad_input, lint
 from topology.model.graph import Model, Other
-from topology.model.live import Live
+from topology.model.live_cluster import Live
 from topology.output.formats import FORMATS, LintRun, named, result_of
 from topology.output.github import escaped, property_escaped
 from topology.output.markdown import CHARACTERS_MAX, safe

@@ -19,7 +19,7 @@ from topology.model.loss import LOSS_KINDS, Loss, Reachability, aftermath, losse
 from topology.survive.combinations import CombinationGroup, Smallest, Survival, survive
 from topology.survive.reach import ClusterInBits
 from topology.survive.smallest import smallest_against_root
-from topology.survive.text import root_of, sentences
+from topology.survive.survival_text import root_of, sentences
 
 QUICK = examples(20, suppress=[HealthCheck.too_slow])
 

@@ -12,7 +12,7 @@ from openclust.shell.config.schema import ConfigError
 from topology.lint.check import read
 from topology.model.building import build
 from topology.model.graph import ListedBroker, Model
-from topology.model.route import IMPLIED
+from topology.model.network_path import IMPLIED
 from topology.simulate.input.layout import Design, Layout, Site, as_design
 
 LATENCY_US = 100

@@ -21,7 +21,7 @@ from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from openclust.shell.host.log import escape
+from openclust.shell.host.event_log import escape
 from topology.simulate.input import units
 
 # It tells on stderr where it keeps its list of fonts.

@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from openclust.shell.host.log import escape
+from openclust.shell.host.event_log import escape
 from topology.model.words import few
 from topology.simulate.input import units
 from topology.simulate.report.chart import DASHES

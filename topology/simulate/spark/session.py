@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 from openclust.shell.config.schema import ConfigError
 from topology.simulate.spark.class_archive import ClassArchive
-from topology.simulate.spark.errors import said_clearly
 from topology.simulate.spark.java import checked_java
 from topology.simulate.spark.master import check_master, is_local, is_loopback, threads_of
 from topology.simulate.spark.shipping import zip_packages
+from topology.simulate.spark.spark_errors import said_clearly
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

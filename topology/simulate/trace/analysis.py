@@ -17,8 +17,8 @@ from topology.simulate.results.summary import RunSummary, StageTime
 from topology.simulate.results.tally import SPANS_MAX
 from topology.simulate.trace import stages as stages
 from topology.simulate.trace.files import TraceFiles
-from topology.simulate.trace.reading import Begun, begun, count_bad, name_bad, read_lines, sound
 from topology.simulate.trace.summing import Counted, summed
+from topology.simulate.trace.trace_reading import Begun, begun, count_bad, name_bad, read_lines, sound
 
 Progress = Callable[[str, int, int], None]
 

@@ -11,7 +11,7 @@ import msgspec
 
 from openclust.shell.config.schema import ConfigError
 from openclust.shell.tracing.trace_lines import FORMAT
-from topology.simulate.trace.schemas import EVENTS, MESSAGE_EVENTS
+from topology.simulate.trace.trace_schemas import EVENTS, MESSAGE_EVENTS
 
 LINE_BYTES_MAX = 65_536
 NAMED_MAX = 5

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from topology.simulate.queueing.buckets import BUCKETS_PER_DECADE
 from topology.simulate.results.tally import DELIVERY_BYTES, PUBLISH_BYTES
-from topology.simulate.trace.schemas import OTHER_EVENTS
+from topology.simulate.trace.trace_schemas import OTHER_EVENTS
 
 
 def deliveries(trace: DataFrame) -> DataFrame:

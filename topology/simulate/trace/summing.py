@@ -19,7 +19,7 @@ from topology.simulate.results.summary import (
     Totals,
 )
 from topology.simulate.trace.faults import faults_of
-from topology.simulate.trace.reading import Begun
+from topology.simulate.trace.trace_reading import Begun
 
 MB = 1e6
 CLOCK_US_MIN = 1_000

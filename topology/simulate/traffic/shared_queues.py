@@ -14,7 +14,7 @@ from topology.simulate.input.calibration import Calibration
 from topology.simulate.input.workload import Queues, Workload
 from topology.simulate.spark.rows import rows_of, schema_of
 from topology.simulate.spark.schemas import JOBS, JobKind
-from topology.simulate.traffic.consuming import consumed
+from topology.simulate.traffic.consumer_traffic import consumed
 from topology.simulate.traffic.consumption import Consuming
 from topology.simulate.traffic.jobs import KB, ways_us
 

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from topology.simulate.input.calibration import shipped
+from topology.simulate.queueing.broker_load import load
 from topology.simulate.queueing.broker_thread import Jobs, SimulatedThread
-from topology.simulate.queueing.load import load
 from topology.simulate.queueing.queueing import costs_of, queueing
 from topology.simulate.spark.schemas import JOBS, WORKED, JobKind
 

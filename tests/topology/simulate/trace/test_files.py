@@ -10,7 +10,7 @@ import pytest
 from openclust.shell.config.schema import ConfigError
 from tests.support.simulate.traces import Line, begin, deliver, line, publish, status, write
 from topology.simulate.trace.files import bad_lines, find_files
-from topology.simulate.trace.schemas import EVENTS
+from topology.simulate.trace.trace_schemas import EVENTS
 
 
 def problem(*given: object) -> str:

@@ -23,7 +23,7 @@ from tests.support.simulate.traces import (
 )
 from topology.simulate.queueing.buckets import bucket
 from topology.simulate.trace import stages as stages
-from topology.simulate.trace.schemas import TRACE
+from topology.simulate.trace.trace_schemas import TRACE
 
 pytestmark = pytest.mark.sockets  # Spark's driver and workers talk over sockets
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from openclust.shell.host.log import escape
+from openclust.shell.host.event_log import escape
 from topology.simulate.input import units
 from topology.simulate.results.answer import answer_of
 from topology.simulate.results.choosing import busiest_cpu, layout_of, recovery_ms

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from topology.simulate.traffic.consuming import consumed
+from topology.simulate.traffic.consumer_traffic import consumed
 from topology.simulate.traffic.consumption import Consuming, Consumption
 
 if TYPE_CHECKING:

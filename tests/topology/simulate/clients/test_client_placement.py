@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.support.simulate.clients import COSTS, Placed
 from tests.support.simulate.small import workload
+from topology.simulate.clients.client_placement import placement
 from topology.simulate.clients.cohort import Attempt, ClientSession
-from topology.simulate.clients.placement import placement
 from topology.simulate.clients.population import groups_of, population
 from topology.simulate.input.layout import GridCell, layout_of_brokers, layout_of_counts
 from topology.simulate.spark.schemas import POPULATION, SESSIONS

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from openclust.shell.host.log import escape
+from openclust.shell.host.event_log import escape
 from topology.rules.finding import FileReport, Finding, Severity
 from topology.rules.rule import GROUPS, RULES, Rule
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from openclust.shell.host.log import escape
+from openclust.shell.host.event_log import escape
 from topology.model.words import few, number
 from topology.survive.combinations import CombinationGroup, Smallest, Survival
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openclust.bench.client import frames
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.frames import ACK_FRAME, FrameCutter, ReceivedFrame
 
 

@@ -6,7 +6,7 @@ import os
 from contextlib import closing
 from pathlib import Path
 
-from openclust.shell.store.schema import PAGE_BYTES, WAL_KEPT_BYTES, connect_writer
+from openclust.shell.store.store_schema import PAGE_BYTES, WAL_KEPT_BYTES, connect_writer
 from tests.support.opened_store import written
 
 

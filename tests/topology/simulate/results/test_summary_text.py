@@ -7,7 +7,7 @@ from rich.console import Console
 
 from tests.support.simulate import summaries
 from topology.simulate.results.summary import ResultsSummary
-from topology.simulate.results.text import show
+from topology.simulate.results.summary_text import show
 
 
 def shown(summary: ResultsSummary, *, is_terminal: bool = False, width: int = 120) -> str:

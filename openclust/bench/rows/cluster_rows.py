@@ -16,14 +16,14 @@ import msgspec
 from openclust.bench.brokers.local_broker import StartedBroker
 from openclust.bench.brokers.one_root import under_one_root
 from openclust.bench.brokers.wanted_cluster import BenchCluster, ClusterBenchOptions, MakeCluster, url
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.crowd.gathering import gather
 from openclust.bench.crowd.joining import join_with_bindings
 from openclust.bench.load.comparison import Contender, run_rounds
 from openclust.bench.load.work import LoadWork
-from openclust.bench.report.progress import Quiet
+from openclust.bench.report.progress_bar import Quiet
+from openclust.bench.report.round_summary import Summary, summarize
 from openclust.bench.report.statistics import ratio
-from openclust.bench.report.summary import Summary, summarize
 from openclust.bench.rows.cluster_row import ClusterRow
 from openclust.bench.rows.rejoin import rejoin
 from openclust.bench.rows.replicated import replicated, replicated_backups

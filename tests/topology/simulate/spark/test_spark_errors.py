@@ -9,7 +9,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 
 from openclust.shell.config.schema import ConfigError
-from topology.simulate.spark.errors import said_clearly
+from topology.simulate.spark.spark_errors import said_clearly
 
 STACK = """\
 An error occurred while calling o41.collectToPython.

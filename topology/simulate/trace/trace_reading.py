@@ -13,7 +13,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from openclust.shell.config.schema import ConfigError
 from topology.simulate.trace.files import NAMED_MAX, TraceFiles, bad_lines
-from topology.simulate.trace.schemas import EVENTS, MESSAGE_EVENTS, TRACE
+from topology.simulate.trace.trace_schemas import EVENTS, MESSAGE_EVENTS, TRACE
 
 _CORRUPT = "_corrupt"
 _FILE = "_file"

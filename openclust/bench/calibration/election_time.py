@@ -9,8 +9,8 @@ import time
 
 from openclust.bench.brokers.wanted_cluster import BenchCluster, MakeCluster
 from openclust.bench.calibration.parts import Effort, Rows
-from openclust.bench.client.errors import BenchError
-from openclust.bench.report.progress import Quiet
+from openclust.bench.client.bench_errors import BenchError
+from openclust.bench.report.progress_bar import Quiet
 
 ELECTED_SECONDS = 20.0
 POLL_SECONDS = 0.005

@@ -14,10 +14,10 @@ from tests.support.examples import examples
 from tests.support.paths import ROOT
 from tests.support.topology.random_models import broker, model_of, models
 from topology.draw.colors import ORANGE, RED
-from topology.draw.formats import FORMATS, draw, format_of
-from topology.draw.layout import layout_of
 from topology.draw.lines import ways_of
 from topology.draw.picture import ALONE_MAX, picture_of
+from topology.draw.picture_formats import FORMATS, draw, format_of
+from topology.draw.picture_layout import layout_of
 from topology.draw.scene import Scene, scene_of
 from topology.draw.shapes import Area, Polyline, Rect, Words, shortened, width_of
 from topology.lint.check import check, lint

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from topology.simulate.queueing.load import load
+from topology.simulate.queueing.broker_load import load
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession

@@ -7,8 +7,8 @@ from typing import Literal
 import msgspec
 
 from openclust.bench.load.work import LoadWork
+from openclust.bench.report.round_summary import Summary
 from openclust.bench.report.statistics import ratio
-from openclust.bench.report.summary import Summary
 
 Measure = Literal["cpu", "memory", "attach"]
 

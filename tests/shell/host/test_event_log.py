@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from openclust.shell.host.log import configure, escape, fields
+from openclust.shell.host.event_log import configure, escape, fields
 
 log = logging.getLogger("openclust.listener")
 
@@ -86,7 +86,7 @@ def test_an_exception_is_on_the_same_line(stream: io.StringIO) -> None:
     except ValueError:
         log.exception("it failed")
     (line,) = stream.getvalue().splitlines()
-    assert 'it failed error="ValueError: two\\nlines (test_log.py:' in line
+    assert 'it failed error="ValueError: two\\nlines (test_event_log.py:' in line
 
 
 def test_levels_leave_out_what_is_below_and_libraries_only_warn(stream: io.StringIO) -> None:

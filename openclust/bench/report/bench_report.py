@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from openclust.bench.load.work import LoadWork
+from openclust.bench.report.bench_table import MeasuredRow, measured
+from openclust.bench.report.round_summary import Summary
 from openclust.bench.report.statistics import PERCENTILES, percentile_name, ratio
-from openclust.bench.report.summary import Summary
-from openclust.bench.report.table import MeasuredRow, measured
 
 
 def show_summaries(work: LoadWork, summaries: Sequence[Summary], console: Console) -> None:

@@ -8,9 +8,9 @@ from rich.console import Console
 from openclust.bench.client.url import BrokerUrl
 from openclust.bench.load.comparison import Contender
 from openclust.bench.load.work import Figures, LoadWork
-from openclust.bench.report.report import ratios_to_others, show_summaries, show_table, summaries_data, table_data
-from openclust.bench.report.summary import Summary, summarize
-from openclust.bench.report.table import ROWS, MeasuredRow, in_running_order, select_rows
+from openclust.bench.report.bench_report import ratios_to_others, show_summaries, show_table, summaries_data, table_data
+from openclust.bench.report.bench_table import ROWS, MeasuredRow, in_running_order, select_rows
+from openclust.bench.report.round_summary import Summary, summarize
 
 
 def summary(name: str, deliveries: int, cpu_s: float | None, **more: object) -> Summary:

@@ -6,7 +6,7 @@ import sys
 import time
 from types import TracebackType
 
-from openclust.bench.load.messages import Progressed
+from openclust.bench.load.load_messages import Progressed
 
 
 class Quiet:

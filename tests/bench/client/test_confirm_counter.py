@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from openclust.bench.client import frames
-from openclust.bench.client.confirms import ConfirmCounter
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_errors import BenchError
+from openclust.bench.client.confirm_counter import ConfirmCounter
 
 
 def ack(tag: int, multiple: bool = False) -> bytes:

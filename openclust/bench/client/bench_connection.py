@@ -7,7 +7,7 @@ import socket
 import struct
 
 from openclust.bench.client import frames
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.frames import FrameCutter, ReceivedFrame
 from openclust.bench.client.url import BrokerUrl
 

@@ -12,11 +12,11 @@ from functools import partial
 from openclust.bench.brokers.broker_process import BrokerProcess
 from openclust.bench.client import frames
 from openclust.bench.client.acknowledger import Acknowledger
-from openclust.bench.client.connection import BenchConnection
-from openclust.bench.client.errors import BenchError
+from openclust.bench.client.bench_connection import BenchConnection
+from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.spread import share, wait_until_known
 from openclust.bench.client.subscribers import Subscription, attach, declaration, detach, raise_open_files
-from openclust.bench.load.messages import Order
+from openclust.bench.load.load_messages import Order
 from openclust.bench.load.publisher import Publisher
 from openclust.bench.load.traffic import Traffic
 from openclust.bench.load.work import BY_QUEUE_NAME, LEFT_BEHIND, Figures
