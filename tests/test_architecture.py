@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import fnmatch
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -292,6 +293,13 @@ def test_no_folder_has_more_files_than_can_be_read_at_a_glance() -> None:
     counts = Counter(file.parent for file in sources() if file.name != "__init__.py")
     wrong = [f"{folder.relative_to(ROOT)}: {count} files" for folder, count in counts.items() if count > FILES_MAX]
     assert not wrong, f"more than {FILES_MAX}: {', '.join(wrong)}"
+
+
+def test_the_page_on_the_house_says_of_every_folder_what_is_in_it() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"(?m)^\| `((?:openclust|topology)[\w/]*)` \| \S", page))
+    folders = {str(file.parent.relative_to(ROOT)) for file in sources() if file.name != "__init__.py"}
+    assert told == folders - {"openclust"}
 
 
 def test_no_two_classes_have_one_name() -> None:
