@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from openclust.broker.cluster_port import Standalone
 from openclust.broker.model.access import Permission
+from openclust.broker.server.standalone import Standalone
 from openclust.manage import call, changing
 from openclust.manage.http import ROUTES
 from openclust.shell.users.passwords import matches

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from openclust.broker.cluster_port import Standalone
 from openclust.broker.model.access import Permission, User
-from openclust.broker.model.changes import Bind, DeclareQueue, PutVhost, perform
+from openclust.broker.model.changes import Bind, DeclareQueue, PutVhost
 from openclust.broker.queues.queue import Queue
+from openclust.broker.server.change_performer import perform
+from openclust.broker.server.standalone import Standalone
 from openclust.manage import http as http_module
 from openclust.shell.server import Server
 from openclust.shell.users.passwords import hash_password

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from openclust.broker.journal.journal import Journal
-from openclust.broker.model.changes import DeclareQueue, perform
+from openclust.broker.model.changes import DeclareQueue
+from openclust.broker.server.change_performer import perform
 from openclust.manage import snapshot
 from openclust.shell.cluster.cluster_snapshot import votes_snapshot
 from openclust.wire.methods import QueueDeclare, QueueDeclareOk

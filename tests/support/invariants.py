@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from openclust.broker.amqp.channel import OPEN, Channel, Unacked
+from openclust.broker.amqp.channel import OPEN, Channel
+from openclust.broker.amqp.transaction import Unacked
 from openclust.broker.delivery.consumer import Consumer
 from openclust.broker.model.message import Message
 from openclust.broker.queues.queue import Queue

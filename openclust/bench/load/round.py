@@ -23,7 +23,7 @@ PROGRESS_NS = 250_000_000
 BACKLOG_MAX = 10_000
 
 Progress = Callable[[int], None]
-Receiver = Callable[[bytearray], int]
+ReceivingChannel = Callable[[bytearray], int]
 
 
 class Round:
@@ -121,9 +121,9 @@ class Round:
             return True
         return publisher.confirms.confirmed == publisher.published and self._acknowledger.flushed
 
-    def _register(self, subscribers: list[socket.socket], stop_fd: int | None) -> list[Receiver]:
+    def _register(self, subscribers: list[socket.socket], stop_fd: int | None) -> list[ReceivingChannel]:
         """What to call for each file descriptor: a list, as it is looked up for every single event."""
-        found: dict[int, Receiver] = {sock.fileno(): sock.recv_into for sock in subscribers}
+        found: dict[int, ReceivingChannel] = {sock.fileno(): sock.recv_into for sock in subscribers}
         found[self._stream.fd] = self._stream.receive
         for fd in found:
             self._epoll.register(fd, select.EPOLLIN)

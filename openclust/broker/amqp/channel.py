@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
-import msgspec
-
 from openclust.broker.amqp.confirms import Confirms
-from openclust.broker.amqp.transaction import Transaction
+from openclust.broker.amqp.transaction import Transaction, Unacked
 from openclust.broker.delivery.consumer import Consumer
 from openclust.wire.codec import method_frame, name_of
 from openclust.wire.errors import (
@@ -48,16 +46,6 @@ def handles(method: type[Method]) -> Callable[[Callable[..., None]], Callable[..
         return function
 
     return register
-
-
-class Unacked(msgspec.Struct, gc=False):
-    """A delivery that waits for its acknowledgement; `consumer` is None after basic.get."""
-
-    queue: Origin
-    consumer: Consumer | None
-    entry: Entry
-    since_ms: int
-    tag: int
 
 
 class Channel:

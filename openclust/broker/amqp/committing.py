@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from openclust.broker.amqp.channel import OPEN, Channel, handles
 from openclust.broker.amqp.deferred_reply import answer
-from openclust.broker.amqp.publishing import Publication, return_message
-from openclust.broker.amqp.transaction import Transaction
+from openclust.broker.amqp.publishing import return_message
+from openclust.broker.amqp.transaction import Publication, Transaction
 from openclust.broker.backlog.backlog import Entry
 from openclust.broker.delivery.cluster_exchange import CLUSTER_EXCHANGE
 from openclust.broker.delivery.direct_reply import REPLY_PREFIX

@@ -8,7 +8,7 @@ import msgspec
 
 from openclust.broker.amqp.channel import OPEN, Channel, handles
 from openclust.broker.amqp.confirms import Confirms
-from openclust.broker.amqp.transaction import Transaction
+from openclust.broker.amqp.transaction import Publication, Transaction
 from openclust.broker.delivery.cluster_exchange import CLUSTER_EXCHANGE, ControlQueue
 from openclust.broker.delivery.direct_reply import REPLY_PREFIX, REPLY_TO
 from openclust.broker.delivery.fanout import PUBLISHED, fan_out
@@ -57,14 +57,6 @@ _BY_MESSAGE = 0xFFFF
 _PROPERTIES_CACHE_MAX = 1_000
 _CACHED_QUEUES_MAX = 1_000_000
 """How many queues the cached routes of one user may list together, roughly."""
-
-
-class Publication(msgspec.Struct):
-    """A publish that waits for its transaction."""
-
-    route: Route
-    header: bytes
-    body: bytes
 
 
 def confirm(channel: Channel, outcome: int) -> None:
@@ -154,7 +146,13 @@ def _to_cluster(channel: Channel, arguments: bytes, method: BasicPublish) -> Rou
     connection = channel.connection
     if connection.user.type != "cluster":
         raise ChannelError(ACCESS_REFUSED, f"only brokers of the cluster may publish to '{CLUSTER_EXCHANGE}'")
-    route = Route(method.exchange, method.routing_key, [ControlQueue(connection)], watch=_WATCH)
+
+    def hear(body: bytes) -> None:
+        # What brokers say to each other is not counted among what applications publish.
+        connection.broker.published -= 1
+        connection.broker.cluster.control(connection, body)
+
+    route = Route(method.exchange, method.routing_key, [ControlQueue(hear)], watch=_WATCH)
     channel.routes[arguments] = route
     return route
 

@@ -12,16 +12,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclust.broker.delivery.consumer import LARGE_BYTES, Consumer, pack_tag
+from openclust.broker.delivery.consumer import LARGE_BYTES, Consumer, Sender, pack_tag
 from openclust.wire.frames import ENVELOPE, FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_OVERHEAD
 from openclust.wire.properties import content_header
 
 if TYPE_CHECKING:
     from openclust.broker.routing.route import Route
-    from openclust.broker.server.broker import Broker
 
 
-def pass_run(broker: Broker, route: Route, properties: bytes, bodies: list[bytes]) -> int:
+def pass_run(broker: Sender, route: Route, properties: bytes, bodies: list[bytes]) -> int:
     """Send a run to the only consumer of the only queue of its route, if that takes messages as they come."""
     taken = 0
     if len(route.queues) == 1:

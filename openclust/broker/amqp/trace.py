@@ -14,14 +14,13 @@ from zlib import crc32
 import msgspec
 
 from openclust.broker.delivery.cluster_exchange import CLUSTER_EXCHANGE
-from openclust.broker.delivery.consumer import Consumer
-from openclust.broker.delivery.fanout import PUBLISHED, Arrival, fan_out
+from openclust.broker.delivery.consumer import Arrival, Consumer, Sender
+from openclust.broker.delivery.fanout import PUBLISHED, fan_out
 
 if TYPE_CHECKING:
     from openclust.broker.backlog.backlog import Entry
     from openclust.broker.model.message import Message
     from openclust.broker.routing.route import Route
-    from openclust.broker.server.broker import Broker
     from openclust.wire.properties import Properties
 
 HASHED_BYTES_MAX = 4_096
@@ -76,7 +75,7 @@ class Tracer:
     # -- in the place of fan_out
 
     def fan_out(
-        self, broker: Broker, route: Route, header: bytes, body: bytes, properties: Properties | None, arrival: Arrival
+        self, broker: Sender, route: Route, header: bytes, body: bytes, properties: Properties | None, arrival: Arrival
     ) -> int:
         """A message goes to all destinations of its route."""
         key = self.mark(route.suffix, route.whole_header or header, body)

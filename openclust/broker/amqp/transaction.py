@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import msgspec
 
-if TYPE_CHECKING:
-    from openclust.broker.amqp.channel import Unacked
-    from openclust.broker.amqp.publishing import Publication
+from openclust.broker.backlog.backlog import Entry
+from openclust.broker.delivery.consumer import Consumer
+from openclust.broker.delivery.origin import Origin
+from openclust.broker.routing.route import Route
+
+
+class Unacked(msgspec.Struct, gc=False):
+    """A delivery that waits for its acknowledgement; `consumer` is None after basic.get."""
+
+    queue: Origin
+    consumer: Consumer | None
+    entry: Entry
+    since_ms: int
+    tag: int
+
+
+class Publication(msgspec.Struct):
+    """A publish that waits for its transaction."""
+
+    route: Route
+    header: bytes
+    body: bytes
 
 
 class Transaction:

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from openclust.broker.backlog.backlog import Backlog, Entry, FifoBacklog
 from openclust.broker.backlog.last_value_backlog import LastValueBacklog
 from openclust.broker.backlog.priority_backlog import PriorityBacklog
-
-if TYPE_CHECKING:
-    from openclust.broker.queues.queue import Queue
+from openclust.broker.model.queue_arguments import QueueArgs
 
 
-def backlog_for(queue: Queue) -> Backlog:
-    """A new one, for what the queue was declared with."""
-    if queue.args.last_value_key is not None:
-
-        def superseded(entry: Entry) -> None:
-            # It will not come back: it has left, whatever its consumer says of it.
-            if entry.recorded:
-                queue.vhost.broker.journal.left(queue, entry)
-
+def backlog_for(args: QueueArgs, superseded: Callable[[Entry], None]) -> Backlog:
+    """A new one for a queue declared so; `superseded` hears of deliveries that a newer value has replaced."""
+    if args.last_value_key is not None:
         return LastValueBacklog(superseded)
-    if queue.args.max_priority is not None:
-        return PriorityBacklog(queue.args.max_priority)
+    if args.max_priority is not None:
+        return PriorityBacklog(args.max_priority)
     return FifoBacklog()

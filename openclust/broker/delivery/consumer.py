@@ -3,22 +3,97 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from openclust.broker.backlog.backlog import Entry
-from openclust.broker.model.message import counted_header
+from openclust.broker.model.message import Message, counted_header
 from openclust.wire.frames import ENVELOPE, FRAME_METHOD, content_frames
 from openclust.wire.table import Table
 from openclust.wire.text import encode_text
 
 if TYPE_CHECKING:
-    from openclust.broker.amqp.channel import Channel
     from openclust.broker.delivery.origin import Origin
+    from openclust.broker.model.limits import Limits
+    from openclust.broker.routing.route import Route
+    from openclust.wire.handshake import State
+    from openclust.wire.properties import Properties
 
 pack_tag = Struct(">Q").pack
 
+
+class Arrival(NamedTuple):
+    """How a message came here, for a tracer."""
+
+    event: str
+    peer: str = ""
+    lane: str = ""
+
+
 LARGE_BYTES = 16_384
 """Bodies from here on are shared between outboxes instead of copied into each."""
+
+
+class MessageTracer(Protocol):
+    """Tells of the messages that it follows; see `amqp/trace.py`."""
+
+    def fan_out(
+        self,
+        broker: Sender,
+        route: Route,
+        header: bytes,
+        body: bytes,
+        properties: Properties | None,
+        arrival: Arrival,
+    ) -> int: ...
+
+    def relayed(self, message: Message, peer: str, lane: str) -> None: ...
+    def delivered(self, message: Message, queue: str) -> None: ...
+
+
+class Sender(Protocol):
+    """The broker, to those who fill its outboxes. `dirty` are the connections whose outboxes are not empty."""
+
+    turn_bytes: int
+
+    @property
+    def dirty(self) -> list[Any]: ...
+    @property
+    def limits(self) -> Limits: ...
+    @property
+    def tracer(self) -> MessageTracer | None: ...
+
+
+class ReceivingConnection(Protocol):
+    """A connection, to its consumers."""
+
+    out: list[bytes]
+    frame_max: int
+    paused: bool
+    bulky: bool
+    state: State
+
+    def count_out(self, size: int) -> None: ...
+
+
+class ReceivingChannel(Protocol):
+    """A channel, to its consumers."""
+
+    number: int
+    state: int
+    delivery_tag: int
+    flowing: bool
+    prefetch_each: int
+    prefetch_all: int
+    prefetch_binds_no_ack: bool
+
+    @property
+    def broker(self) -> Sender: ...
+    @property
+    def connection(self) -> ReceivingConnection: ...
+
+    def has_credit(self) -> bool: ...
+    def remember(self, tag: int, queue: Origin, consumer: Consumer | None, entry: Entry) -> None: ...
+    def consumer_cancelled(self, consumer: Consumer) -> None: ...
 
 
 class Consumer:
@@ -49,7 +124,7 @@ class Consumer:
 
     def __init__(
         self,
-        channel: Channel,
+        channel: ReceivingChannel,
         queue: Origin,
         tag: str,
         *,

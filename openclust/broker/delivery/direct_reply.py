@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openclust.broker.backlog.backlog import Entry
-from openclust.broker.delivery.consumer import Consumer
+from openclust.broker.delivery.consumer import Consumer, ReceivingChannel
 from openclust.broker.delivery.origin import Origin
 from openclust.broker.model.message import Message
 from openclust.broker.routing.destination import Destination
 
 if TYPE_CHECKING:
-    from openclust.broker.amqp.channel import Channel
     from openclust.broker.server.vhost import VirtualHost
 
 REPLY_TO = "amq.rabbitmq.reply-to"
@@ -51,7 +50,7 @@ class ReplyQueue(Destination, Origin):
     def is_alive(self) -> bool:
         return self.consumer is not None
 
-    def attach(self, channel: Channel, tag: str) -> Consumer:
+    def attach(self, channel: ReceivingChannel, tag: str) -> Consumer:
         consumer = ReplyConsumer(channel, self, tag, no_ack=True, exclusive=False, priority=0, arguments={})
         self.consumer = consumer
         self.refresh_direct()

@@ -6,24 +6,15 @@ consumer's outbox. What follows the delivery tag is the same for all consumers o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from openclust.broker.delivery.consumer import LARGE_BYTES, pack_tag
+from openclust.broker.delivery.consumer import LARGE_BYTES, Arrival, Sender, pack_tag
 from openclust.broker.model.message import Message
 from openclust.wire.frames import content_frames
 from openclust.wire.properties import Properties
 
 if TYPE_CHECKING:
     from openclust.broker.routing.route import Route
-    from openclust.broker.server.broker import Broker
-
-
-class Arrival(NamedTuple):
-    """How a message came here, for a tracer."""
-
-    event: str
-    peer: str = ""
-    lane: str = ""
 
 
 PUBLISHED = Arrival("publish")
@@ -32,7 +23,7 @@ PUBLISHED_BEFORE = Arrival("")
 
 
 def fan_out(
-    broker: Broker,
+    broker: Sender,
     route: Route,
     header: bytes,
     body: bytes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -22,13 +22,20 @@ from openclust.wire.errors import PRECONDITION_FAILED, ChannelError
 from openclust.wire.table import Table
 
 if TYPE_CHECKING:
-    from openclust.broker.amqp.connection import Connection
     from openclust.broker.routing.exchange import Binding
     from openclust.broker.server.vhost import VirtualHost
 
 
 EXPIRED = "expired"
 MAX_LENGTH = "maxlen"
+
+
+class Owner(Protocol):
+    """The connection whose exclusive queue it is."""
+
+    def own(self, queue: Queue) -> None: ...
+    def disown(self, queue: Queue) -> None: ...
+    def close(self, code: int, text: str) -> None: ...
 
 
 class Queue:
@@ -76,7 +83,7 @@ class Queue:
         *,
         durable: bool,
         auto_delete: bool,
-        owner: Connection | None,
+        owner: Owner | None,
         arguments: Table,
         args: QueueArgs,
         settings: QueueArgs,
@@ -89,7 +96,7 @@ class Queue:
         self.arguments = arguments
         self.args = args
         self.settings = NO_ARGS
-        self.backlog = backlog_for(self)
+        self.backlog = backlog_for(args, self._superseded)
         self.turns = Turns(single_active=args.single_active_consumer)
         self.incoming: dict[Binding, None] | None = None
         self.dedup: DedupWindow | None = None
@@ -205,6 +212,11 @@ class Queue:
             self.ready_bytes -= len(replaced.message.body)
             self.release(replaced)
         return replaced
+
+    def _superseded(self, entry: Entry) -> None:
+        """A delivery will not come back: it has left, whatever its consumer says of it."""
+        if entry.recorded:
+            self.vhost.broker.journal.left(self, entry)
 
     def release(self, entry: Entry) -> None:
         """A message is here no more: for the accounts, and for what is kept of it."""

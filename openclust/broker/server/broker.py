@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from openclust.broker.amqp.channel import Channel
 from openclust.broker.amqp.connection import Connection
 from openclust.broker.backlog.backlog import Entry
-from openclust.broker.cluster_port import ClusterPort, Done, Standalone
+from openclust.broker.cluster_port import ClusterPort, Done
 from openclust.broker.delivery.direct_reply import ReplyQueue
 from openclust.broker.journal.journal import Journal, Waiter
 from openclust.broker.model.access import Permission, User
@@ -22,6 +22,7 @@ from openclust.broker.model.policy import Policy, PolicyTable
 from openclust.broker.queues.dead_letter import redirect_letters
 from openclust.broker.queues.queue import Queue
 from openclust.broker.queues.repeats import Repeats
+from openclust.broker.server.standalone import Standalone
 from openclust.broker.server.vhost import VirtualHost
 from openclust.wire.errors import NOT_FOUND, PRECONDITION_FAILED, AmqpError, ChannelError
 from openclust.wire.handshake import State

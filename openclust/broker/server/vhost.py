@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from openclust.broker.delivery.consumer import Consumer
 from openclust.broker.model.changes import Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
@@ -18,7 +18,7 @@ from openclust.broker.model.queue_arguments import (
     parse_queue_args,
     with_policy,
 )
-from openclust.broker.queues.queue import Queue
+from openclust.broker.queues.queue import Owner, Queue
 from openclust.broker.routing.exchange import TYPES, Binding, Exchange, Target, binding_key
 from openclust.broker.routing.route import Route
 from openclust.wire.errors import (
@@ -33,9 +33,15 @@ from openclust.wire.errors import (
 from openclust.wire.table import Table
 
 if TYPE_CHECKING:
-    from openclust.broker.amqp.connection import Connection
+    from openclust.broker.backlog.backlog import Entry
+    from openclust.broker.journal.journal import Journal
+    from openclust.broker.model.changes import Change
+    from openclust.broker.model.deadlines import Deadlines
+    from openclust.broker.model.limits import Limits
+    from openclust.broker.model.memory_accounts import Books
+    from openclust.broker.model.message import Message
+    from openclust.broker.model.policy import PolicyTable
     from openclust.broker.routing.remote_broker import RemoteBroker
-    from openclust.broker.server.broker import Broker
 
 PREDECLARED = {
     "": "direct",
@@ -47,6 +53,40 @@ PREDECLARED = {
 }
 
 
+class HostCluster(Protocol):
+    """What a virtual host asks of its broker's cluster: see `ClusterPort`."""
+
+    def is_elsewhere(self, queue: Queue) -> bool: ...
+    def home(self, queue: Queue) -> str: ...
+    def tidy(self, change: Change) -> None: ...
+    def wanted(self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int) -> None: ...
+    def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None: ...
+    def policies_changed(self, vhost: VirtualHost) -> None: ...
+
+
+class HostBroker(Protocol):
+    """What a virtual host, its queues and their journal ask of their broker."""
+
+    limits: Limits
+    books: Books
+    journal: Journal
+    deadlines: Deadlines
+    policies: PolicyTable
+    now_ms: int
+    wall_offset_ms: int
+    queue_count: int
+    binding_count: int
+    vhosts: dict[str, VirtualHost]
+    dead_letters: list[tuple[Queue, Message, str, Entry | None]]
+
+    @property
+    def cluster(self) -> HostCluster: ...
+
+    def note(
+        self, level: Literal["debug", "info", "warning", "error"], event: str, connection: None = None, **fields: Any
+    ) -> None: ...
+
+
 class VirtualHost:
     """`routes` are the known routes of each user; any change of the topology forgets them all.
 
@@ -55,7 +95,7 @@ class VirtualHost:
 
     __slots__ = ("_routes", "_unbound", "broker", "elsewhere", "exchanges", "name", "queues")
 
-    def __init__(self, broker: Broker, name: str) -> None:
+    def __init__(self, broker: HostBroker, name: str) -> None:
         self.broker = broker
         self.name = name
         self.exchanges = {each: Exchange(each, type) for each, type in PREDECLARED.items()}
@@ -234,7 +274,7 @@ class VirtualHost:
 
     # -- queues
 
-    def queue(self, name: str, connection: Connection | None = None) -> Queue:
+    def queue(self, name: str, connection: Owner | None = None) -> Queue:
         """The queue of that name, as `connection` may use it: 404 or 405 otherwise."""
         queue = self.queues.get(name)
         if queue is None:
@@ -243,7 +283,7 @@ class VirtualHost:
             raise self._locked(name)
         return queue
 
-    def demand_owner(self, queue: Queue, owner: Connection | None) -> None:
+    def demand_owner(self, queue: Queue, owner: Owner | None) -> None:
         """Raise 405 where a queue is declared exclusive and is not, or the other way round, or is somebody else's."""
         if queue.owner is not owner:
             raise self._locked(queue.name)
@@ -256,7 +296,7 @@ class VirtualHost:
         )
         return ChannelError(RESOURCE_LOCKED, text)
 
-    def declare_queue(self, wanted: DeclareQueue, owner: Connection | None) -> Queue:
+    def declare_queue(self, wanted: DeclareQueue, owner: Owner | None) -> Queue:
         existing = self.queues.get(wanted.name)
         if existing is not None:
             self._demand_same_queue(existing, wanted, owner)
@@ -302,7 +342,7 @@ class VirtualHost:
         kind: Kind = "quorum_queue" if args.queue_type == "quorum" else "classic_queue"
         return with_policy(args, self.broker.policies.effective(self.name, kind, name))
 
-    def _demand_same_queue(self, existing: Queue, wanted: DeclareQueue, owner: Connection | None) -> None:
+    def _demand_same_queue(self, existing: Queue, wanted: DeclareQueue, owner: Owner | None) -> None:
         self.demand_owner(existing, owner)
         place = f"queue '{existing.name}' in vhost '{self.name}'"
         _demand_equal(

@@ -8,16 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from openclust.broker.model.changes import (
-    Bind,
-    Change,
-    DeclareQueue,
-    DeleteExchange,
-    DeleteQueue,
-    DeleteVhost,
-    Unbind,
-    perform,
-)
+from openclust.broker.model.changes import Bind, Change, DeclareQueue, DeleteExchange, DeleteQueue, DeleteVhost, Unbind
+from openclust.broker.server.change_performer import perform
 from openclust.wire.errors import CONNECTION_FORCED, RESOURCE_LOCKED, AmqpError, ChannelError
 
 if TYPE_CHECKING:
@@ -57,7 +49,8 @@ class Hidden:
         vhost = self._broker.vhost(change.vhost)
         owner = vhost.queue(change.name).owner
         text = f"a shared queue '{change.name}' was declared elsewhere: the private one of that name makes way"
-        self._broker.note("warning", text, owner, vhost=change.vhost)
+        connection = next((each for each in self._broker.connections if each is owner), None)
+        self._broker.note("warning", text, connection, vhost=change.vhost)
         vhost.delete_queue(change.name)
         if owner is not None:
             owner.close(CONNECTION_FORCED, f"CONNECTION_FORCED - {text}")

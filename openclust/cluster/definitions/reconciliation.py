@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
-from openclust.broker.model.changes import Change, DeclareExchange, PutPolicy, PutUser, perform
+from openclust.broker.model.changes import Change, DeclareExchange, PutPolicy, PutUser
+from openclust.broker.server.change_performer import perform
 from openclust.cluster.definitions.name_collisions import Hidden
 from openclust.cluster.definitions.state import binding_change
 from openclust.cluster.definitions.target_state import Kept, Wanted, is_shared, key_of, same_policy

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from openclust.broker.cluster_port import Done
 from openclust.broker.model.change_codec import encode_change
-from openclust.broker.model.changes import Change, DeclareExchange, DeclareQueue, holds, unconditional
+from openclust.broker.model.changes import Change, DeclareExchange, DeclareQueue, unconditional
+from openclust.broker.server.change_performer import holds
 from openclust.cluster.log.followers import Followers, Waiting
 from openclust.cluster.protocol.status import Position
 from openclust.wire.errors import PRECONDITION_FAILED, RESOURCE_ERROR, AmqpError, ChannelError

@@ -10,10 +10,11 @@ from openclust.cluster.shared_queues.root_requests import defined
 from openclust.wire.text import encode_text
 
 if TYPE_CHECKING:
-    from openclust.broker.amqp.channel import Channel, Unacked
+    from openclust.broker.amqp.channel import Channel
     from openclust.broker.amqp.committing import Bundle
     from openclust.broker.amqp.connection import Connection
     from openclust.broker.amqp.placement import Placement
+    from openclust.broker.amqp.transaction import Unacked
     from openclust.broker.backlog.backlog import Entry
     from openclust.broker.cluster_port import Done, Verdict
     from openclust.broker.delivery.consumer import Consumer

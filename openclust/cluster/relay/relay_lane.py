@@ -9,8 +9,9 @@ from openclust.broker.amqp.channel import Channel
 from openclust.broker.amqp.publishing import decode_publish
 from openclust.broker.amqp.runs import pass_run
 from openclust.broker.amqp.trace import RELAYED_IN
+from openclust.broker.delivery.consumer import Arrival
 from openclust.broker.delivery.direct_reply import REPLY_PREFIX
-from openclust.broker.delivery.fanout import Arrival, fan_out
+from openclust.broker.delivery.fanout import fan_out
 from openclust.broker.journal.confirm_gates import Gates
 from openclust.broker.model.outcome import PLACES, REFUSED
 from openclust.broker.routing.carbon_copies import copy_keys, hide_blind_copies, route_by_headers

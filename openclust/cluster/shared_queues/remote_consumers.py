@@ -24,10 +24,10 @@ from openclust.wire.text import decode_text, encode_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from openclust.broker.amqp.channel import Unacked
     from openclust.broker.amqp.connection import Connection
+    from openclust.broker.amqp.transaction import Unacked
     from openclust.broker.cluster_port import Done
-    from openclust.broker.delivery.consumer import Consumer
+    from openclust.broker.delivery.consumer import Consumer, ReceivingChannel
     from openclust.broker.delivery.origin import Origin
     from openclust.broker.server.vhost import VirtualHost
     from openclust.cluster.membership.membership import Membership
@@ -320,7 +320,7 @@ def credit(consumer: Consumer) -> int:
     return min(bounds, default=0)
 
 
-def _is_closed(channel: Channel) -> bool:
+def _is_closed(channel: ReceivingChannel) -> bool:
     return channel.state != OPEN or channel.connection.state is not State.OPEN
 
 

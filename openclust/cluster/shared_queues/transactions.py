@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from openclust.broker.amqp.committing import Bundle, demand_room, not_known, places_of
-from openclust.broker.amqp.publishing import Publication
+from openclust.broker.amqp.transaction import Publication
 from openclust.broker.delivery.fanout import PUBLISHED_BEFORE, fan_out
 from openclust.broker.journal.confirm_gates import Ticket
 from openclust.broker.model.outcome import IN_MEMORIES, ON_DISKS, PLACES
@@ -24,7 +24,7 @@ from openclust.wire.errors import PRECONDITION_FAILED, RESOURCE_ERROR, AmqpError
 from openclust.wire.text import decode_text, encode_text
 
 if TYPE_CHECKING:
-    from openclust.broker.amqp.channel import Unacked
+    from openclust.broker.amqp.transaction import Unacked
     from openclust.broker.backlog.backlog import Entry
     from openclust.broker.cluster_port import Done
     from openclust.broker.server.vhost import VirtualHost

@@ -9,8 +9,9 @@ from openclust.broker.backlog.paged_backlog import PagedBacklog
 from openclust.broker.journal.batch import apply_work, decode_work
 from openclust.broker.journal.journal import KEPT
 from openclust.broker.journal.store_rows import Contents, Shelves
-from openclust.broker.model.changes import Change, DeleteExchange, DeleteQueue, perform
+from openclust.broker.model.changes import Change, DeleteExchange, DeleteQueue
 from openclust.broker.model.durability_level import SHARED
+from openclust.broker.server.change_performer import perform
 from openclust.cluster.protocol.log_entry import LogEntry
 from openclust.cluster.protocol.status import Position
 from openclust.cluster.storage.batch_commit import OWN

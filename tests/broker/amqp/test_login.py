@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from openclust.broker.cluster_port import Standalone
 from openclust.broker.model.access import User
 from openclust.broker.model.effects import StartHeartbeats
 from openclust.broker.model.peer import Peer
 from openclust.broker.server.broker import Broker
+from openclust.broker.server.standalone import Standalone
 from openclust.wire.codec import method_frame
 from openclust.wire.frames import EARLIER_HEADERS, FRAME_METHOD, HEARTBEAT, PROTOCOL_HEADER, frame
 from openclust.wire.methods import (

@@ -6,8 +6,8 @@ import pytest
 
 from openclust.broker.amqp.connection import Connection
 from openclust.broker.amqp.placement import Fallback, Placement, Reason
-from openclust.broker.cluster_port import Standalone
 from openclust.broker.server.broker import Broker
+from openclust.broker.server.standalone import Standalone
 from openclust.wire.errors import INVALID_PATH, ConnectionError
 from openclust.wire.methods import (
     ChannelOpen,

@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from openclust.broker.amqp.connection import Connection
-from openclust.broker.cluster_port import Standalone
 from openclust.broker.definitions.import_export import Import, Report, export_definitions, import_definitions
 from openclust.broker.model.access import Permission, User
-from openclust.broker.model.changes import Bind, Change, DeclareExchange, DeclareQueue, PutUser, perform
+from openclust.broker.model.changes import Bind, Change, DeclareExchange, DeclareQueue, PutUser
 from openclust.broker.model.limits import Limits
 from openclust.broker.model.peer import Peer
 from openclust.broker.model.policy import Policy
 from openclust.broker.server.broker import Broker
+from openclust.broker.server.change_performer import perform
+from openclust.broker.server.standalone import Standalone
 from openclust.wire.errors import ChannelError
 from tests.support.paths import RABBITMQ_DEFINITIONS
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from openclust.broker.amqp.connection import Connection
-from openclust.broker.cluster_port import Standalone
 from openclust.broker.delivery.cluster_exchange import CLUSTER_EXCHANGE
 from openclust.broker.model.access import Permission, User
 from openclust.broker.model.peer import Peer
 from openclust.broker.server.broker import Broker
+from openclust.broker.server.standalone import Standalone
 from openclust.wire.methods import ChannelOpen, ChannelOpenOk, ConnectionOpen, ConnectionOpenOk, ConnectionTuneOk
 from openclust.wire.sasl import PEER
 from tests.support.client import Client

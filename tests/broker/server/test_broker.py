@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from openclust.broker.cluster_port import Standalone
 from openclust.broker.model.access import Permission, User
 from openclust.broker.model.changes import DeleteQueue, PutPolicy
 from openclust.broker.model.policy import Policy
 from openclust.broker.server.broker import Broker
+from openclust.broker.server.standalone import Standalone
 from openclust.wire.errors import AmqpError, ChannelError
 from openclust.wire.methods import (
     BasicConsume,

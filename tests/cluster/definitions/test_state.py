@@ -29,10 +29,10 @@ from openclust.broker.model.changes import (
     PutUser,
     PutVhost,
     Unbind,
-    perform,
 )
 from openclust.broker.model.policy import Policy
 from openclust.broker.server.broker import Broker
+from openclust.broker.server.change_performer import perform
 from openclust.cluster.definitions.reconciliation import NOTES_MAX
 from openclust.wire.errors import AmqpError
 from openclust.wire.methods import BasicConsume

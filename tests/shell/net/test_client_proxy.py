@@ -11,8 +11,8 @@ import pytest
 
 from openclust.broker.amqp.connection import Connection
 from openclust.broker.amqp.placement import PROXIED, Placement
-from openclust.broker.cluster_port import Standalone
 from openclust.broker.server.broker import Broker
+from openclust.broker.server.standalone import Standalone
 from openclust.shell.config.schema import Config, HttpSection, ListenSection
 from openclust.shell.net import client_proxy as proxy
 from openclust.shell.server import Server

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from openclust.broker.cluster_port import Done, Standalone
+from openclust.broker.cluster_port import Done
 from openclust.broker.model.access import Permission, User
 from openclust.broker.model.changes import DeleteUser, PutUser, PutVhost
 from openclust.broker.model.effects import Note
 from openclust.broker.server.broker import Broker
+from openclust.broker.server.standalone import Standalone
 from openclust.shell.users import logins as logins_module
 from openclust.shell.users.logins import CALM_MS, RETRY_MS, TOLD_EVERY_MS, Logins, changes_between, difference
 from openclust.shell.users.saved_users import save_changed_users

@@ -1,0 +1,118 @@
+"""A broker that is no cluster's: it decides by itself, at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openclust.broker.model.changes import Change, Counts
+from openclust.broker.routing.remote_broker import RemoteBroker
+from openclust.broker.server.change_performer import perform
+from openclust.wire.errors import ACCESS_REFUSED, AmqpError, ChannelError, ConnectionError
+
+if TYPE_CHECKING:
+    from openclust.broker.amqp.channel import Channel
+    from openclust.broker.amqp.committing import Bundle
+    from openclust.broker.amqp.connection import Connection
+    from openclust.broker.amqp.placement import Placement
+    from openclust.broker.amqp.transaction import Unacked
+    from openclust.broker.backlog.backlog import Entry
+    from openclust.broker.cluster_port import Done, Verdict
+    from openclust.broker.delivery.consumer import Consumer
+    from openclust.broker.model.access import User
+    from openclust.broker.model.message import Message
+    from openclust.broker.queues.queue import Queue
+    from openclust.broker.routing.destination import Destination
+    from openclust.broker.routing.exchange import Exchange
+    from openclust.broker.server.broker import Broker
+    from openclust.broker.server.vhost import VirtualHost
+    from openclust.wire.table import Table
+
+
+class Standalone:
+    """A cluster of one: every change holds at once, and there is nobody else to turn to."""
+
+    peer_address = ""
+    client_address = ""
+    closed_to_clients = ""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def define(self, change: Change, done: Done) -> None:
+        try:
+            result = perform(self._broker, change)
+        except AmqpError as error:
+            done(error)
+        else:
+            done(result)
+
+    def tidy(self, change: Change) -> None:
+        self._broker.define(change)
+
+    def came_of(self, queue: Queue, entry: Entry, mark: int) -> None:
+        pass
+
+    def virtual_host(self, connection: Connection, name: str) -> str:
+        return name
+
+    def place(self, connection: Connection) -> Placement | None:
+        return None
+
+    def known_hosts(self, connection: Connection) -> str:
+        return ""
+
+    def admit(self, connection: Connection, response: bytes) -> User:
+        raise ConnectionError(ACCESS_REFUSED, "this broker is a cluster of its own")
+
+    def control(self, connection: Connection, body: bytes) -> None:
+        raise ChannelError(ACCESS_REFUSED, "this broker is a cluster of its own")
+
+    def reach(self, vhost: VirtualHost, targets: list[Queue | RemoteBroker]) -> tuple[list[Destination], bool]:
+        return [each for each in targets if not isinstance(each, RemoteBroker)], False
+
+    def forward(self, channel: Channel | None, vhost: VirtualHost, message: Message, verdict: Verdict | None) -> None:
+        raise AssertionError("nothing is elsewhere")
+
+    def forward_run(
+        self, channel: Channel, vhost: VirtualHost, suffix: bytes, properties: bytes, bodies: list[bytes]
+    ) -> int:
+        raise AssertionError("nothing is elsewhere")
+
+    def reply_outlet(self, address: str) -> Destination | None:
+        return None
+
+    def is_elsewhere(self, queue: Queue) -> bool:
+        return False
+
+    def home(self, queue: Queue) -> str:
+        return self._broker.name
+
+    def consume(self, consumer: Consumer, done: Done) -> None:
+        raise AssertionError("nothing is elsewhere")
+
+    def credit_changed(self, channel: Channel) -> None:
+        """The queues are here, and look themselves."""
+
+    def policies_changed(self, vhost: VirtualHost) -> None:
+        """The queues are here, and their consumers have followed with them."""
+
+    def get(self, channel: Channel, queue: Queue, no_ack: bool, done: Done) -> None:
+        raise AssertionError("nothing is elsewhere")
+
+    def purge(self, queue: Queue, done: Done) -> None:
+        done(queue.purge())
+
+    def inspect(self, queue: Queue, done: Done) -> None:
+        done(Counts(len(queue), len(queue.turns.all)))
+
+    def commit(self, bundle: Bundle, done: Done) -> None:
+        bundle.perform_here(done)
+
+    def committed(self, item: Unacked) -> None:
+        raise AssertionError("nothing is elsewhere")
+
+    def wanted(self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int) -> None:
+        """Nobody else is there to be told."""
+
+    def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
+        """Nobody else is there to want anything."""
