@@ -13,8 +13,8 @@ from openclust.broker.model.changes import Change
 from openclust.broker.routing.remote_broker import RemoteBroker
 
 if TYPE_CHECKING:
+    from openclust.broker.amqp.bundle import Bundle
     from openclust.broker.amqp.channel import Channel
-    from openclust.broker.amqp.committing import Bundle
     from openclust.broker.amqp.connection import Connection
     from openclust.broker.amqp.placement import Placement
     from openclust.broker.amqp.transaction import Unacked

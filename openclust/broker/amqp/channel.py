@@ -9,25 +9,40 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
 from openclust.broker.amqp.confirms import Confirms
+from openclust.broker.amqp.content import Incoming, too_large
 from openclust.broker.amqp.transaction import Transaction, Unacked
 from openclust.broker.delivery.consumer import Consumer
 from openclust.wire.codec import method_frame, name_of
 from openclust.wire.errors import (
     CHANNEL_ERROR,
     COMMAND_INVALID,
+    FRAME_ERROR,
+    NO_ROUTE,
     PRECONDITION_FAILED,
+    RESOURCE_ERROR,
+    SYNTAX_ERROR,
     UNEXPECTED_FRAME,
     ChannelError,
     ConnectionError,
 )
-from openclust.wire.methods import BasicCancel, ChannelClose, ChannelCloseOk, ChannelOpen, Method
+from openclust.wire.frames import content_frames
+from openclust.wire.methods import (
+    BasicCancel,
+    BasicPublish,
+    BasicReturn,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpen,
+    Method,
+)
+from openclust.wire.properties import PREAMBLE
 
 if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
-    from openclust.broker.amqp.content import Incoming
     from openclust.broker.backlog.backlog import Entry
     from openclust.broker.delivery.direct_reply import ReplyQueue
     from openclust.broker.delivery.origin import Origin
+    from openclust.broker.routing.route import Route
 
 OPEN = 0
 CLOSING = 1
@@ -136,6 +151,66 @@ class Channel:
         elif isinstance(method, ChannelClose):
             # Both sides closed at once: theirs is answered, ours still wants its answer.
             self.send(ChannelCloseOk())
+
+    # -- content in pieces
+
+    def start_content(self, arguments: bytes) -> None:
+        """A publish method came alone; its content follows."""
+        if self.incoming is not None:
+            raise ConnectionError(UNEXPECTED_FRAME, "basic.publish where content was to come")
+        self.incoming = Incoming(arguments)
+
+    def take_header(self, payload: bytes) -> None:
+        """The content header of a publish."""
+        if self.state != OPEN:
+            return
+        incoming = self.incoming
+        if incoming is None or incoming.size >= 0:
+            raise ConnectionError(UNEXPECTED_FRAME, "a content header where none was to come")
+        if len(payload) < PREAMBLE.size:
+            raise ConnectionError(SYNTAX_ERROR, "a content header is cut short")
+        class_id, weight, size, _ = PREAMBLE.unpack_from(payload)
+        if class_id != BasicPublish.ID[0]:
+            raise ConnectionError(UNEXPECTED_FRAME, f"a content header of class {class_id} after basic.publish")
+        if weight:
+            raise ConnectionError(FRAME_ERROR, f"a content header of weight {weight}, not 0")
+        limit = self.broker.limits.message_size_max
+        if size > limit:
+            self.incoming = None
+            self.fail(too_large(size, limit), *BasicPublish.ID)
+            return
+        incoming.header = payload
+        incoming.size = size
+        if not size:
+            self._finish_content(incoming)
+
+    def take_body(self, payload: bytes) -> None:
+        """One piece of a publish's body."""
+        if self.state != OPEN:
+            return
+        incoming = self.incoming
+        if incoming is None or incoming.size < 0:
+            raise ConnectionError(UNEXPECTED_FRAME, "a content body where none was to come")
+        if payload:
+            incoming.pieces.append(payload)
+            incoming.got += len(payload)
+            books = self.broker.books
+            books.held_bytes += len(payload)
+            if books.is_overdrawn():
+                # The alarm stops no message in the middle: so many of them together must have an end.
+                raise ConnectionError(RESOURCE_ERROR, "no memory is left for a message in progress")
+        if incoming.got > incoming.size:
+            raise ConnectionError(UNEXPECTED_FRAME, "a content body is larger than its header said")
+        if incoming.got == incoming.size:
+            self._finish_content(incoming)
+
+    def _finish_content(self, incoming: Incoming) -> None:
+        self.incoming = None
+        self.broker.books.held_bytes -= incoming.got
+        try:
+            self.publish(incoming.arguments, incoming.header, b"".join(incoming.pieces))
+        except ConnectionError as error:
+            self.connection.fail(error, *BasicPublish.ID)
 
     # -- deliveries
 
@@ -310,6 +385,14 @@ class Channel:
             self.send(method)
         if confirms.gates is not None and confirms.gates:
             self.broker.journal.waiters[self] = None
+
+    def return_message(self, route: Route, header: bytes, body: bytes) -> None:
+        method = BasicReturn(
+            reply_code=NO_ROUTE, reply_text="NO_ROUTE", exchange=route.exchange, routing_key=route.routing_key
+        )
+        connection = self.connection
+        connection.send(method_frame(self.number, method))
+        connection.send(content_frames(self.number, header, body, connection.frame_max))
 
     # -- the end
 

@@ -1,62 +1,128 @@
-"""A client's connection: bytes in, frames out, and the channels between.
-
-What comes of all but the hot path's frames is in `frame_dispatch.py`.
-"""
+"""A client's connection: bytes in, frames out, and the channels between."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from openclust.broker.amqp import content
-from openclust.broker.amqp import frame_dispatch as intake
 from openclust.broker.amqp.channel import OPEN, Channel
-from openclust.broker.amqp.placement import send_away
+from openclust.broker.amqp.content import PUBLISH_PREFIX
+from openclust.broker.amqp.placement import moved
 from openclust.broker.amqp.start_frame import start_frame, start_frame_with
+from openclust.broker.delivery.consumer import Sender
 from openclust.broker.model.access import User
-from openclust.broker.model.effects import CheckLogin, CloseTransport, Resume, StartHeartbeats
+from openclust.broker.model.effects import CheckLogin, CloseTransport, Effect, Proxy, Resume, StartHeartbeats
 from openclust.broker.model.peer import Peer
+from openclust.broker.queues.queue import HostBroker
 from openclust.broker.routing.route import Route
-from openclust.wire.codec import decode_method, method_frame, method_id
+from openclust.wire.codec import decode_method, method_frame, method_id, name_of
 from openclust.wire.errors import (
     ACCESS_REFUSED,
+    CHANNEL_ERROR,
+    COMMAND_INVALID,
     CONNECTION_FORCED,
     NOT_ALLOWED,
+    UNEXPECTED_FRAME,
     ChannelError,
     ConnectionError,
     cut,
 )
 from openclust.wire.frames import EARLIER_HEADERS, FRAME_MIN, PROTOCOL_HEADER
-from openclust.wire.handshake import State, negotiate
+from openclust.wire.handshake import State, negotiate, step
 from openclust.wire.methods import (
+    BasicPublish,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpen,
+    ChannelOpenOk,
     ConnectionBlocked,
     ConnectionClose,
+    ConnectionCloseOk,
     ConnectionOpen,
     ConnectionOpenOk,
+    ConnectionRedirect,
     ConnectionSecure,
     ConnectionSecureOk,
     ConnectionStartOk,
     ConnectionTune,
     ConnectionTuneOk,
     ConnectionUnblocked,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
     Method,
 )
 from openclust.wire.properties import content_header
 from openclust.wire.reader import FrameReader
-from openclust.wire.sasl import EXTERNAL, PEER, Credentials, parse_response
+from openclust.wire.sasl import AMQPLAIN, EXTERNAL, PEER, PLAIN, Credentials, parse_response
 from openclust.wire.table import Table
 
 if TYPE_CHECKING:
+    from openclust.broker.amqp.placement import Placement
+    from openclust.broker.cluster_port import ClusterPort, Done
+    from openclust.broker.delivery.direct_reply import ReplyQueue
+    from openclust.broker.journal.journal import Waiter
+    from openclust.broker.model.changes import Change
+    from openclust.broker.model.limits import Limits
     from openclust.broker.queues.queue import Queue
-    from openclust.broker.server.broker import Broker
     from openclust.broker.server.vhost import VirtualHost
+    from openclust.wire.properties import Properties
 
 Hold = Literal["", "login", "proxy", "memory", "turn", "cluster"]
 """Why a connection's input waits."""
 
 _NO_PROPERTIES: Table = {}
 
+_PROXIED_MECHANISMS = (PLAIN, AMQPLAIN)
+
 TLS_HANDSHAKE = b"\x16\x03"
 """How a TLS client begins: RFC 8446 5.1, a record of type handshake, in any version 3."""
+
+
+class ServingBroker(HostBroker, Sender, Protocol):
+    """What connections, and the methods that come on their channels, ask of their broker."""
+
+    name: str
+    cluster_name: str
+    mechanisms: tuple[str, ...]
+    guest_from_loopback_only: bool
+    limits: Limits
+    users: dict[str, User]
+    connections: dict[Connection, None]
+    replies: dict[str, ReplyQueue]
+    properties: dict[bytes, Properties]
+    sound: set[bytes]
+    cancelled: list[tuple[Channel, str]]
+    confirming: list[Waiter]
+    closing: list[Connection]
+    effects: list[Effect]
+    dirty: list[Connection]
+    published: int
+    delivered: int
+    turn_waiters: list[Connection]
+    peer_vhost: VirtualHost
+
+    @property
+    def cluster(self) -> ClusterPort: ...
+    @property
+    def wall_clock_s(self) -> int: ...
+
+    def new_channel(self, connection: Connection, number: int) -> Channel: ...
+    def name_queue(self) -> str: ...
+    def name_consumer(self) -> str: ...
+    def unguessable(self) -> str: ...
+    def open_count(self) -> int: ...
+    def logged_in(self, connection: Connection) -> None: ...
+    def share_properties(self, properties: Table) -> Table: ...
+    def define(self, change: Change, done: Done | None = None) -> None: ...
+    def note(
+        self,
+        level: Literal["debug", "info", "warning", "error"],
+        event: str,
+        connection: Connection | None = None,
+        **fields: Any,
+    ) -> None: ...
+    def note_again(
+        self, level: Literal["info", "warning", "error"], event: str, connection: Connection, reason: str
+    ) -> None: ...
 
 
 class Connection:
@@ -94,7 +160,7 @@ class Connection:
     user: User
     vhost: VirtualHost
 
-    def __init__(self, broker: Broker, peer: Peer, transport: object = None) -> None:
+    def __init__(self, broker: ServingBroker, peer: Peer, transport: object = None) -> None:
         self.broker = broker
         self.peer = peer
         self.transport = transport
@@ -145,7 +211,7 @@ class Connection:
     def on_publish(self, number: int, arguments: bytes, header: bytes, body: bytes) -> bool:
         channel = self.channels.get(number)
         if channel is None or channel.state != OPEN or channel.incoming is not None:
-            intake.misplaced_publish(self, number, channel)
+            self._misplaced_publish(number, channel)
             return True
         if self.hold or self.must_wait():
             return False
@@ -187,9 +253,9 @@ class Connection:
             return True
         try:
             if not number:
-                intake.connection_method(self, decode_method(payload))
+                self._connection_method(decode_method(payload))
             elif self.state is not State.CLOSING:
-                return intake.channel_method(self, number, payload)
+                return self._channel_method(number, payload)
         except ConnectionError as error:
             self.fail(error, *method_id(payload))
         return True
@@ -197,18 +263,96 @@ class Connection:
     def on_header(self, number: int, payload: bytes) -> bool:
         if self.hold:
             return False
-        channel = intake.channel_for_content(self, number)
+        channel = self._channel_for_content(number)
         if channel is not None:
-            content.take_header(channel, payload)
+            channel.take_header(payload)
         return True
 
     def on_body(self, number: int, payload: bytes) -> bool:
         if self.hold:
             return False
-        channel = intake.channel_for_content(self, number)
+        channel = self._channel_for_content(number)
         if channel is not None:
-            content.take_body(channel, payload)
+            channel.take_body(payload)
         return True
+
+    # -- frames that are not the hot path: to which channel they go, or why they may not
+
+    def _misplaced_publish(self, number: int, channel: Channel | None) -> None:
+        """A whole publish where no open channel waits for one: the close says why. On a closing channel it is lost."""
+        if self.state in (State.CLOSING, State.CLOSED):
+            return
+        if self.state is not State.OPEN:
+            error = ConnectionError(COMMAND_INVALID, f"basic.publish while {self.state.value}")
+        elif not number:
+            error = ConnectionError(COMMAND_INVALID, "basic.publish on channel 0")
+        elif channel is None:
+            error = _no_channel(number)
+        elif channel.state == OPEN:
+            error = ConnectionError(UNEXPECTED_FRAME, "basic.publish where content was to come")
+        else:
+            return
+        self.fail(error, *BasicPublish.ID)
+
+    def _channel_method(self, number: int, payload: bytes) -> bool:
+        """A method on a channel; whether it was taken."""
+        if self.state is not State.OPEN:
+            raise ConnectionError(COMMAND_INVALID, f"a method on channel {number} while {self.state.value}")
+        channel = self.channels.get(number)
+        if payload[:4] == PUBLISH_PREFIX and channel is not None:
+            if channel.state == OPEN:
+                if self.must_wait():
+                    return False
+                channel.start_content(payload[4:])
+            return True
+        method = decode_method(payload)
+        if channel is not None:
+            channel.on_method(method)
+        elif isinstance(method, ChannelOpen):
+            self._open_channel(number)
+        elif isinstance(method, ChannelClose):
+            # A close may cross ours: the answer is owed all the same.
+            self.send(method_frame(number, ChannelCloseOk()))
+        elif not isinstance(method, ChannelCloseOk):
+            raise _no_channel(number)
+        return True
+
+    def _open_channel(self, number: int) -> None:
+        # The negotiated maximum bounds how many there are, not their numbers: aiormq counts on from 65535.
+        if len(self.channels) >= self.channel_max:
+            text = f"{len(self.channels)} channels are open, the negotiated channel_max: channel {number} is refused"
+            raise ConnectionError(NOT_ALLOWED, text)
+        self.channels[number] = self.broker.new_channel(self, number)
+        self.send(method_frame(number, ChannelOpenOk()))
+
+    def _channel_for_content(self, number: int) -> Channel | None:
+        """The channel that a content frame is for; None where what comes does not count any more."""
+        if self.state is State.CLOSING or self.state is State.CLOSED:
+            return None
+        if self.state is not State.OPEN or not number:
+            raise ConnectionError(UNEXPECTED_FRAME, f"a content frame on channel {number} while {self.state.value}")
+        channel = self.channels.get(number)
+        if channel is None:
+            raise _no_channel(number)
+        return channel
+
+    def _connection_method(self, method: Method) -> None:
+        """A method on channel 0."""
+        kind = type(method)
+        if self.state is State.CLOSING and not isinstance(method, ConnectionClose | ConnectionCloseOk):
+            return
+        if method.ID[0] != 10:
+            raise ConnectionError(COMMAND_INVALID, f"{name_of(kind)} on channel 0")
+        after = step(self.state, kind)
+        if isinstance(method, ConnectionClose):
+            self.end(method_frame(0, ConnectionCloseOk()))
+        elif isinstance(method, ConnectionCloseOk):
+            self.end()
+        elif isinstance(method, ConnectionUpdateSecret):
+            # Passwords do not expire here: there is nothing to renew.
+            self.send(method_frame(0, ConnectionUpdateSecretOk()))
+        else:
+            self.proceed(method, after)
 
     # -- how it begins: protocol header, login, tuning, opening
 
@@ -374,7 +518,7 @@ class Connection:
         # In 0-9-1 the bit is reserved, and pika sets it always: it only counts from who knows what it is about.
         self.stays = method.insist and self.can("connection.redirect")
         placement = self.broker.cluster.place(self)
-        if placement is None or not send_away(self, placement, method, response):
+        if placement is None or not self._send_away(placement, method, response):
             self._let_in(vhost)
 
     def stay(self, method: ConnectionOpen) -> None:
@@ -414,6 +558,29 @@ class Connection:
         # Not before: until a connection is open, the time for its handshake runs.
         if self.heartbeat_s:
             broker.effects.append(StartHeartbeats(self, self.heartbeat_s))
+
+    def _send_away(self, placement: Placement, method: ConnectionOpen, response: bytes) -> bool:
+        """Bring a client that opens to where it should be. False where it is to be let in here all the same."""
+        note = self.broker.note
+        if self.can("connection.redirect"):
+            note("debug", "client redirected", self, to=placement.name, reason=placement.reason)
+            redirect = ConnectionRedirect(host=placement.address, known_hosts=placement.known_hosts)
+            self.send(method_frame(0, redirect))
+            self.end()
+            return True
+        if placement.fallback == "close":
+            note("debug", "client told to go elsewhere", self, to=placement.name, reason=placement.reason)
+            self.close(CONNECTION_FORCED, moved(placement.address, placement.reason), *ConnectionOpen.ID)
+            return True
+        if placement.fallback == "proxy" and self._can_be_proxied():
+            self.hold = "proxy"
+            self.broker.effects.append(Proxy(self, placement, method, response))
+            return True
+        return False
+
+    def _can_be_proxied(self) -> bool:
+        """Who came by TLS is not handed on in the clear. Nobody can log in elsewhere with a certificate not theirs."""
+        return self.mechanism in _PROXIED_MECHANISMS and not self.peer.is_tls
 
     # -- waiting
 
@@ -605,3 +772,7 @@ class Connection:
             for queue in owned.values():
                 if queue.is_alive:
                     self.vhost.delete_queue(queue.name)
+
+
+def _no_channel(number: int) -> ConnectionError:
+    return ConnectionError(CHANNEL_ERROR, f"expected 'channel.open' on channel {number}")

@@ -8,6 +8,7 @@ import msgspec
 
 from openclust.broker.amqp.channel import OPEN, Channel, handles
 from openclust.broker.amqp.confirms import Confirms
+from openclust.broker.amqp.content import PUBLISH_PREFIX, too_large
 from openclust.broker.amqp.transaction import Publication, Transaction
 from openclust.broker.delivery.cluster_exchange import CLUSTER_EXCHANGE, ControlQueue
 from openclust.broker.delivery.direct_reply import REPLY_PREFIX, REPLY_TO
@@ -16,21 +17,17 @@ from openclust.broker.model.message import OVERHEAD_BYTES, Message
 from openclust.broker.model.outcome import PLACES, REFUSED
 from openclust.broker.routing.carbon_copies import copy_keys, hide_blind_copies, route_by_headers
 from openclust.broker.routing.route import Route, find_queues
-from openclust.wire.codec import decode_method, method_frame
+from openclust.wire.codec import decode_method
 from openclust.wire.errors import (
     ACCESS_REFUSED,
-    CONTENT_TOO_LARGE,
-    NO_ROUTE,
     NOT_IMPLEMENTED,
     PRECONDITION_FAILED,
     RESOURCE_ERROR,
     ChannelError,
     ConnectionError,
 )
-from openclust.wire.frames import content_frames
 from openclust.wire.methods import (
     BasicPublish,
-    BasicReturn,
     ConfirmSelect,
     ConfirmSelectOk,
 )
@@ -46,11 +43,10 @@ from openclust.wire.properties import (
 from openclust.wire.properties import REPLY_TO as REPLY_TO_FLAG
 
 if TYPE_CHECKING:
+    from openclust.broker.amqp.connection import ServingBroker
     from openclust.broker.cluster_port import Verdict
-    from openclust.broker.server.broker import Broker
 
 EXPIRATION_MAX_MS = 2**53
-PUBLISH_PREFIX = b"\0\x3c\0\x28"
 
 _WATCH = HEADERS | EXPIRATION | REPLY_TO_FLAG | USER_ID | 0x0003
 _BY_MESSAGE = 0xFFFF
@@ -79,7 +75,7 @@ def is_simple(channel: Channel, body: bytes) -> bool:
     return channel.transaction is None and len(body) <= channel.broker.limits.message_size_max
 
 
-def check_header(broker: Broker, header: bytes) -> None:
+def check_header(broker: ServingBroker, header: bytes) -> None:
     """Raise 502 for properties that do not add up: all who got the message would fail on it."""
     if header[12:] in broker.sound:
         return
@@ -88,12 +84,6 @@ def check_header(broker: Broker, header: bytes) -> None:
         broker.sound.clear()
     if len(header) <= 512:
         broker.sound.add(header[12:])
-
-
-def too_large(size: int, limit: int) -> ChannelError:
-    return ChannelError(
-        CONTENT_TOO_LARGE, f"a message of {size} bytes is larger than the configured maximum of {limit}"
-    )
 
 
 def decode_publish(arguments: bytes) -> BasicPublish:
@@ -201,7 +191,7 @@ def perform_message(channel: Channel, route: Route, header: bytes, body: bytes, 
     """Publish what has been validated; tell the publisher what it asked to be told."""
     broker = channel.broker
     if not route.queues and not route.forward and route.mandatory:
-        return_message(channel, route, header, body)
+        channel.return_message(route, header, body)
     outcome = fan_out(broker, route, header, body, properties, PUBLISHED)
     broker.published += 1
     if route.forward:
@@ -227,7 +217,7 @@ def _verdict(channel: Channel, route: Route, header: bytes, body: bytes, accepte
         if channel.state != OPEN:
             return
         if not routed and route.mandatory and not route.queues:
-            return_message(channel, route, header, body)
+            channel.return_message(route, header, body)
         if confirms is not None and confirms.resolve(number, accepted and taken):
             channel.broker.confirming.append(channel)
 
@@ -265,15 +255,6 @@ def _check_expiration(properties: Properties) -> None:
         )
     if int(expiration) > EXPIRATION_MAX_MS:
         raise ChannelError(PRECONDITION_FAILED, f"invalid expiration '{expiration}': more than 2^53 ms")
-
-
-def return_message(channel: Channel, route: Route, header: bytes, body: bytes) -> None:
-    method = BasicReturn(
-        reply_code=NO_ROUTE, reply_text="NO_ROUTE", exchange=route.exchange, routing_key=route.routing_key
-    )
-    connection = channel.connection
-    connection.send(method_frame(channel.number, method))
-    connection.send(content_frames(channel.number, header, body, connection.frame_max))
 
 
 @handles(ConfirmSelect)

@@ -12,8 +12,7 @@ from openclust.broker.model.message import Message, names_in
 from openclust.wire.text import decode_text, encode_text
 
 if TYPE_CHECKING:
-    from openclust.broker.queues.queue import Queue
-    from openclust.broker.server.vhost import HostBroker
+    from openclust.broker.queues.queue import HostBroker, Queue
 
 AHEAD = 100
 """So many places more than were delivered are told as such: they may be delivered before anybody hears of that."""

@@ -17,8 +17,7 @@ from openclust.wire.text import decode_text, encode_text
 
 if TYPE_CHECKING:
     from openclust.broker.queues.dedup import DedupWindow
-    from openclust.broker.queues.queue import Queue
-    from openclust.broker.server.vhost import HostBroker
+    from openclust.broker.queues.queue import HostBroker, Queue
 
 SHEETS_MAX = 32
 """With more sheets than that, each new one takes over what still counts of the oldest."""

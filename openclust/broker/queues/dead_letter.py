@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 
+from openclust.broker.delivery.consumer import Sender
 from openclust.broker.delivery.fanout import fan_out
 from openclust.broker.model.message import Message
 from openclust.broker.model.outcome import PLACES
+from openclust.broker.queues.queue import HostBroker, HostCluster, Queue
 from openclust.broker.routing.route import Route, find_queues
 from openclust.wire.properties import decode_properties, encode_header, header_fields
 from openclust.wire.table import (
@@ -24,8 +26,11 @@ from openclust.wire.table import (
 )
 
 if TYPE_CHECKING:
-    from openclust.broker.queues.queue import Queue
-    from openclust.broker.server.broker import Broker
+    from openclust.broker.backlog.backlog import Entry
+    from openclust.broker.model.limits import Limits
+    from openclust.broker.routing.destination import Destination
+    from openclust.broker.routing.remote_broker import RemoteBroker
+    from openclust.broker.server.vhost import VirtualHost
 
 REJECTED = "rejected"
 _COUNT_MAX = 2**63 - 1
@@ -33,7 +38,26 @@ _Cause: TypeAlias = tuple[str | None, str | None]
 """Queue and reason of a death."""
 
 
-def redirect_letters(broker: Broker, count: int) -> int:
+class DeadLetterCluster(HostCluster, Protocol):
+    """Where dead letters go that are for other brokers: see `ClusterPort`."""
+
+    def came_of(self, queue: Queue, entry: Entry, mark: int) -> None: ...
+    def reach(self, vhost: VirtualHost, targets: list[Queue | RemoteBroker]) -> tuple[list[Destination], bool]: ...
+    def forward(self, channel: None, vhost: VirtualHost, message: Message, verdict: None) -> None: ...
+
+
+class DeadLetterBroker(HostBroker, Sender, Protocol):
+    """The broker, to whoever sends dead letters on."""
+
+    limits: Limits
+
+    @property
+    def cluster(self) -> DeadLetterCluster: ...
+    @property
+    def wall_clock_s(self) -> int: ...
+
+
+def redirect_letters(broker: DeadLetterBroker, count: int) -> int:
     """Send so many of this turn's dead letters where they go: each leaves its queue in the batch in which it comes.
 
     Returns where that batch must be before they are safe there.
@@ -50,7 +74,7 @@ def redirect_letters(broker: Broker, count: int) -> int:
     return places
 
 
-def redirect_dead(broker: Broker, queue: Queue, message: Message, reason: str) -> int:
+def redirect_dead(broker: DeadLetterBroker, queue: Queue, message: Message, reason: str) -> int:
     """Publish a dead letter to the exchange that its queue names; without one there, it is gone."""
     settings = queue.settings
     exchange = queue.vhost.exchanges.get(settings.dead_letter_exchange or "")

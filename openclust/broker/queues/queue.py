@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
@@ -22,7 +22,13 @@ from openclust.wire.errors import PRECONDITION_FAILED, ChannelError
 from openclust.wire.table import Table
 
 if TYPE_CHECKING:
-    from openclust.broker.routing.exchange import Binding
+    from openclust.broker.journal.journal import Journal
+    from openclust.broker.model.changes import Change
+    from openclust.broker.model.deadlines import Deadlines
+    from openclust.broker.model.limits import Limits
+    from openclust.broker.model.memory_accounts import Books
+    from openclust.broker.model.policy import PolicyTable
+    from openclust.broker.routing.exchange import Binding, Exchange
     from openclust.broker.server.vhost import VirtualHost
 
 
@@ -36,6 +42,40 @@ class Owner(Protocol):
     def own(self, queue: Queue) -> None: ...
     def disown(self, queue: Queue) -> None: ...
     def close(self, code: int, text: str) -> None: ...
+
+
+class HostCluster(Protocol):
+    """What a virtual host asks of its broker's cluster: see `ClusterPort`."""
+
+    def is_elsewhere(self, queue: Queue) -> bool: ...
+    def home(self, queue: Queue) -> str: ...
+    def tidy(self, change: Change) -> None: ...
+    def wanted(self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int) -> None: ...
+    def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None: ...
+    def policies_changed(self, vhost: VirtualHost) -> None: ...
+
+
+class HostBroker(Protocol):
+    """What a virtual host, its queues and their journal ask of their broker."""
+
+    limits: Limits
+    books: Books
+    journal: Journal
+    deadlines: Deadlines
+    policies: PolicyTable
+    now_ms: int
+    wall_offset_ms: int
+    queue_count: int
+    binding_count: int
+    vhosts: dict[str, VirtualHost]
+    dead_letters: list[tuple[Queue, Message, str, Entry | None]]
+
+    @property
+    def cluster(self) -> HostCluster: ...
+
+    def note(
+        self, level: Literal["debug", "info", "warning", "error"], event: str, connection: None = None, **fields: Any
+    ) -> None: ...
 
 
 class Queue:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
+from openclust.broker.amqp import committing, consuming, declaring
 from openclust.broker.amqp.channel import Channel
+from openclust.broker.amqp.client_channel import ClientChannel
 from openclust.broker.amqp.connection import Connection
 from openclust.broker.backlog.backlog import Entry
 from openclust.broker.cluster_port import ClusterPort, Done
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 
 _SHARED_PROPERTIES_MAX = 1_000
 LETTERS_PER_TURN_MAX = 2_000
+
+
+assert committing and consuming and declaring, "imported for the methods that they register"
 
 
 class Broker:
@@ -202,6 +207,10 @@ class Broker:
         return self._random_name()
 
     # -- connections
+
+    def new_channel(self, connection: Connection, number: int) -> Channel:
+        """A channel that a client opens; it is the connection's to keep."""
+        return ClientChannel(connection, number)
 
     def logged_in(self, connection: Connection) -> None:
         self._open_count += 1

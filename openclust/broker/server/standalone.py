@@ -10,8 +10,8 @@ from openclust.broker.server.change_performer import perform
 from openclust.wire.errors import ACCESS_REFUSED, AmqpError, ChannelError, ConnectionError
 
 if TYPE_CHECKING:
+    from openclust.broker.amqp.bundle import Bundle
     from openclust.broker.amqp.channel import Channel
-    from openclust.broker.amqp.committing import Bundle
     from openclust.broker.amqp.connection import Connection
     from openclust.broker.amqp.placement import Placement
     from openclust.broker.amqp.transaction import Unacked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING
 
 from openclust.broker.delivery.consumer import Consumer
 from openclust.broker.model.changes import Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
@@ -18,7 +18,7 @@ from openclust.broker.model.queue_arguments import (
     parse_queue_args,
     with_policy,
 )
-from openclust.broker.queues.queue import Owner, Queue
+from openclust.broker.queues.queue import HostBroker, Owner, Queue
 from openclust.broker.routing.exchange import TYPES, Binding, Exchange, Target, binding_key
 from openclust.broker.routing.route import Route
 from openclust.wire.errors import (
@@ -33,14 +33,6 @@ from openclust.wire.errors import (
 from openclust.wire.table import Table
 
 if TYPE_CHECKING:
-    from openclust.broker.backlog.backlog import Entry
-    from openclust.broker.journal.journal import Journal
-    from openclust.broker.model.changes import Change
-    from openclust.broker.model.deadlines import Deadlines
-    from openclust.broker.model.limits import Limits
-    from openclust.broker.model.memory_accounts import Books
-    from openclust.broker.model.message import Message
-    from openclust.broker.model.policy import PolicyTable
     from openclust.broker.routing.remote_broker import RemoteBroker
 
 PREDECLARED = {
@@ -51,40 +43,6 @@ PREDECLARED = {
     "amq.match": "headers",
     "amq.topic": "topic",
 }
-
-
-class HostCluster(Protocol):
-    """What a virtual host asks of its broker's cluster: see `ClusterPort`."""
-
-    def is_elsewhere(self, queue: Queue) -> bool: ...
-    def home(self, queue: Queue) -> str: ...
-    def tidy(self, change: Change) -> None: ...
-    def wanted(self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int) -> None: ...
-    def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None: ...
-    def policies_changed(self, vhost: VirtualHost) -> None: ...
-
-
-class HostBroker(Protocol):
-    """What a virtual host, its queues and their journal ask of their broker."""
-
-    limits: Limits
-    books: Books
-    journal: Journal
-    deadlines: Deadlines
-    policies: PolicyTable
-    now_ms: int
-    wall_offset_ms: int
-    queue_count: int
-    binding_count: int
-    vhosts: dict[str, VirtualHost]
-    dead_letters: list[tuple[Queue, Message, str, Entry | None]]
-
-    @property
-    def cluster(self) -> HostCluster: ...
-
-    def note(
-        self, level: Literal["debug", "info", "warning", "error"], event: str, connection: None = None, **fields: Any
-    ) -> None: ...
 
 
 class VirtualHost:

@@ -10,8 +10,8 @@ from openclust.cluster.shared_queues.root_requests import defined
 from openclust.wire.text import encode_text
 
 if TYPE_CHECKING:
+    from openclust.broker.amqp.bundle import Bundle
     from openclust.broker.amqp.channel import Channel
-    from openclust.broker.amqp.committing import Bundle
     from openclust.broker.amqp.connection import Connection
     from openclust.broker.amqp.placement import Placement
     from openclust.broker.amqp.transaction import Unacked

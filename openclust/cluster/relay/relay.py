@@ -12,7 +12,7 @@ from enum import IntFlag
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from openclust.broker.amqp.publishing import PUBLISH_PREFIX
+from openclust.broker.amqp.content import PUBLISH_PREFIX
 from openclust.broker.amqp.runs import upto_body
 from openclust.broker.amqp.trace import DROP, RELAY
 from openclust.broker.delivery.direct_reply import REPLY_PREFIX

@@ -17,7 +17,7 @@ from openclust.cluster.shared_queues.root_requests import defined
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from openclust.broker.amqp.committing import Bundle
+    from openclust.broker.amqp.bundle import Bundle
     from openclust.broker.cluster_port import Done
     from openclust.broker.delivery.consumer import Consumer
     from openclust.broker.journal.journal import Sealed

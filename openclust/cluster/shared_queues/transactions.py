@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from openclust.broker.amqp.committing import Bundle, demand_room, not_known, places_of
+from openclust.broker.amqp.bundle import Bundle, demand_room, not_known, places_of
 from openclust.broker.amqp.transaction import Publication
 from openclust.broker.delivery.fanout import PUBLISHED_BEFORE, fan_out
 from openclust.broker.journal.confirm_gates import Ticket
