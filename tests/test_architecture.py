@@ -86,35 +86,45 @@ def sources() -> list[Path]:
     return sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 
+@cache
 def tree_of(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"), str(file))
 
 
+class Statement(NamedTuple):
+    """One statement, whether it is inside a function, and whether it is for type checkers only."""
+
+    node: ast.stmt
+    is_lazy: bool
+    is_typing: bool
+
+
+def statements_of(node: ast.AST, is_lazy: bool = False, is_typing: bool = False) -> Iterator[Statement]:
+    """All statements below a node. `ast.walk` would look at ten times as many expressions too."""
+    for block in ("body", "handlers", "orelse", "finalbody", "cases"):
+        for inner in getattr(node, block, ()):
+            if isinstance(inner, ast.stmt):
+                yield Statement(inner, is_lazy, is_typing)
+            yield from statements_of(
+                inner,
+                is_lazy or isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef),
+                is_typing or (isinstance(inner, ast.If) and ast.unparse(inner.test).endswith("TYPE_CHECKING")),
+            )
+
+
 def imports_of(file: Path, tree: ast.Module) -> Iterator[Import]:
     """All imports, also those for type checkers only: an annotation points at a layer as well as a call does."""
-    lazy = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        for inner in ast.walk(node)
-    }
-    typing = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
-        for inner in ast.walk(node)
-    }
     package = file.relative_to(ROOT).with_suffix("").parts[:-1]
-    for node in ast.walk(tree):
+    for node, is_lazy, is_typing in statements_of(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield Import(file, node.lineno, alias.name, id(node) in lazy, id(node) in typing)
+                yield Import(file, node.lineno, alias.name, is_lazy, is_typing)
         elif isinstance(node, ast.ImportFrom):
             start = list(package[: len(package) - node.level + 1]) if node.level else []
             base = ".".join([*start, *([node.module] if node.module else [])])
             for alias in node.names:
                 # `from openclust.broker import queue` may name a module or something in one.
-                yield Import(file, node.lineno, f"{base}.{alias.name}", id(node) in lazy, id(node) in typing)
+                yield Import(file, node.lineno, f"{base}.{alias.name}", is_lazy, is_typing)
 
 
 def layer_of(module: str) -> str:
@@ -304,7 +314,7 @@ def test_the_page_on_the_house_says_of_every_folder_what_is_in_it() -> None:
 
 def test_no_two_classes_have_one_name() -> None:
     counts = Counter(
-        node.name for file in sources() for node in ast.walk(tree_of(file)) if isinstance(node, ast.ClassDef)
+        node.name for file in sources() for node, _, _ in statements_of(tree_of(file)) if isinstance(node, ast.ClassDef)
     )
     twice = {name for name, count in counts.items() if count > 1}
     assert not twice - CLASS_NAMES_TWICE, "find another name for what came later"

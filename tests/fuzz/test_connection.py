@@ -14,7 +14,7 @@ from tests.fuzz.choices import ByteChoices, DrawnChoices
 from tests.fuzz.connection import main, run, run_seed
 from tests.support.examples import examples
 
-SEEDS = 400
+SEEDS = 200
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 100))
