@@ -9,7 +9,16 @@ import pytest
 from openclust.broker.amqp.trace import TraceEvent, Tracer
 from openclust.cluster.protocol.lane_names import lane_name
 from openclust.cluster.relay.relay import Reach
-from openclust.wire.methods import BasicConsume, BasicConsumeOk, ConfirmSelect, ConfirmSelectOk, TxCommit, TxSelect
+from openclust.wire.methods import (
+    BasicConsume,
+    BasicConsumeOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    TxCommit,
+    TxCommitOk,
+    TxSelect,
+    TxSelectOk,
+)
 from tests.cluster.relay.test_meta_bindings import subscribe
 from tests.support.cluster.joined import Application, Joined
 
@@ -197,3 +206,12 @@ def test_as_many_relays_are_told_as_copies_were_sent(cluster: Traced) -> None:
     arrivals = Counter(each.peer for each in cluster.told if each.event == "relayed-in")
     assert relays == after - before == arrivals
     assert sum(each.count for each in cluster.told if each.event == "deliver") == 5 * 5 + 5
+
+
+def test_a_blind_copy_in_a_transaction_is_followed_under_one_id(cluster: Traced) -> None:
+    queue_at(cluster)
+    client = cluster.client("s1")
+    client.call(TxSelect(), TxSelectOk)
+    client.publish("nowhere", b"x", headers={"BCC": ["work"]})
+    client.call(TxCommit(), TxCommitOk)
+    assert any("work" in each for each in cluster.seen()), "the root has put it into the queue"
