@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from openclust.broker.amqp.placement import Placement
     from openclust.broker.cluster_port import ClusterPort, Done
     from openclust.broker.delivery.direct_reply import ReplyQueue
-    from openclust.broker.journal.journal import Waiter
+    from openclust.broker.journal.journal import Journal, Waiter
     from openclust.broker.model.changes import Change
     from openclust.broker.model.limits import Limits
     from openclust.broker.queues.queue import Queue
@@ -100,6 +100,8 @@ class ServingBroker(HostBroker, Sender, Protocol):
     turn_waiters: list[Connection]
     peer_vhost: VirtualHost
 
+    @property
+    def journal(self) -> Journal: ...
     @property
     def cluster(self) -> ClusterPort: ...
     @property

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from heapq import merge
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from openclust.broker.backlog.backlog import Entry, FifoBacklog
 from openclust.broker.backlog.page import Leaf
@@ -13,7 +13,7 @@ from openclust.broker.model.message import Message
 from openclust.wire.properties import Properties, encode_header
 
 if TYPE_CHECKING:
-    from openclust.broker.journal.page_store import Library
+    from openclust.broker.backlog.page_index import Shelf
     from openclust.broker.queues.queue import Queue
 
 _by_seq = attrgetter("seq")
@@ -45,6 +45,17 @@ def size_of(entry: Entry) -> int:
     return entry.of.size(entry.bits) if isinstance(entry, Away) else len(entry.message.body)
 
 
+class PageLibrary(Protocol):
+    """Where pages lie that are not in memory."""
+
+    def shelf(self, queue: Queue) -> Shelf: ...
+    def fetch(self, queue: Queue, leaf: Leaf) -> list[Entry] | None: ...
+    def touched(self, leaf: Leaf, queue: Queue) -> None: ...
+    def mark(self, queue: Queue) -> int: ...
+    def awaited(self, queue: Queue) -> Container[int]: ...
+    def came_back(self, queue: Queue, leaf: Leaf, seq: int, deliveries: int) -> None: ...
+
+
 class PagedBacklog:
     """A `Backlog`. What is in no memory is on the shelf, and comes back when it is at the head.
 
@@ -54,7 +65,7 @@ class PagedBacklog:
 
     __slots__ = ("_library", "_queue", "memory", "shelf")
 
-    def __init__(self, queue: Queue, library: Library, memory: FifoBacklog) -> None:
+    def __init__(self, queue: Queue, library: PageLibrary, memory: FifoBacklog) -> None:
         self.shelf = library.shelf(queue)
         self._queue = queue
         self._library = library

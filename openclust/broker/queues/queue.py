@@ -10,7 +10,7 @@ import msgspec
 from openclust.broker.backlog.backlog import Entry
 from openclust.broker.backlog.backlog_kinds import backlog_for
 from openclust.broker.backlog.last_value_backlog import LastValueBacklog
-from openclust.broker.backlog.paged_backlog import Away, PagedBacklog, size_of
+from openclust.broker.backlog.paged_backlog import Away, PagedBacklog, PageLibrary, size_of
 from openclust.broker.delivery.consumer import Consumer
 from openclust.broker.delivery.consumer_rotation import Turns
 from openclust.broker.model.durability_level import NOTHING, SHARED
@@ -22,7 +22,6 @@ from openclust.wire.errors import PRECONDITION_FAILED, ChannelError
 from openclust.wire.table import Table
 
 if TYPE_CHECKING:
-    from openclust.broker.journal.journal import Journal
     from openclust.broker.model.changes import Change
     from openclust.broker.model.deadlines import Deadlines
     from openclust.broker.model.limits import Limits
@@ -44,6 +43,40 @@ class Owner(Protocol):
     def close(self, code: int, text: str) -> None: ...
 
 
+class QueuePages(PageLibrary, Protocol):
+    """The pages of a store, to the queues whose messages lie in them; see `journal/page_store.py`."""
+
+    def entered(self, queue: Queue, entry: Entry) -> None: ...
+    def put_back(self, queue: Queue, entry: Entry) -> None: ...
+    def left(self, queue: Queue, entry: Entry) -> None: ...
+    def returned(self, queue: Queue, entry: Entry) -> None: ...
+    def mentioned(self, queue: Queue) -> None: ...
+    def dropped(self, queue: Queue) -> None: ...
+    def emptied(self, queue: Queue) -> None: ...
+
+
+class QueueJournal(Protocol):
+    """The journal, to the queues that tell it what enters and leaves them; see `journal/journal.py`."""
+
+    has_disk: bool
+    is_in_charge: bool
+    number: int
+    since: int
+    strays: list[tuple[Queue, Entry]]
+
+    @property
+    def mark(self) -> int: ...
+    @property
+    def library(self) -> QueuePages: ...
+
+    def level(self, queue: Queue) -> int: ...
+    def entered(self, queue: Queue, entry: Entry, level: int) -> int: ...
+    def repeated(self, message: Message, level: int) -> int: ...
+    def left(self, queue: Queue, entry: Entry) -> None: ...
+    def returned(self, queue: Queue, entry: Entry) -> None: ...
+    def reached(self, queue: Queue, level: int) -> None: ...
+
+
 class HostCluster(Protocol):
     """What a virtual host asks of its broker's cluster: see `ClusterPort`."""
 
@@ -60,7 +93,6 @@ class HostBroker(Protocol):
 
     limits: Limits
     books: Books
-    journal: Journal
     deadlines: Deadlines
     policies: PolicyTable
     now_ms: int
@@ -70,6 +102,8 @@ class HostBroker(Protocol):
     vhosts: dict[str, VirtualHost]
     dead_letters: list[tuple[Queue, Message, str, Entry | None]]
 
+    @property
+    def journal(self) -> QueueJournal: ...
     @property
     def cluster(self) -> HostCluster: ...
 
