@@ -181,4 +181,9 @@ class Node:
         broker = self.broker
         is_left = broker.dirty or broker.effects or broker.dead_letters or broker.confirming
         it = self.membership
-        return bool(is_left or it.dirty) or it.replica.is_busy or it.storing.checkpoints.is_busy or it.interests.is_busy
+        return (
+            bool(is_left or it.dirty)
+            or it.replica.is_busy
+            or it.storing.checkpoints.is_busy
+            or it.meta_bindings.is_busy
+        )

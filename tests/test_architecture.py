@@ -60,7 +60,7 @@ These numbers may only go down.
 """
 
 _CLASS_NAMES_TWICE = """
-    Answer Fetched Held Kept Peer Proxy Role Waiter _Heard
+    Answer Fetched Held Kept Peer Role Waiter _Heard
 """
 CLASS_NAMES_TWICE = frozenset(_CLASS_NAMES_TWICE.split())
 """Names that two classes have. None is added here; whoever renames one takes it off."""

@@ -20,7 +20,7 @@ from openclust.broker.journal.journal import Journal
 from openclust.broker.model.effects import CheckLogin, CloseTransport, Effect, Note, Proxy, Resume, StartHeartbeats
 from openclust.broker.server.broker import Broker
 from openclust.node import Node, perform
-from openclust.shell.cluster.cluster_driver import Member
+from openclust.shell.cluster.cluster_driver import ClusterDriver
 from openclust.shell.config.schema import Config
 from openclust.shell.definitions_file import import_at_start, import_in_cluster
 from openclust.shell.host.clock import monotonic_ms, wall_ms
@@ -36,7 +36,7 @@ from openclust.shell.net.peer_address import peer_at
 from openclust.shell.net.peer_listener import PeerListener
 from openclust.shell.net.stream import GONE, Stream, Transport
 from openclust.shell.net.timer_wheel import TimerWheel
-from openclust.shell.store_driver import Storage, new_store
+from openclust.shell.store_driver import StoreDriver, new_store
 from openclust.shell.tls.certificate_files import client_files, peer_files
 from openclust.shell.tls.handshake_failure import HandshakeFailures
 from openclust.shell.tls.server_context import login_name
@@ -92,8 +92,8 @@ class Server:
         self.client_tls = client_files(config.tls)
         self.peer_tls = peer_files(config.cluster)
         self.peer_listener = PeerListener(self)
-        self.storage = Storage(self, new_store(config))
-        self.member = Member(self)
+        self.storage = StoreDriver(self, new_store(config))
+        self.member = ClusterDriver(self)
         self.node = Node(self.broker, self.member.membership)
         self.proxies = ClientProxies(self)
         self._tls_server: asyncio.Server | None = None

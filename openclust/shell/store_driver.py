@@ -34,7 +34,7 @@ def new_store(config: Config) -> Store:
     )
 
 
-class Storage:
+class StoreDriver:
     """Call `begin` before the broker listens, `write` what each turn of the node gives, `stop` at the end."""
 
     def __init__(self, server: Server, store: Store) -> None:

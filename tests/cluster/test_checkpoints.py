@@ -340,11 +340,11 @@ def test_what_the_journal_has_open_is_told_with_the_checkpoint() -> None:
 
 def test_the_name_of_the_cluster_outlives_the_row_that_told_it() -> None:
     life = Life(ModelStore())
-    uuid = life.membership.founding.uuid
+    uuid = life.membership.cluster_uuid.uuid
     publish(life.declare("q"), *range(40))
     life.turn()
     assert not any(kept.row.kind == "opening" for kept in life.store.contents().rows)
-    assert uuid and Life(life.store).membership.founding.uuid == uuid
+    assert uuid and Life(life.store).membership.cluster_uuid.uuid == uuid
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def healed(request: pytest.FixtureRequest) -> Joined:
 
 
 def wanted_by_others(cluster: Joined, secondary: str) -> set[Item]:
-    others = [cluster[name].interests.own for name in SECONDARIES if name != secondary]
+    others = [cluster[name].meta_bindings.own for name in SECONDARIES if name != secondary]
     return {item for told in others for item in told.counts}
 
 
@@ -148,11 +148,11 @@ def test_a_cluster_that_is_whole_again_is_as_if_nothing_had_been(healed: Joined)
         for other in healed[one].outboxes:
             assert agree(healed, one, other), f"{other} holds something else of {one}"
     for name in SECONDARIES:
-        known = healed[name].interests.held.get(OTHERS)
+        known = healed[name].meta_bindings.held.get(OTHERS)
         assert (set(known.items()) if known is not None else set()) == wanted_by_others(healed, name)
     # Nothing waits any more
     for name in names:
-        assert len(healed[name].asking) == 0 and healed[name].forwarding.waiting == 0
+        assert len(healed[name].root_requests) == 0 and healed[name].forwarding.waiting == 0
     # Messages
     inboxes = {name: healed.client(name) for name in names}
     for client in inboxes.values():

@@ -178,7 +178,7 @@ class Play:
         assert sum(len(queue.turns) for queue in queues) == sum(len(each.consumers) for each in self.clients)
         assert all(queue.unacked == 0 for queue in queues)
         assert not any(proxy.held for proxy in cluster[root].proxies)
-        assert [len(cluster[name].asking) for name in NAMES] == [0] * len(NAMES)
+        assert [len(cluster[name].root_requests) for name in NAMES] == [0] * len(NAMES)
         for each in self.clients:
             channel = each.client.connection.channels[1]
             assert not each.client.cancelled and not channel.unacked and not channel.credit_used

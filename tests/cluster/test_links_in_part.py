@@ -58,7 +58,7 @@ def test_a_consumer_waits_for_a_root_that_is_heard_and_cannot_be_reached_however
     cluster.hold("p1", root)
     cluster.mend("p1", root)
     cluster.tick(500)
-    assert cluster["p1"].root == root and len(cluster["p1"].asking) == 1
+    assert cluster["p1"].root == root and len(cluster["p1"].root_requests) == 1
     cluster.unlink("p1", root)
     cluster.tick(3_000)
     other = cluster.client("p1")

@@ -45,12 +45,12 @@ def test_nothing_of_its_last_life_goes_over_to_the_next(cluster: Joined) -> None
     client = cluster.client("s1")
     client.queue("mine", exclusive=True)
     client.bind("mine", "amq.fanout")
-    assert cluster["p2"].interests.held["s1"].count
+    assert cluster["p2"].meta_bindings.held["s1"].count
     cluster.vanish("s1")
     cluster.tick(31 * HEARTBEAT_MS)
     cluster.make("s1", is_primary=False)
     cluster.link("s1", "p2")
-    assert "s1" not in cluster["p2"].interests.held
+    assert "s1" not in cluster["p2"].meta_bindings.held
 
 
 def twin(cluster: Joined, name: str, at: str) -> Wire:

@@ -9,7 +9,7 @@ import pytest
 from openclust.broker.amqp.channel import Channel
 from openclust.broker.delivery.consumer import Consumer
 from openclust.broker.queues.queue import Queue
-from openclust.cluster.shared_queues.consumer_proxy import AHEAD_MAX, Proxy
+from openclust.cluster.shared_queues.consumer_proxy import AHEAD_MAX, ConsumerProxy
 from openclust.wire.methods import BasicCancel, BasicCancelOk
 from tests.support.client import publish_frames
 from tests.support.cluster.joined import FRAME_MAX, Application, Joined
@@ -52,7 +52,7 @@ def root_queue(cluster: Joined) -> Queue:
     return cluster.broker(cluster.root).vhosts["/"].queues["q"]
 
 
-def the_proxy(cluster: Joined) -> Proxy:
+def the_proxy(cluster: Joined) -> ConsumerProxy:
     (proxy,) = cluster[cluster.root].proxies
     return proxy
 

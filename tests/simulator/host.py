@@ -93,7 +93,7 @@ class Host(Broker):
         text += (
             f", links up to {' '.join(sorted(self.up)) or 'none'}, hears {' '.join(sorted(it.admission.connections))}"
         )
-        text += f", asks {len(it.asking)}, keeps {it.forwarding.waiting} messages"
+        text += f", asks {len(it.root_requests)}, keeps {it.forwarding.waiting} messages"
         if self.is_primary:
             election = it.election
             text += (

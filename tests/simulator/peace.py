@@ -76,8 +76,8 @@ def _tell_digests(host: Host, now_ms: int) -> None:
 def _look_at(host: Host) -> None:
     membership = host.running.membership
     counts = {
-        "asked questions": len(membership.asking),
-        "early answers": len(membership.asking._early),
+        "asked questions": len(membership.root_requests),
+        "early answers": len(membership.root_requests._early),
         "messages that wait for a root": membership.forwarding.waiting,
         "messages that the root has not settled": sum(map(len, membership.forwarding._sent.values())),
         "held connections": len(membership.forwarding._held),
@@ -111,7 +111,7 @@ def _wanted(host: Host) -> set[Item]:
 
 def _look_at_interests(world: Nodes, host: Host, wanted: dict[str, set[Item]]) -> None:
     """What it holds of each other is what that wants; of those it has no link with, what they all want together."""
-    interests = host.running.membership.interests
+    interests = host.running.membership.meta_bindings
     if host.running.membership.is_alone:
         return
     if set(interests.own.counts) != wanted[host.name]:
@@ -159,8 +159,8 @@ def clean_up(world: Nodes) -> None:
             raise Violation(f"{host.name} still holds {core.books.held_bytes} and {core.books.outbox_bytes} bytes")
         if _has_queues(host):
             raise Violation(f"{host.name} still has queues")
-        held = {name: each.count for name, each in host.running.membership.interests.held.items() if each.count}
-        if held or host.running.membership.interests.own.counts:
+        held = {name: each.count for name, each in host.running.membership.meta_bindings.held.items() if each.count}
+        if held or host.running.membership.meta_bindings.own.counts:
             raise Violation(f"{host.name} still holds meta-bindings of {held}")
 
 

@@ -19,13 +19,13 @@ from openclust.cluster.log.catch_up import CatchUp
 from openclust.cluster.log.following import Following
 from openclust.cluster.log.log import Log
 from openclust.cluster.log.replica import Replica
-from openclust.cluster.log.rollback import Undo
+from openclust.cluster.log.rollback import Rollback
 from openclust.cluster.protocol.messages import Held
 from openclust.cluster.relay.meta_bindings import Told
 from openclust.cluster.relay.relay import Relay
 from openclust.cluster.roles.follower import Follower
 from openclust.cluster.shared_queues.forwarding import Forwarding
-from openclust.cluster.shared_queues.root_requests import Asking
+from openclust.cluster.shared_queues.root_requests import RootRequests
 from openclust.cluster.snapshot.contents import Passing
 from tests.simulator import sweeping
 from tests.simulator.disk import ForgetfulDisk
@@ -110,8 +110,8 @@ def test_meta_bindings_that_are_not_withdrawn_are_noticed(monkeypatch: pytest.Mo
 
 
 def test_questions_that_are_not_asked_again_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Asking, "ask_again", lambda asking: None)
-    monkeypatch.setattr(Asking, "tick", lambda asking: None)
+    monkeypatch.setattr(RootRequests, "ask_again", lambda asking: None)
+    monkeypatch.setattr(RootRequests, "tick", lambda asking: None)
     failure = first_failure(primaries=3)
     assert "has not answered" in failure or "asked questions" in failure, failure[:300]
 
@@ -174,7 +174,7 @@ def test_snapshots_without_messages_are_noticed(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_entries_that_are_not_undone_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Undo, "back_to", lambda undo, position: [])
+    monkeypatch.setattr(Rollback, "back_to", lambda undo, position: [])
     failure = first_failure(primaries=3)
     assert "has other definitions" in failure or "has other messages" in failure, failure[:300]
 

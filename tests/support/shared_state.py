@@ -8,10 +8,10 @@ from hashlib import blake2b
 from openclust.broker.model.change_codec import encode_canonical
 from openclust.broker.model.changes import Change
 from openclust.broker.server.broker import Broker
-from openclust.cluster.definitions.name_collisions import Hidden
+from openclust.cluster.definitions.name_collisions import NameCollisions
 from openclust.cluster.definitions.reconciliation import Reconciliation
 from openclust.cluster.definitions.state import state_in_passing
-from openclust.cluster.definitions.target_state import Wanted
+from openclust.cluster.definitions.target_state import TargetState
 
 
 def shared_state(broker: Broker) -> list[Change]:
@@ -26,10 +26,10 @@ def digest(changes: Iterable[Change]) -> str:
 
 def reconcile(broker: Broker, wanted: Iterable[Change]) -> int:
     """Make the shared state of `broker` what `wanted` builds, with the fewest changes; how many those were."""
-    state = Wanted()
+    state = TargetState()
     for change in wanted:
         state.add(change)
-    work = Reconciliation(broker, state, Hidden(broker))
+    work = Reconciliation(broker, state, NameCollisions(broker))
     for _ in work.steps():
         pass
     return work.made

@@ -84,7 +84,7 @@ class StoreView(msgspec.Struct):
     illness: str = ""
 
 
-class MetaBindings(msgspec.Struct):
+class MetaBindingCounts(msgspec.Struct):
     """Interest of private queues: of other brokers as held here, of this one as told to them, and mended."""
 
     held: int | None = None
@@ -146,7 +146,7 @@ class ClusterView(msgspec.Struct):
     cluster_uuid: str | None = None
     position: PositionView | None = None
     store: StoreView | None = None
-    meta_bindings: MetaBindings | None = None
+    meta_bindings: MetaBindingCounts | None = None
     rates: RatesView | None = None
     votes_needed: int | None = None
     is_ready: bool | None = None

@@ -14,7 +14,7 @@ from openclust.cli.cluster.cluster_view import (
     BrokerView,
     ClusterView,
     LinkView,
-    MetaBindings,
+    MetaBindingCounts,
     PositionView,
     RatesView,
     StoreView,
@@ -119,7 +119,7 @@ def show_view(view: ClusterView) -> None:
 
 def _show_load(view: ClusterView) -> None:
     rates = view.rates or RatesView()
-    meta = view.meta_bindings or MetaBindings()
+    meta = view.meta_bindings or MetaBindingCounts()
     shown = (rates.published_per_s, rates.delivered_per_s, rates.relayed_per_s)
     counted = "/".join(map(_count, (meta.held, meta.told, meta.repaired)))
     show_table(

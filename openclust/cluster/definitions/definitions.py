@@ -11,11 +11,11 @@ import msgspec
 
 from openclust.broker.model.change_codec import decode_change
 from openclust.broker.model.changes import Change
-from openclust.cluster.definitions.definitions_size import Size
-from openclust.cluster.definitions.name_collisions import Hidden
+from openclust.cluster.definitions.definitions_size import DefinitionsSize
+from openclust.cluster.definitions.name_collisions import NameCollisions
 from openclust.cluster.definitions.reconciliation import Reconciliation
 from openclust.cluster.definitions.state import state_in_passing
-from openclust.cluster.definitions.target_state import Wanted
+from openclust.cluster.definitions.target_state import TargetState
 
 if TYPE_CHECKING:
     from openclust.broker.server.broker import Broker
@@ -31,8 +31,10 @@ class Definitions:
     def __init__(self, broker: Broker, bounds: Bounds, *, is_primary: bool) -> None:
         self._broker = broker
         self._slice_max = bounds.slice_max
-        self.hidden = Hidden(broker, is_primary=is_primary)
-        self.size = Size(broker, self.in_passing, bytes_max=bounds.state_bytes_max, slice_max=bounds.slice_max)
+        self.hidden = NameCollisions(broker, is_primary=is_primary)
+        self.size = DefinitionsSize(
+            broker, self.in_passing, bytes_max=bounds.state_bytes_max, slice_max=bounds.slice_max
+        )
         self._installing: Iterator[None] | None = None
 
     @property
@@ -70,7 +72,7 @@ class Definitions:
             self._installing = None
 
     def _install(self, parts: list[list[bytes]]) -> Iterator[None]:
-        wanted = Wanted()
+        wanted = TargetState()
         size = 0
         for part in parts:
             for body in part:

@@ -18,7 +18,7 @@ MEASURE_GROWTH = 100
 """Or when they may have grown by one part in so many."""
 
 
-class Size:
+class DefinitionsSize:
     """Tell it every change that is `added`; call `measure_on` once a turn while it `is_measuring`.
 
     What is deleted is only ever added to the sum, so that is never too small.

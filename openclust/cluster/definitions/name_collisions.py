@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 OfQueue: TypeAlias = DeclareQueue | DeleteQueue | Bind | Unbind
 
 
-class Hidden:
+class NameCollisions:
     """Make changes by `decide`, as root, or by `follow`; tell `gone` of every private queue that goes."""
 
     def __init__(self, broker: Broker, *, is_primary: bool = False) -> None:

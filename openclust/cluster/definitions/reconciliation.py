@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from openclust.broker.model.changes import Change, DeclareExchange, PutPolicy, PutUser
 from openclust.broker.server.change_performer import perform
-from openclust.cluster.definitions.name_collisions import Hidden
+from openclust.cluster.definitions.name_collisions import NameCollisions
 from openclust.cluster.definitions.state import binding_change
-from openclust.cluster.definitions.target_state import Kept, Wanted, is_shared, key_of, same_policy
+from openclust.cluster.definitions.target_state import Kept, TargetState, is_shared, key_of, same_policy
 from openclust.wire.errors import AmqpError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Reconciliation:
     binding goes before what it leads to, and without telling its source: so no automatic deletion takes what is wanted.
     """
 
-    def __init__(self, broker: Broker, wanted: Wanted, hidden: Hidden) -> None:
+    def __init__(self, broker: Broker, wanted: TargetState, hidden: NameCollisions) -> None:
         self.made = 0
         self._broker = broker
         self._wanted = wanted

@@ -41,7 +41,7 @@ _End: TypeAlias = tuple[str, bool, str]
 """What a binding leads from or to: its virtual host, whether it is an exchange, and its name."""
 
 
-class Wanted:
+class TargetState:
     """A state by what it is about, as changes build it: `add` them in their order, then take the `steps`.
 
     The changes may be those of a state that was taken while it changed, and then those that were made meanwhile: each

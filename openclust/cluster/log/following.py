@@ -56,7 +56,7 @@ class Following:
         self._asked_ms = _NEVER_MS
         if is_urgent or self._cluster.storing.on_disk == self._log.last:
             self._tell_held()
-        self._cluster.asking.log_is_at(self._log.last)
+        self._cluster.root_requests.log_is_at(self._log.last)
         self._cluster.handover.log_is_joined()
 
     def missed(self) -> None:

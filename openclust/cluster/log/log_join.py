@@ -8,21 +8,21 @@ from openclust.broker.journal.store_rows import Cut
 
 if TYPE_CHECKING:
     from openclust.cluster.log.log import Log
-    from openclust.cluster.log.rollback import Undo
+    from openclust.cluster.log.rollback import Rollback
     from openclust.cluster.membership.membership import Membership
     from openclust.cluster.protocol.log_entry import LogEntry
     from openclust.cluster.protocol.messages import Append
     from openclust.cluster.protocol.status import Position
 
 
-class CannotUndo(Exception):
+class CannotRollBack(Exception):
     """Only a snapshot helps."""
 
 
-class Joint:
+class LogJoin:
     """For a log that is fed. Who feeds it is root, or was: what it tells counts."""
 
-    def __init__(self, membership: Membership, log: Log, undo: Undo) -> None:
+    def __init__(self, membership: Membership, log: Log, undo: Rollback) -> None:
         self._cluster = membership
         self._log = log
         self._undo = undo
@@ -30,7 +30,7 @@ class Joint:
     def new_of(self, message: Append) -> list[LogEntry] | None:
         """What is not here yet, and goes on from where the log ends now. None where it does not, or is all here.
 
-        CannotUndo where there are other entries here in its place, and they cannot be undone.
+        CannotRollBack where there are other entries here in its place, and they cannot be undone.
         """
         after, entries = message.after, message.entries
         if after == self._log.last:
@@ -44,7 +44,7 @@ class Joint:
             base = self._log.base
             if after.sequence < base.sequence and entries[-1].position > base:
                 # It goes on from before all that this log remembers, and not as this log did.
-                raise CannotUndo
+                raise CannotRollBack
             return None
         if after != self._log.last:
             self._cut(after)
@@ -56,9 +56,9 @@ class Joint:
     def _cut(self, after: Position) -> None:
         adrift = self._undo.back_to(after)
         if adrift is None:
-            raise CannotUndo
+            raise CannotRollBack
         self._log.cut(after)
-        self._cluster.asking.commits.done_before.cut(after)
+        self._cluster.root_requests.commits.done_before.cut(after)
         storing = self._cluster.storing
         storing.give(Cut(after.sequence))
         storing.log_is(after)

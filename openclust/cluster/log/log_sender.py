@@ -42,7 +42,7 @@ class _Feed(msgspec.Struct):
     upto: Position = Position()
 
 
-class Feeding:
+class LogSender:
     """Call `flush` once a turn, and `made` for every entry that the log gets. Another turn follows while it `is_busy`.
 
     All who need a snapshot at the same time share one.
@@ -217,8 +217,8 @@ class Feeding:
 
     def _send_last(self, name: str, feed: _Feed, position: Position, changes: list[bytes]) -> None:
         cluster = self._cluster
-        commits = cluster.asking.commits.done_before.names(position)
-        uuid = cluster.founding.uuid
+        commits = cluster.root_requests.commits.done_before.names(position)
+        uuid = cluster.cluster_uuid.uuid
         last = Snapshot(
             epoch=feed.epoch, changes=changes, position=position, uuid=uuid, common=feed.common, commits=commits
         )

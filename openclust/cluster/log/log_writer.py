@@ -39,10 +39,10 @@ class LogWriter:
 
     def begin(self) -> None:
         """Open the reign in the log. Followers come by themselves."""
-        replica, founding = self._replica, self._cluster.founding
+        replica, uuid = self._replica, self._cluster.cluster_uuid
         replica.definitions.size.know()
-        self._append("opening", founding.begin_reign())
-        founding.opened(replica.log.last)
+        self._append("opening", uuid.begin_reign())
+        uuid.opened(replica.log.last)
         for change in self._cluster.storing.begin_reign(replica.log.last):
             self._append_change(encode_change(change))
 
@@ -62,7 +62,7 @@ class LogWriter:
         replica = self._replica
         position = Position(self._epoch, replica.log.last.sequence + 1)
         replica.undo.did(position, batch.left, batch.entered, batch.seen, is_own=True)
-        self._cluster.asking.commits.done_before.sealed(position)
+        self._cluster.root_requests.commits.done_before.sealed(position)
         # Before it is in the log: when the election hears of that, it may find that this broker is root no more.
         self._uncommitted.add(position, len(batch.shared))
         self._append("work", batch.shared)
@@ -114,7 +114,7 @@ class LogWriter:
             on_disk = min(common, message.on_disk)
             self._followers.add(peer, common, on_disk, is_late=False, is_pledged=message.is_pledged)
             self.settle()
-        self._cluster.founding.tell(peer)
+        self._cluster.cluster_uuid.tell(peer)
 
     def held(self, peer: str, message: Held) -> None:
         """A follower tells how much of this reign's log it holds."""

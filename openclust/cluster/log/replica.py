@@ -16,9 +16,9 @@ from openclust.broker.journal.journal import KEPT
 from openclust.cluster.definitions.definitions import Definitions
 from openclust.cluster.election.events import Appended
 from openclust.cluster.log.log import Log
-from openclust.cluster.log.log_join import CannotUndo, Joint
-from openclust.cluster.log.log_sender import Feeding
-from openclust.cluster.log.rollback import Undo
+from openclust.cluster.log.log_join import CannotRollBack, LogJoin
+from openclust.cluster.log.log_sender import LogSender
+from openclust.cluster.log.rollback import Rollback
 from openclust.cluster.protocol.log_entry import LogEntry
 from openclust.cluster.protocol.messages import Append, Arrived, Fetch, Snapshot
 from openclust.cluster.protocol.status import Position
@@ -48,10 +48,10 @@ class Replica:
         self.definitions = Definitions(self._broker, bounds, is_primary=membership.is_primary)
         self.hidden = self.definitions.hidden
         self.diverged = 0
-        self.undo = Undo()
-        self.sender = Feeding(membership, self.log, self.definitions.in_passing, slice_max=bounds.slice_max)
+        self.undo = Rollback()
+        self.sender = LogSender(membership, self.log, self.definitions.in_passing, slice_max=bounds.slice_max)
         self.feeder: Feeder | None = None
-        self._joint = Joint(membership, self.log, self.undo)
+        self._joint = LogJoin(membership, self.log, self.undo)
         self._installing = Installing(membership, self.definitions.follow)
         # The last place that is no work.
         self.changed = Position()
@@ -144,7 +144,7 @@ class Replica:
             return
         try:
             entries = self._joint.new_of(message)
-        except CannotUndo:
+        except CannotRollBack:
             feeder.ask_for_all()
             return
         if entries is None:
@@ -174,14 +174,14 @@ class Replica:
     def apply(self, entry: LogEntry) -> None:
         """Do here what an entry says."""
         if entry.kind == "opening":
-            self._cluster.founding.uuid = entry.body.decode()
+            self._cluster.cluster_uuid.uuid = entry.body.decode()
             return
         if entry.kind == "work":
             # Without a body it is for primaries only.
             if entry.body:
                 work = decode_work(entry.body)
                 applied = apply_work(self._broker, work, KEPT)
-                self._cluster.asking.commits.done_before.heard(entry.position, work.commits)
+                self._cluster.root_requests.commits.done_before.heard(entry.position, work.commits)
                 self.undo.did(entry.position, applied.left, applied.entered, applied.seen)
             return
         try:
@@ -228,7 +228,7 @@ class Replica:
         if installed is None:
             return
         peer, last = installed
-        self._cluster.founding.uuid = last.uuid or self._cluster.founding.uuid
+        self._cluster.cluster_uuid.uuid = last.uuid or self._cluster.cluster_uuid.uuid
         self._begin_at(last.position, *last.commits)
         feeder = self._feeder_of(peer, last.epoch)
         if feeder is not None:
@@ -239,7 +239,7 @@ class Replica:
 
     def _begin_at(self, position: Position, *commits: Name) -> None:
         self.log.restart(position)
-        self._cluster.asking.commits.done_before.begin_anew(position, commits)
+        self._cluster.root_requests.commits.done_before.begin_anew(position, commits)
         self.undo.cannot(position)
         self._cluster.storing.restart()
 

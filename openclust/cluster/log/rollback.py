@@ -33,7 +33,7 @@ class _Step(msgspec.Struct):
     size: int
 
 
-class Undo:
+class Rollback:
     """Tell it what each entry of the log has done; `cannot` of one that cannot be undone."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from openclust.cluster.membership.membership import Membership
 
 
-class Founding:
+class ClusterUuid:
     """`uuid` is the name as the log has it; the membership's `hello` has it when it is sure to stay."""
 
     def __init__(self, membership: Membership) -> None:

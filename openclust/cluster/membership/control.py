@@ -73,7 +73,7 @@ class Control:
         if lane.number <= CONTROL_CHANNEL:
             raise ChannelError(ACCESS_REFUSED, f"channel {lane.number} is no lane")
         if lane.source:
-            connection.channels[lane.number] = self._cluster.distant.lane(connection, lane)
+            connection.channels[lane.number] = self._cluster.remote_consumers.lane(connection, lane)
         else:
             kind = HandoverLane if lane.queue else RelayLane
             connection.channels[lane.number] = kind(connection, self._cluster, peer, lane)
@@ -116,14 +116,14 @@ class Control:
                 replica.fetch(peer, message)
 
     def _on_interest(self, peer: str, message: Interest | InterestDigest | InterestLost) -> None:
-        interests = self._cluster.interests
+        meta_bindings = self._cluster.meta_bindings
         match message:
             case Interest():
-                interests.heard(peer, message)
+                meta_bindings.heard(peer, message)
             case InterestDigest():
-                interests.checked(peer, message)
+                meta_bindings.checked(peer, message)
             case InterestLost():
-                interests.tell_all(peer, of_others=message.of_others)
+                meta_bindings.tell_all(peer, of_others=message.of_others)
 
     def _on_consumer(self, peer: str, message: Settle | Taken | Prefetch | Cancel | Cancelled) -> None:
         cluster = self._cluster
@@ -137,7 +137,7 @@ class Control:
             case Cancel():
                 cluster.proxies.cancel(peer, message)
             case Cancelled():
-                cluster.distant.cancelled(peer, message)
+                cluster.remote_consumers.cancelled(peer, message)
 
     def _on_other(self, peer: str, message: Message) -> None:
         cluster = self._cluster
@@ -145,7 +145,7 @@ class Control:
             case Ask():
                 cluster.role.asked(peer, message)
             case Answer():
-                cluster.asking.answered(peer, message)
+                cluster.root_requests.answered(peer, message)
             case Settled():
                 if message.lane == HANDOVER_LANE:
                     cluster.handover.settled(message)
@@ -160,7 +160,7 @@ class Control:
             case Presence():
                 cluster.presences.heard(peer, message)
             case Founded():
-                cluster.founding.told(peer, message)
+                cluster.cluster_uuid.told(peer, message)
             case RosterTold():
                 cluster.presences.told(peer, message)
             case _:

@@ -16,7 +16,7 @@ from openclust.cluster.election.view import Role as ElectionRole
 from openclust.cluster.election.watch import Watch
 from openclust.cluster.log.replica import Replica
 from openclust.cluster.membership.admission import Admission, taken
-from openclust.cluster.membership.cluster_uuid import Founding
+from openclust.cluster.membership.cluster_uuid import ClusterUuid
 from openclust.cluster.membership.control import Control
 from openclust.cluster.membership.port import Port
 from openclust.cluster.membership.presences import Presences
@@ -31,19 +31,19 @@ from openclust.cluster.protocol.peer_user import login
 from openclust.cluster.protocol.redirect import Redirect
 from openclust.cluster.protocol.roster import Roster
 from openclust.cluster.protocol.status import Reign, Status
-from openclust.cluster.relay.meta_bindings import Interests
+from openclust.cluster.relay.meta_bindings import MetaBindings
 from openclust.cluster.relay.relay import Relay
 from openclust.cluster.roles.follower import Follower
 from openclust.cluster.roles.leaderless import Leaderless
 from openclust.cluster.roles.role import Role
 from openclust.cluster.roles.root import Root
 from openclust.cluster.roles.taking_over import TakingOver
-from openclust.cluster.shared_queues.consumer_proxies import Proxies
+from openclust.cluster.shared_queues.consumer_proxies import ConsumerProxies
 from openclust.cluster.shared_queues.forwarding import Forwarding
 from openclust.cluster.shared_queues.handover import Handover
-from openclust.cluster.shared_queues.remote_consumers import Distant
-from openclust.cluster.shared_queues.root_requests import Asking
-from openclust.cluster.storage.batch_commit import Storing
+from openclust.cluster.shared_queues.remote_consumers import RemoteConsumers
+from openclust.cluster.shared_queues.root_requests import RootRequests
+from openclust.cluster.storage.batch_commit import BatchCommit
 from openclust.wire.errors import CONNECTION_FORCED, NOT_ALLOWED, ConnectionError
 
 if TYPE_CHECKING:
@@ -98,16 +98,16 @@ class Membership(Port):
         self.control_room = Control(self)
         broker.journal.mode = "alone" if self.is_alone else "shared"
         broker.journal.is_in_charge = self.is_alone
-        self.storing = Storing(self, bounds)
-        self.founding = Founding(self)
+        self.storing = BatchCommit(self, bounds)
+        self.cluster_uuid = ClusterUuid(self)
         self.replica = Replica(self, bounds)
-        self.asking = Asking(self, wait_ms=bounds.root_wait_ms)
-        self.interests = Interests(self)
+        self.root_requests = RootRequests(self, wait_ms=bounds.root_wait_ms)
+        self.meta_bindings = MetaBindings(self)
         self.relay = Relay(self)
         self.forwarding = Forwarding(self, waiting_bytes_max=bounds.waiting_bytes_max, wait_ms=bounds.root_wait_ms)
         self.handover = Handover(self)
-        self.distant = Distant(self)
-        self.proxies = Proxies(self)
+        self.remote_consumers = RemoteConsumers(self)
+        self.proxies = ConsumerProxies(self)
         self.readiness = Readiness(self)
         # What this broker is at the moment; `reign` and `is_root` say of it what is asked for with each message.
         self.role: Role = Leaderless(self)
@@ -174,7 +174,7 @@ class Membership(Port):
         self.admission.admit(connection, hello)
         if former is not None:
             former.close(CONNECTION_FORCED, "CONNECTION_FORCED - the link was silent, and its broker was started again")
-        self.founding.met(hello.uuid)
+        self.cluster_uuid.met(hello.uuid)
         self._fresh.add(hello.name)
         self._stopped.discard(hello.name)
         if hello.role == "secondary" and self.is_primary:
@@ -222,7 +222,7 @@ class Membership(Port):
             self.send(peer, self.election.status())
         if peer in self.primaries:
             self.presences.tell(peer)
-        self.interests.tell_all(peer)
+        self.meta_bindings.tell_all(peer)
         self.send(peer, Pressure(self.broker.books.alarm))
         self.role.link_up(peer)
         self._look_for_root(peer)
@@ -231,7 +231,7 @@ class Membership(Port):
     def link_down(self, peer: str) -> None:
         """Our link to a peer is gone, with all that was on it."""
         self.outbox(peer).close()
-        self.interests.link_down(peer)
+        self.meta_bindings.link_down(peer)
         self.replica.peer_gone(peer)
         self.proxies.peer_gone(peer)
         self.role.peer_gone(peer)
@@ -250,7 +250,7 @@ class Membership(Port):
             self.broker.note("warning", f"lost {hello.role} {name}: its link to this broker has ended", connection)
         self._fresh.discard(name)
         self._stopped.discard(name)
-        self.interests.gone(name)
+        self.meta_bindings.gone(name)
         self.presences.gone(name)
         self.pressed.discard(name)
         self.proxies.peer_gone(name)
@@ -258,7 +258,7 @@ class Membership(Port):
             del self.peers[name]
             self.peers_changed = True
         if name == self.root:
-            self.distant.root_lost()
+            self.remote_consumers.root_lost()
         self._silent(name)
 
     def leave(self, reason: str) -> None:
@@ -323,11 +323,11 @@ class Membership(Port):
 
     def end_turn(self) -> None:
         self.storing.flush()
-        self.founding.look()
+        self.cluster_uuid.look()
         self.role.flush()
         self.replica.flush()
-        self.interests.flush()
-        self.distant.flush()
+        self.meta_bindings.flush()
+        self.remote_consumers.flush()
         self.proxies.flush()
         self.forwarding.flush()
         if self.broker.books.alarm is not self._was_pressed:
@@ -343,14 +343,14 @@ class Membership(Port):
         else:
             self._follow_watch()
         self.role.tick()
-        self.asking.tick()
+        self.root_requests.tick()
         self.forwarding.tick()
         self.presences.tick()
         self.readiness.look()
 
     def tell_digests(self) -> None:
         """Once in a while: what others hold of our meta-bindings must be what we told."""
-        self.interests.tell_digests()
+        self.meta_bindings.tell_digests()
 
     # -- the election
 

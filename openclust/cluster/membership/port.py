@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openclust.cluster.protocol.messages import Inspect, Purge
-from openclust.cluster.shared_queues.remote_queue import Nowhere
+from openclust.cluster.shared_queues.remote_queue import GoneQueue
 from openclust.cluster.shared_queues.root_requests import defined
 from openclust.wire.text import encode_text
 
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from openclust.cluster.protocol.hello import Hello
     from openclust.cluster.protocol.roster import Roster
     from openclust.cluster.protocol.status import Reign
-    from openclust.cluster.relay.meta_bindings import Interests
+    from openclust.cluster.relay.meta_bindings import MetaBindings
     from openclust.cluster.relay.relay import Relay
     from openclust.cluster.roles.role import Role
     from openclust.cluster.shared_queues.forwarding import Forwarding
-    from openclust.cluster.shared_queues.remote_consumers import Distant
-    from openclust.cluster.shared_queues.root_requests import Asking
+    from openclust.cluster.shared_queues.remote_consumers import RemoteConsumers
+    from openclust.cluster.shared_queues.root_requests import RootRequests
     from openclust.wire.table import Table
 
 
@@ -56,11 +56,11 @@ class Port:
     hello: Hello
     presences: Presences
     admission: Admission
-    asking: Asking
+    root_requests: RootRequests
     control_room: Control
-    distant: Distant
+    remote_consumers: RemoteConsumers
     forwarding: Forwarding
-    interests: Interests
+    meta_bindings: MetaBindings
     placing: Placing
     readiness: Readiness
     relay: Relay
@@ -100,7 +100,7 @@ class Port:
         self.role.tidy(change)
 
     def came_of(self, queue: Queue, entry: Entry, mark: int) -> None:
-        self.asking.commits.done_before.came_of(queue, entry.seq, self.broker.journal.taken(mark))
+        self.root_requests.commits.done_before.came_of(queue, entry.seq, self.broker.journal.taken(mark))
 
     def virtual_host(self, connection: Connection, name: str) -> str:
         return self.placing.virtual_host(connection, name)
@@ -144,38 +144,38 @@ class Port:
         return self.root if self.is_elsewhere(queue) else self.broker.name
 
     def consume(self, consumer: Consumer, done: Done) -> None:
-        self.distant.consume(consumer, done)
+        self.remote_consumers.consume(consumer, done)
 
     def credit_changed(self, channel: Channel) -> None:
-        self.distant.credit_changed(channel)
+        self.remote_consumers.credit_changed(channel)
 
     def policies_changed(self, vhost: VirtualHost) -> None:
-        self.distant.policies_changed(vhost)
+        self.remote_consumers.policies_changed(vhost)
 
     def get(self, channel: Channel, queue: Queue, no_ack: bool, done: Done) -> None:
-        self.distant.get(channel, queue, no_ack, done)
+        self.remote_consumers.get(channel, queue, no_ack, done)
 
     def purge(self, queue: Queue, done: Done) -> None:
         question = Purge(encode_text(queue.vhost.name), encode_text(queue.name))
-        self.asking.ask(question, lambda answer: done(defined(answer)))
+        self.root_requests.ask(question, lambda answer: done(defined(answer)))
 
     def inspect(self, queue: Queue, done: Done) -> None:
         question = Inspect(encode_text(queue.vhost.name), encode_text(queue.name))
-        self.asking.ask(question, lambda answer: done(defined(answer)))
+        self.root_requests.ask(question, lambda answer: done(defined(answer)))
 
     def commit(self, bundle: Bundle, done: Done) -> None:
-        self.asking.commits.commit(bundle, done)
+        self.root_requests.commits.commit(bundle, done)
 
     def committed(self, item: Unacked) -> None:
-        assert isinstance(item.queue, Nowhere), "it came from the root"
+        assert isinstance(item.queue, GoneQueue), "it came from the root"
         item.queue.committed(item.entry)
 
     def wanted(self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int) -> None:
         if not self.is_alone:
-            self.interests.wanted(vhost, exchange, routing_key, arguments, count)
+            self.meta_bindings.wanted(vhost, exchange, routing_key, arguments, count)
             if not exchange and count < 0:
                 # The default exchange's: a private queue is gone.
                 self.replica.hidden.gone(vhost, routing_key)
 
     def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
-        self.interests.exchange_made(vhost, exchange)
+        self.meta_bindings.exchange_made(vhost, exchange)

@@ -151,7 +151,7 @@ class Readiness:
         since_ms, now_ms = self._unheard_ms, self._cluster.broker.now_ms
         if not self._cluster.primaries:
             return self.no_primary()
-        if since_ms is None or now_ms - since_ms < self._cluster.asking.wait_ms or not self.hears_no_primary:
+        if since_ms is None or now_ms - since_ms < self._cluster.root_requests.wait_ms or not self.hears_no_primary:
             return ""
         return f"{self.no_primary()}, for {(now_ms - since_ms) // 1_000} s by now"
 

@@ -19,7 +19,7 @@ EXPECT_MAX_MS = 2_500
 """A pace is taken to go on for so long, if no newer roster comes."""
 
 
-class Underway:
+class LoadEstimate:
     """Who compares its own clients of this moment with the others' of a while ago always believes to have too many.
 
     Hence as many are thought to go on coming to the others unasked as did between their last two counts; and whom we

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from openclust.broker.amqp.placement import PROXIED, REDIRECTED, Placement
-from openclust.cluster.placing.load_estimate import Underway
+from openclust.cluster.placing.load_estimate import LoadEstimate
 from openclust.cluster.protocol.redirect import Redirect
 from openclust.cluster.protocol.roster import BrokerInfo, Roster
 from openclust.wire.errors import INVALID_PATH, ConnectionError
@@ -48,7 +48,7 @@ class Placing:
         self._name = name
         self._cluster_key = cluster_key
         self._roster = Roster()
-        self._underway = Underway()
+        self._underway = LoadEstimate()
         self._known_hosts: dict[bool, str] = {}
 
     def heard(self, roster: Roster, now_ms: int) -> None:

@@ -101,7 +101,7 @@ class Told:
                     self.digest ^= number
 
 
-class Interests:
+class MetaBindings:
     """Call `flush` at the end of a turn, and `tell_digests` now and then."""
 
     def __init__(self, membership: Membership) -> None:

@@ -117,7 +117,7 @@ def run_frames(lane: int, suffix: bytes, properties: bytes, bodies: list[bytes])
     return b"".join([b"%b%b\xce" % (before[len(body)], body) for body in bodies])
 
 
-class Spread(Destination):
+class PeerFanout(Destination):
     """In a route, all other brokers that want its messages for private queues: each once."""
 
     __slots__ = ("_relay", "_sends", "_tracer", "_vhost")
@@ -185,7 +185,7 @@ class Relay:
         if remotes:
             sends = self._sends([each.name for each in remotes], forward)
             if sends:
-                here.append(Spread(self, vhost.name, sends))
+                here.append(PeerFanout(self, vhost.name, sends))
         return here, forward
 
     def _sends(self, names: list[str], forward: bool) -> list[tuple[Outbox, Reach]]:
@@ -208,6 +208,6 @@ class Relay:
             return None
         outbox = cluster.outboxes.get(name)
         if outbox is not None:
-            return Spread(self, "/", [(outbox, Reach.PRIVATE)])
+            return PeerFanout(self, "/", [(outbox, Reach.PRIVATE)])
         first = cluster.outboxes.get(cluster.relaying_primary())
-        return None if first is None else Spread(self, "/", [(first, Reach.PASS_ON)])
+        return None if first is None else PeerFanout(self, "/", [(first, Reach.PASS_ON)])

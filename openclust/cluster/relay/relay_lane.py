@@ -19,7 +19,7 @@ from openclust.broker.routing.remote_broker import RemoteBroker
 from openclust.broker.routing.route import Route, find_queues
 from openclust.cluster.protocol.lane_names import lane_name
 from openclust.cluster.protocol.messages import Lane, Settled
-from openclust.cluster.relay.relay import Reach, Spread
+from openclust.cluster.relay.relay import PeerFanout, Reach
 from openclust.wire.errors import AmqpError
 from openclust.wire.properties import HEADERS, decode_properties
 from openclust.wire.text import decode_text
@@ -191,7 +191,7 @@ class RelayLane(Channel):
                 found.append(target)
         if sends:
             found.append(
-                Spread(cluster.relay, decode_text(self.lane.vhost), sorted(sends, key=lambda send: send[0].peer))
+                PeerFanout(cluster.relay, decode_text(self.lane.vhost), sorted(sends, key=lambda send: send[0].peer))
             )
         return found, False
 

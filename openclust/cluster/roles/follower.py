@@ -27,7 +27,7 @@ class Follower(Role):
     def enter(self) -> None:
         self._cluster.replica.feeder = self._following
         # What they want of each other is told by the root.
-        self._cluster.interests.serve_secondaries(())
+        self._cluster.meta_bindings.serve_secondaries(())
         if self._cluster.root_outbox() is not None:
             self.met()
 
@@ -35,15 +35,15 @@ class Follower(Role):
         cluster = self._cluster
         cluster.replica.feeder = None
         cluster.handover.stop()
-        cluster.distant.root_lost()
+        cluster.remote_consumers.root_lost()
         cluster.forwarding.take_back()
 
     def met(self) -> None:
         """Be fed by the root, and tell and ask it all that is open."""
         cluster = self._cluster
         self._following.enlist()
-        cluster.asking.ask_again()
-        cluster.distant.register_again()
+        cluster.root_requests.ask_again()
+        cluster.remote_consumers.register_again()
         cluster.forwarding.send_again()
         cluster.handover.begin()
 

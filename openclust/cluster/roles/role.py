@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from openclust.cluster.protocol.messages import Ask, Enlist, Held, Question
     from openclust.cluster.protocol.status import Reign
     from openclust.cluster.shared_queues.forwarding import Letter
-    from openclust.cluster.shared_queues.remote_queue import Source
+    from openclust.cluster.shared_queues.remote_queue import RemoteQueue
 
 
 class Role:
@@ -67,7 +67,7 @@ class Role:
     # -- what the broker asks
 
     def define(self, change: Change, done: Done) -> None:
-        self._cluster.asking.ask(Define(encode_change(change)), lambda answer: done(defined(answer)))
+        self._cluster.root_requests.ask(Define(encode_change(change)), lambda answer: done(defined(answer)))
 
     def tidy(self, change: Change) -> None:
         """The root does it."""
@@ -81,14 +81,14 @@ class Role:
         """A message for shared queues: whether it is on its way, or waits; else it was refused."""
         return self._cluster.forwarding.wait(letter)
 
-    def registered(self, consumer: Consumer, source: Source, confirm: Callable[[], None]) -> None:
+    def registered(self, consumer: Consumer, source: RemoteQueue, confirm: Callable[[], None]) -> None:
         """The root has a consumer of this broker; `confirm` tells its client."""
-        self._cluster.distant.follow(consumer, source)
+        self._cluster.remote_consumers.follow(consumer, source)
         confirm()
 
     def commit(self, bundle: Bundle, done: Done) -> None:
         """A transaction of a client here."""
-        self._cluster.asking.commits.ask_root(bundle, done)
+        self._cluster.root_requests.commits.ask_root(bundle, done)
 
     # -- what peers ask of a root
 

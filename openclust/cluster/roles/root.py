@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from openclust.cluster.membership.membership import Membership
     from openclust.cluster.protocol.messages import Answer, Ask, Enlist, Held, Question
     from openclust.cluster.shared_queues.forwarding import Letter
-    from openclust.cluster.shared_queues.remote_queue import Source
+    from openclust.cluster.shared_queues.remote_queue import RemoteQueue
 
 
 class Root(Role):
@@ -38,9 +38,9 @@ class Root(Role):
         self.log.begin()
         cluster.broker.take_charge()
         cluster.handover.take_in()
-        cluster.interests.serve_secondaries(cluster.secondaries_up())
-        cluster.distant.attach_all_here()
-        cluster.asking.ask_again()
+        cluster.meta_bindings.serve_secondaries(cluster.secondaries_up())
+        cluster.remote_consumers.attach_all_here()
+        cluster.root_requests.ask_again()
         cluster.forwarding.send_again()
 
     def leave(self) -> None:
@@ -50,8 +50,8 @@ class Root(Role):
         entered, left = cluster.storing.abandon()
         cluster.broker.topology_changed()
         cluster.proxies.end()
-        cluster.distant.resigned()
-        cluster.interests.serve_secondaries(())
+        cluster.remote_consumers.resigned()
+        cluster.meta_bindings.serve_secondaries(())
         cluster.handover.resign(entered, left)
         cluster.replica.sender.end_all()
         for change, done in self.log.give_up():
@@ -59,7 +59,7 @@ class Root(Role):
 
     def link_up(self, peer: str) -> None:
         if self._cluster.is_secondary(peer):
-            self._cluster.interests.serve_secondary(peer)
+            self._cluster.meta_bindings.serve_secondary(peer)
 
     def peer_gone(self, name: str) -> None:
         self.log.peer_gone(name)
@@ -78,20 +78,20 @@ class Root(Role):
 
     def ask(self, number: int, question: Question) -> None:
         """This broker has become root while it asked."""
-        asking, name = self._cluster.asking, self._cluster.name
-        asking.decide(name, question, lambda answer: asking.answered(name, answer), number, self.log)
+        requests, name = self._cluster.root_requests, self._cluster.name
+        requests.decide(name, question, lambda answer: requests.answered(name, answer), number, self.log)
 
     def forward(self, letter: Letter) -> bool:
         self._cluster.forwarding.publish_here(letter)
         return True
 
-    def registered(self, consumer: Consumer, source: Source, confirm: Callable[[], None]) -> None:
+    def registered(self, consumer: Consumer, source: RemoteQueue, confirm: Callable[[], None]) -> None:
         """It asked before this broker was root: the queue itself delivers, after its client was told."""
         confirm()
-        self._cluster.distant.attach_here(consumer)
+        self._cluster.remote_consumers.attach_here(consumer)
 
     def commit(self, bundle: Bundle, done: Done) -> None:
-        self._cluster.asking.commits.commit_here(bundle, done)
+        self._cluster.root_requests.commits.commit_here(bundle, done)
 
     def asked(self, peer: str, ask: Ask) -> None:
         cluster = self._cluster
@@ -99,7 +99,7 @@ class Root(Role):
         def reply(answer: Answer) -> None:
             cluster.send(peer, answer)
 
-        cluster.asking.decide(peer, ask.question, reply, ask.number, self.log)
+        cluster.root_requests.decide(peer, ask.question, reply, ask.number, self.log)
 
     def enlisted(self, peer: str, message: Enlist) -> None:
         self.log.enlisted(peer, message)

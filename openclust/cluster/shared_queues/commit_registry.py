@@ -21,7 +21,7 @@ Name: TypeAlias = tuple[bytes, int, int]
 """Whose transaction it is (one run of one broker), its number, and the first of that run that is not answered yet."""
 
 
-class Deed(msgspec.Struct):
+class DoneTransaction(msgspec.Struct):
     """A transaction that was done: in the log at `position`, or, where that is None, by this root in its `epoch`.
 
     There it is in `batch` of the journal, which must come to `places`. `unroutable` are the publishes nobody wanted,
@@ -36,7 +36,7 @@ class Deed(msgspec.Struct):
     taken: list[tuple[Queue, int]] = []
 
 
-class Committed:
+class CommitRegistry:
     """What a run has heard the answer of is forgotten with its next transaction; so are the runs that are longest idle.
 
     Call `did` as root, `sealed` when the journal's batch is in the log, `heard` for what another root has done, and
@@ -45,22 +45,22 @@ class Committed:
 
     def __init__(self, membership: Membership) -> None:
         self._cluster = membership
-        self._runs: dict[bytes, dict[int, Deed]] = {}
+        self._runs: dict[bytes, dict[int, DoneTransaction]] = {}
         # In the journal's open batch.
-        self._open: list[Deed] = []
+        self._open: list[DoneTransaction] = []
         # Messages of transactions that may still be undone here, by their places.
-        self._bound: dict[tuple[Queue, int], Deed] = {}
+        self._bound: dict[tuple[Queue, int], DoneTransaction] = {}
 
-    def find(self, run: bytes, number: int) -> Deed | None:
+    def find(self, run: bytes, number: int) -> DoneTransaction | None:
         """What is known of it, and holds."""
         deed = self._runs.get(run, {}).get(number)
         return deed if deed is not None and self._holds(deed) else None
 
-    def _holds(self, deed: Deed) -> bool:
+    def _holds(self, deed: DoneTransaction) -> bool:
         """Whether it is in the log, or is on its way there."""
         return deed.position is not None or (deed.epoch == self._cluster.epoch and self._cluster.is_root)
 
-    def did(self, name: Name, deed: Deed, *, is_open: bool) -> None:
+    def did(self, name: Name, deed: DoneTransaction, *, is_open: bool) -> None:
         """This root has done it, in the open batch if any part of it is in the journal at all."""
         self._add(name, deed)
         if is_open:
@@ -94,7 +94,7 @@ class Committed:
     def heard(self, position: Position, names: Iterable[Name]) -> None:
         """The log has these at that position."""
         for name in names:
-            self._add(name, Deed(position.epoch, position))
+            self._add(name, DoneTransaction(position.epoch, position))
 
     def cut(self, after: Position) -> None:
         """The log ends there now: what came behind has not happened."""
@@ -103,7 +103,7 @@ class Committed:
                 number: deed for number, deed in deeds.items() if deed.position is None or deed.position <= after
             }
 
-    def _add(self, name: Name, deed: Deed) -> None:
+    def _add(self, name: Name, deed: DoneTransaction) -> None:
         run, number, oldest = name
         deeds = self._runs.pop(run, {})
         self._runs[run] = deeds
@@ -131,6 +131,6 @@ class Committed:
         self.heard(position, names)
 
 
-def _is_sure(deed: Deed, committed: Position, now: Position) -> bool:
+def _is_sure(deed: DoneTransaction, committed: Position, now: Position) -> bool:
     """Whether nothing of it will be undone here; or it was, and its places are others'."""
     return deed.epoch != now.epoch or (deed.position is not None and deed.position <= committed)

@@ -10,7 +10,7 @@ from openclust.broker.backlog.backlog import Entry
 from openclust.cluster.definitions.name_collisions import shared_queue
 from openclust.cluster.protocol.messages import Answer, Cancelled, Consume, Fetched, Get, Lane, Settle
 from openclust.cluster.protocol.outbox import CONTROL_CHANNEL, LANE_MAX, SOURCE_LANE_MIN
-from openclust.cluster.shared_queues.consumer_proxy import Proxy
+from openclust.cluster.shared_queues.consumer_proxy import ConsumerProxy
 from openclust.cluster.shared_queues.traced_lanes import TracedProxy
 from openclust.wire.errors import RESOURCE_ERROR, ChannelError
 from openclust.wire.text import decode_text, encode_text
@@ -32,7 +32,7 @@ class _Customer:
 
     def __init__(self, connection: Connection | None) -> None:
         self.connection = connection
-        self.proxies: dict[int, Proxy] = {}
+        self.proxies: dict[int, ConsumerProxy] = {}
         self.fetched: dict[int, tuple[Queue, Entry]] = {}
         self.free_lanes: list[int] = []
         self.next_lane = SOURCE_LANE_MIN
@@ -48,17 +48,17 @@ class _Customer:
         return lane
 
 
-class Proxies:
+class ConsumerProxies:
     """Call `flush` at the end of a turn, when all answers are in the outboxes. `choked` wait for a full outbox."""
 
     def __init__(self, membership: Membership) -> None:
         self._cluster = membership
         self._customers: dict[str, _Customer] = {}
-        self._starting: list[Proxy] = []
+        self._starting: list[ConsumerProxy] = []
         self._fetches = 0
-        self.choked: dict[Proxy, None] = {}
+        self.choked: dict[ConsumerProxy, None] = {}
 
-    def __iter__(self) -> Iterator[Proxy]:
+    def __iter__(self) -> Iterator[ConsumerProxy]:
         return (proxy for name in sorted(self._customers) for proxy in self._customers[name].proxies.values())
 
     # -- questions
@@ -94,7 +94,7 @@ class Proxies:
             # It will ask again when there is a link, and no answer would reach it now.
             raise ChannelError(RESOURCE_ERROR, f"there is no link to {peer}")
         channel = customer.connection.channels[CONTROL_CHANNEL]
-        kind = Proxy if self._cluster.broker.tracer is None else TracedProxy
+        kind = ConsumerProxy if self._cluster.broker.tracer is None else TracedProxy
         proxy = kind(self, peer, channel, queue, question, outbox, customer.take_lane())
         customer.proxies[question.source] = proxy
         # It has no room yet, so nothing is delivered; but from now on it counts.
@@ -130,7 +130,7 @@ class Proxies:
 
     # -- what consumers say
 
-    def _find(self, peer: str, source: int) -> Proxy | None:
+    def _find(self, peer: str, source: int) -> ConsumerProxy | None:
         customer = self._customers.get(peer)
         return None if customer is None else customer.proxies.get(source)
 
@@ -221,19 +221,19 @@ class Proxies:
         proxy.queue.vhost.drop_consumer(proxy)
         self._end_settled(proxy)
 
-    def _end_settled(self, proxy: Proxy) -> None:
+    def _end_settled(self, proxy: ConsumerProxy) -> None:
         """Forget one that is cancelled, if nothing of it is open any more."""
         if not proxy.held:
             self._forget(proxy)
 
-    def _forget(self, proxy: Proxy) -> None:
+    def _forget(self, proxy: ConsumerProxy) -> None:
         self.choked.pop(proxy, None)
         customer = self._customers.get(proxy.peer)
         if customer is not None and customer.proxies.get(proxy.source) is proxy:
             del customer.proxies[proxy.source]
             customer.free_lanes.append(proxy.lane)
 
-    def queue_gone(self, proxy: Proxy) -> None:
+    def queue_gone(self, proxy: ConsumerProxy) -> None:
         """The queue is deleted, and with it what was delivered of it."""
         self._cluster.send(proxy.peer, Cancelled(proxy.source))
         proxy.return_all()
@@ -280,7 +280,7 @@ class Proxies:
             for proxy in choked:
                 proxy.wake()
 
-    def _start(self, proxy: Proxy) -> None:
+    def _start(self, proxy: ConsumerProxy) -> None:
         # Its broker may have gone since it asked, and then the proxy is cancelled.
         outbox = self._cluster.outboxes.get(proxy.peer)
         if not proxy.cancelled and outbox is not None and outbox.is_up:

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from openclust.broker.amqp.channel import Channel
     from openclust.broker.queues.queue import Queue
     from openclust.cluster.protocol.outbox import Outbox
-    from openclust.cluster.shared_queues.consumer_proxies import Proxies
+    from openclust.cluster.shared_queues.consumer_proxies import ConsumerProxies
 
 AHEAD_MAX = 2_000
 AHEAD_BYTES_MAX = 1_048_576
 """What may be on its way to a consumer and not yet taken by its client: so much, and at least one message."""
 
 
-class Proxy(Consumer):
+class ConsumerProxy(Consumer):
     """Deliveries are counted from 1 on both sides. `held` are those that wait for their acknowledgement.
 
     Nothing is sent before `start`: an answer goes before the first delivery.
@@ -60,7 +60,14 @@ class Proxy(Consumer):
     )
 
     def __init__(
-        self, proxies: Proxies, peer: str, channel: Channel, queue: Queue, wanted: Consume, outbox: Outbox, lane: int
+        self,
+        proxies: ConsumerProxies,
+        peer: str,
+        channel: Channel,
+        queue: Queue,
+        wanted: Consume,
+        outbox: Outbox,
+        lane: int,
     ) -> None:
         super().__init__(
             channel,

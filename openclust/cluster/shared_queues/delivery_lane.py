@@ -10,7 +10,7 @@ from openclust.broker.routing.route import Route
 
 if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
-    from openclust.cluster.shared_queues.remote_queue import Source
+    from openclust.cluster.shared_queues.remote_queue import RemoteQueue
 
 
 class DeliveryLane(Channel):
@@ -18,7 +18,7 @@ class DeliveryLane(Channel):
 
     __slots__ = ("_arguments", "_redelivered", "_route", "count", "source")
 
-    def __init__(self, connection: Connection, number: int, source: Source | None) -> None:
+    def __init__(self, connection: Connection, number: int, source: RemoteQueue | None) -> None:
         super().__init__(connection, number)
         self.source = source
         self.count = 0

@@ -90,7 +90,7 @@ class Handover:
     def _add(self, strays: list[tuple[Queue, Entry]], *, of_log: bool = True) -> None:
         books = self._cluster.broker.books
         changed: dict[Queue, int] = {}
-        done_before = self._cluster.asking.commits.done_before
+        done_before = self._cluster.root_requests.commits.done_before
         for queue, entry in strays:
             if queue.is_alive and not done_before.forget_place(queue, entry.seq):
                 books.hold(entry.message)

@@ -14,7 +14,7 @@ from openclust.cluster.protocol.messages import Answer, Cancel, Consume, Get, Pr
 from openclust.cluster.protocol.peer_user import peer_name
 from openclust.cluster.shared_queues.consumer_proxies import ALL
 from openclust.cluster.shared_queues.delivery_lane import DeliveryLane
-from openclust.cluster.shared_queues.remote_queue import Nowhere, Run, Source
+from openclust.cluster.shared_queues.remote_queue import GoneQueue, RemoteQueue, Run
 from openclust.cluster.shared_queues.traced_lanes import TracedDeliveryLane
 from openclust.wire.errors import AmqpError
 from openclust.wire.handshake import State
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from openclust.cluster.protocol.messages import Fetched as Told
 
 
-class Distant:
+class RemoteConsumers:
     """Consumers follow the root: at each new one, or a new link to it, all register anew, and what they held is void.
 
     `dirty` are sources with something to tell; call `flush` at the end of a turn.
@@ -48,10 +48,10 @@ class Distant:
         self._number = 0
         self._consumers: dict[Consumer, None] = {}
         # Of this run, by number; those whose answer is still to come among them.
-        self._sources: dict[int, Source] = {}
+        self._sources: dict[int, RemoteQueue] = {}
         # The questions of this run by which consumers register anew: in the next run there will be others.
         self._again: list[int] = []
-        self.dirty: list[Source] = []
+        self.dirty: list[RemoteQueue] = []
 
     def __len__(self) -> int:
         return len(self._consumers)
@@ -62,10 +62,10 @@ class Distant:
         """Let a consumer receive from a queue of the root."""
         self._register(consumer, done)
 
-    def _register(self, consumer: Consumer, done: Done | None) -> Source:
+    def _register(self, consumer: Consumer, done: Done | None) -> RemoteQueue:
         self._number += 1
         queue = consumer.queue
-        source = Source(self, self._run, queue.vhost, queue.name, self._number, consumer)
+        source = RemoteQueue(self, self._run, queue.vhost, queue.name, self._number, consumer)
         source.credit = credit(consumer)
         self._sources[source.number] = source
         question = Consume(
@@ -82,20 +82,22 @@ class Distant:
         if done is None:
             self._move(consumer, source)
         # Its client has been told that it consumes: it waits for a root that cannot be reached as for one that is none.
-        number = self._cluster.asking.ask(
+        number = self._cluster.root_requests.ask(
             question, lambda answer: self._registered(source, consumer, done, answer), lasting=done is None
         )
         if done is None:
             self._again.append(number)
         return source
 
-    def _move(self, consumer: Consumer, source: Source) -> None:
+    def _move(self, consumer: Consumer, source: RemoteQueue) -> None:
         consumer.queue = source
         _follow(consumer)
         # Nothing is kept for it: it need not be asked whether it takes more.
         consumer.waiting = True
 
-    def _registered(self, source: Source, consumer: Consumer, done: Done | None, answer: Answer | AmqpError) -> None:
+    def _registered(
+        self, source: RemoteQueue, consumer: Consumer, done: Done | None, answer: Answer | AmqpError
+    ) -> None:
         is_refused = isinstance(answer, AmqpError)
         if done is None:
             if is_refused and source.consumer is not None:
@@ -110,7 +112,7 @@ class Distant:
         else:
             self._cluster.role.registered(consumer, source, lambda: done(answer))
 
-    def follow(self, consumer: Consumer, source: Source) -> None:
+    def follow(self, consumer: Consumer, source: RemoteQueue) -> None:
         """What the root delivers comes by this source from now on."""
         self._consumers[consumer] = None
         self._move(consumer, source)
@@ -118,7 +120,7 @@ class Distant:
     def attach_here(self, consumer: Consumer) -> None:
         """This broker is root: the queue itself delivers from now on."""
         self._consumers.pop(consumer, None)
-        if isinstance(consumer.queue, Source):
+        if isinstance(consumer.queue, RemoteQueue):
             consumer.queue.empty(consumer)
         try:
             queue = consumer.queue.vhost.queue(consumer.queue.name)
@@ -135,7 +137,7 @@ class Distant:
         self._consumers.pop(consumer, None)
         consumer.cancelled = True
         consumer.waiting = False
-        if isinstance(consumer.queue, Source):
+        if isinstance(consumer.queue, RemoteQueue):
             source = consumer.queue
             source.is_alive = False
             source.consumer = None
@@ -143,7 +145,7 @@ class Distant:
             self._sources.pop(source.number, None)
         consumer.queue_gone()
 
-    def ended(self, source: Source, consumer: Consumer) -> None:
+    def ended(self, source: RemoteQueue, consumer: Consumer) -> None:
         """The client has cancelled it, or is gone."""
         self._consumers.pop(consumer, None)
         self._sources.pop(source.number, None)
@@ -157,7 +159,7 @@ class Distant:
         """What all consumers of a channel may hold together is another."""
         for consumer in channel.consumers.values() if channel.consumers else ():
             source = consumer.queue
-            if isinstance(source, Source) and not source.run.is_over and source.credit != credit(consumer):
+            if isinstance(source, RemoteQueue) and not source.run.is_over and source.credit != credit(consumer):
                 source.credit = credit(consumer)
                 self._tell(Prefetch(source.number, source.credit))
 
@@ -205,15 +207,15 @@ class Distant:
                 else:
                     self.get(channel, queue, no_ack, done)
 
-        self._cluster.asking.ask(question, answered)
+        self._cluster.root_requests.ask(question, answered)
 
     def _fetched(self, queue: Queue, told: Told, no_ack: bool) -> Fetched:
         exchange, key = decode_text(told.exchange), decode_text(told.routing_key)
         message = Message(exchange, key, told.header, told.body, delivery_suffix(exchange, key))
         if no_ack:
-            stand_in = Nowhere(queue.vhost, queue.name)
+            stand_in = GoneQueue(queue.vhost, queue.name)
         else:
-            stand_in = Source(self, self._run, queue.vhost, queue.name, ALL, None)
+            stand_in = RemoteQueue(self, self._run, queue.vhost, queue.name, ALL, None)
             self._broker.books.hold(message)
         return Fetched(stand_in, Entry(message, told.number, 0, told.deliveries), told.left)
 
@@ -248,7 +250,7 @@ class Distant:
         for consumer in list(self._consumers):
             before = consumer.queue
             after = self._register(consumer, None)
-            if isinstance(before, Source):
+            if isinstance(before, RemoteQueue):
                 after.inherit(before)
 
     def root_lost(self) -> None:
@@ -256,7 +258,7 @@ class Distant:
         self._run.is_over = True
         self._run = Run()
         for number in self._again:
-            self._cluster.asking.forget(number)
+            self._cluster.root_requests.forget(number)
         self._again.clear()
         sources, self._sources = self._sources, {}
         for source in sources.values():
@@ -271,7 +273,7 @@ class Distant:
                 for item in _held_by(channel):
                     queue = item.queue
                     if queue.is_shared and queue.is_here:
-                        item.queue = Nowhere(queue.vhost, queue.name)
+                        item.queue = GoneQueue(queue.vhost, queue.name)
                         queue.put_back(item.entry)
                 for consumer in channel.consumers.values() if channel.consumers else ():
                     if consumer.queue.is_shared and consumer.queue.is_here:
@@ -282,7 +284,7 @@ class Distant:
         consumer.cancelled = False
         run = Run()
         run.is_over = True
-        self._move(consumer, Source(self, run, queue.vhost, queue.name, 0, consumer))
+        self._move(consumer, RemoteQueue(self, run, queue.vhost, queue.name, 0, consumer))
         self._consumers[consumer] = None
 
     # -- turns

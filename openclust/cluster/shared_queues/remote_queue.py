@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from openclust.broker.routing.route import Route
     from openclust.broker.server.vhost import VirtualHost
     from openclust.cluster.protocol.messages import Message as Word
-    from openclust.cluster.shared_queues.remote_consumers import Distant
+    from openclust.cluster.shared_queues.remote_consumers import RemoteConsumers
 
 TELL_BYTES = 524_288
 """After so much the root is told what was taken: well before what it may send ahead is used up."""
@@ -36,7 +36,7 @@ class Run:
         self.is_over = False
 
 
-class Nowhere(Origin):
+class GoneQueue(Origin):
     """What a delivery came from that is void: what is given back is not here any more."""
 
     __slots__ = ("is_alive", "name", "vhost")
@@ -60,7 +60,7 @@ class Nowhere(Origin):
         """It was settled with its transaction."""
 
 
-class Source(Nowhere, Destination):
+class RemoteQueue(GoneQueue, Destination):
     """A queue at the root, as one consumer here has it.
 
     Deliveries have numbers, by which the root is told what became of them: once a turn, for all of the turn.
@@ -81,19 +81,25 @@ class Source(Nowhere, Destination):
         "consumer",
         "credit",
         "direct",
-        "distant",
         "no_ack",
         "number",
+        "remote_consumers",
         "run",
     )
 
     direct: Consumer | None
 
     def __init__(
-        self, distant: Distant, run: Run, vhost: VirtualHost, name: str, number: int, consumer: Consumer | None
+        self,
+        remote_consumers: RemoteConsumers,
+        run: Run,
+        vhost: VirtualHost,
+        name: str,
+        number: int,
+        consumer: Consumer | None,
     ) -> None:
         super().__init__(vhost, name)
-        self.distant = distant
+        self.remote_consumers = remote_consumers
         self.run = run
         self.number = number
         self.consumer = consumer
@@ -236,7 +242,7 @@ class Source(Nowhere, Destination):
             self._cancels = True
             self.drop_buffer()
             self._touch()
-            self.distant.ended(self, consumer)
+            self.remote_consumers.ended(self, consumer)
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """It ends, and its client may still take what is here."""
@@ -250,7 +256,7 @@ class Source(Nowhere, Destination):
         for entry in buffer:
             self.put_back(entry)
 
-    def inherit(self, other: Source) -> None:
+    def inherit(self, other: RemoteQueue) -> None:
         """Keep what another has kept and its root has forgotten; by this one's numbers it is none."""
         for entry in other.buffer:
             entry.seq = 0
@@ -269,7 +275,7 @@ class Source(Nowhere, Destination):
     def _touch(self) -> None:
         if not self._is_dirty:
             self._is_dirty = True
-            self.distant.dirty.append(self)
+            self.remote_consumers.dirty.append(self)
 
     def words(self) -> list[Word]:
         """What the root is to be told of this turn."""

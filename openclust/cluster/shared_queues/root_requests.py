@@ -25,7 +25,7 @@ from openclust.cluster.protocol.messages import (
     Question,
 )
 from openclust.cluster.protocol.status import Position
-from openclust.cluster.shared_queues.transactions import Commits
+from openclust.cluster.shared_queues.transactions import Transactions
 from openclust.wire.errors import RESOURCE_ERROR, AmqpError, ChannelError, ConnectionError
 from openclust.wire.text import decode_text
 
@@ -38,7 +38,7 @@ LIFE_BITS = 20
 """So many bits count the questions of one life of a broker; those above tell its lives apart."""
 
 
-class _Pending(msgspec.Struct):
+class _Open(msgspec.Struct):
     """A `lasting` one is not given up: who asks it waits as long as there is no root to answer."""
 
     question: Question
@@ -47,17 +47,17 @@ class _Pending(msgspec.Struct):
     lasting: bool
 
 
-class Asking:
+class RootRequests:
     """`done` of a question is called with the root's `Answer`, or with an AmqpError. Call `tick` now and then."""
 
     def __init__(self, membership: Membership, *, wait_ms: int) -> None:
         self._cluster = membership
         self._broker = membership.broker
-        self.commits = Commits(membership, self.ask)
+        self.commits = Transactions(membership, self.ask)
         self.wait_ms = wait_ms
         # The root may still answer what this broker has asked in its last life.
         self._number = crc32(membership.broker.unguessable().encode()) << LIFE_BITS
-        self._pending: dict[int, _Pending] = {}
+        self._pending: dict[int, _Open] = {}
         # Answers, by number, that speak of what is not here yet.
         self._early: dict[int, Answer] = {}
 
@@ -73,7 +73,7 @@ class Asking:
             done(ChannelError(RESOURCE_ERROR, problem))
             return 0
         self._number = number = self._number + 1
-        self._pending[number] = _Pending(question, done, self._broker.now_ms, lasting)
+        self._pending[number] = _Open(question, done, self._broker.now_ms, lasting)
         self._cluster.role.ask(number, question)
         return number
 
@@ -98,7 +98,7 @@ class Asking:
         if pending is None:
             if answer.fetched is not None:
                 # It was asked twice, by a new link; nobody waits for the second message.
-                self._cluster.distant.unexpected(peer, answer.fetched)
+                self._cluster.remote_consumers.unexpected(peer, answer.fetched)
             return
         if answer.failure is None and answer.position > self._cluster.replica.position:
             # What the answer speaks of is not here yet.

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from openclust.broker.model.message import Message
 from openclust.cluster.protocol.lane_names import CONSUMER_LANE
-from openclust.cluster.shared_queues.consumer_proxy import Proxy
+from openclust.cluster.shared_queues.consumer_proxy import ConsumerProxy
 from openclust.cluster.shared_queues.delivery_lane import DeliveryLane
 
 if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
     from openclust.broker.amqp.trace import Tracer
     from openclust.broker.backlog.backlog import Entry
-    from openclust.cluster.shared_queues.remote_queue import Source
+    from openclust.cluster.shared_queues.remote_queue import RemoteQueue
 
 
-class TracedProxy(Proxy):
+class TracedProxy(ConsumerProxy):
     """The root sends a delivery on its way."""
 
     __slots__ = ()
@@ -38,7 +38,9 @@ class TracedDeliveryLane(DeliveryLane):
 
     __slots__ = ("_peer", "_tracer")
 
-    def __init__(self, connection: Connection, number: int, source: Source | None, tracer: Tracer, peer: str) -> None:
+    def __init__(
+        self, connection: Connection, number: int, source: RemoteQueue | None, tracer: Tracer, peer: str
+    ) -> None:
         super().__init__(connection, number, source)
         self._tracer = tracer
         self._peer = peer
@@ -56,8 +58,8 @@ class TracedDeliveryLane(DeliveryLane):
         return 0
 
 
-def _is_straight(source: Source) -> bool:
-    """As `Source.pass_straight` decides it. What takes another way is told of by the consumer."""
+def _is_straight(source: RemoteQueue) -> bool:
+    """As `RemoteQueue.pass_straight` decides it. What takes another way is told of by the consumer."""
     consumer = source.consumer
     if consumer is None or not source.no_ack or source.buffer or source.run.is_over:
         return False

@@ -18,8 +18,8 @@ from openclust.broker.queues.dead_letter import redirect_letters
 from openclust.broker.routing.carbon_copies import route_again
 from openclust.cluster.protocol.messages import Answer, Commit, Failure, Question, Settle
 from openclust.cluster.relay.relay import reach_shared_queues
-from openclust.cluster.shared_queues.commit_registry import Committed, Deed
-from openclust.cluster.shared_queues.remote_queue import Source
+from openclust.cluster.shared_queues.commit_registry import CommitRegistry, DoneTransaction
+from openclust.cluster.shared_queues.remote_queue import RemoteQueue
 from openclust.wire.errors import PRECONDITION_FAILED, RESOURCE_ERROR, AmqpError, ChannelError
 from openclust.wire.text import decode_text, encode_text
 
@@ -37,14 +37,14 @@ WORD_BYTES = 65_536
 """What a question costs beside all that."""
 
 
-class Commits:
+class Transactions:
     """`ask` has a question answered by the root, or by the next one."""
 
     def __init__(self, membership: Membership, ask: Callable[[Question, Done], int]) -> None:
         self._cluster = membership
         self._broker = membership.broker
         self._ask = ask
-        self.done_before = Committed(membership)
+        self.done_before = CommitRegistry(membership)
         # Nobody else has that name, this broker in another life neither.
         self._run = b""
         self._number = 0
@@ -87,7 +87,7 @@ class Commits:
         question, mark = self._question(bundle), journal.mark
         places = bundle.perform()
         if places & SHARED:
-            self._did(question, Deed(epoch, None, journal.number, places), mark)
+            self._did(question, DoneTransaction(epoch, None, journal.number, places), mark)
 
         def kept(is_kept: bool) -> None:
             if is_kept or self._is_root_of(epoch):
@@ -137,7 +137,7 @@ class Commits:
             deed = self._do(peer, question)
         elif deed.epoch != self._cluster.epoch:
             # By another root. What follows it in the log is not sure to stay before it is itself.
-            deed = Deed(self._cluster.epoch, None, self._broker.journal.number, ON_DISKS)
+            deed = DoneTransaction(self._cluster.epoch, None, self._broker.journal.number, ON_DISKS)
             self._did(question, deed, self._broker.journal.mark)
         answer, epoch = Answer(number=number, unroutable=deed.unroutable), self._cluster.epoch
 
@@ -151,7 +151,7 @@ class Commits:
 
         Ticket(self._broker.journal, deed.places, kept, batch=deed.batch).send_confirms()
 
-    def _do(self, peer: str, question: Commit) -> Deed:
+    def _do(self, peer: str, question: Commit) -> DoneTransaction:
         broker, proxies = self._broker, self._cluster.proxies
         journal = broker.journal
         vhost = broker.vhost(decode_text(question.vhost))
@@ -168,7 +168,7 @@ class Commits:
         for settle in question.settled:
             proxies.settle(peer, settle)
         places |= redirect_letters(broker, len(broker.dead_letters))
-        deed = Deed(self._cluster.epoch, None, journal.number, places, unroutable)
+        deed = DoneTransaction(self._cluster.epoch, None, journal.number, places, unroutable)
         self._did(question, deed, mark)
         return deed
 
@@ -184,7 +184,7 @@ class Commits:
             entries += named
         return entries
 
-    def _did(self, question: Commit, deed: Deed, mark: int) -> None:
+    def _did(self, question: Commit, deed: DoneTransaction, mark: int) -> None:
         name = (question.run, question.number, question.oldest)
         is_open = bool(deed.places & SHARED)
         if is_open:
@@ -224,7 +224,7 @@ def _settled(acks: list[Unacked], rejects: list[tuple[Unacked, bool]]) -> list[S
     def word(item: Unacked) -> Settle | None:
         # Whoever has one of its own settles it itself.
         queue = item.queue
-        if not isinstance(queue, Source) or not queue.is_alive:
+        if not isinstance(queue, RemoteQueue) or not queue.is_alive:
             return None
         if queue.number not in words:
             words[queue.number] = Settle(source=queue.number, acked=[], returned=[], rejected=[])

@@ -31,7 +31,7 @@ OWN = "own"
 """The kind of rows that are no entries of the log: work of this broker alone."""
 
 
-class Storing:
+class BatchCommit:
     """Call `flush` at the end of a turn, `stored` when the disk has done something, `moved` when others have.
 
     Set `is_awaited` where the open batch must end with the next turn: those under way may wait for who waits for it.

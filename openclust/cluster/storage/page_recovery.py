@@ -49,7 +49,7 @@ def find_pages(membership: Membership, pages: list[PageInfo]) -> None:
             library.shelf(queue).add(leaf)
             queue.ready_bytes += leaf.size(leaf.alive)
             queue.next_seq = max(queue.next_seq, info.last)
-    membership.founding.uuid = library.notebook.uuid or membership.founding.uuid
+    membership.cluster_uuid.uuid = library.notebook.uuid or membership.cluster_uuid.uuid
     for queue, leaf in in_memory:
         _bring(broker, queue, leaf)
 

@@ -18,7 +18,7 @@ from openclust.cluster.protocol.hello import Hello, introduce
 from openclust.cluster.protocol.outbox import Outbox
 from openclust.cluster.protocol.status import Reign
 from openclust.shell.cluster.cluster_snapshot import cluster_snapshot
-from openclust.shell.cluster.cluster_uuid_file import Identity
+from openclust.shell.cluster.cluster_uuid_file import ClusterUuidFile
 from openclust.shell.cluster.last_primaries import look_at_primaries
 from openclust.shell.cluster.rebalancing import Rebalancing
 from openclust.shell.cluster.votes import Votes
@@ -46,7 +46,7 @@ GOODBYE_WAIT_MS = 500
 GOODBYE_POLL_S = 0.005
 
 
-class Member:
+class ClusterDriver:
     """Call `send` in each turn of the node."""
 
     def __init__(self, server: Server) -> None:
@@ -55,7 +55,7 @@ class Member:
         self._cluster = config.cluster
         self._loop = server.loop
         self._votes = Votes(config.cluster.data_dir)
-        self._identity = Identity(config.cluster.data_dir)
+        self._identity = ClusterUuidFile(config.cluster.data_dir)
         self._uuid = self._identity.uuid
         # Its tracer must be the broker's before there is anything that asks for it.
         self.tracing = new_tracing(server)

@@ -12,17 +12,17 @@ from openclust.cluster.protocol.status import Position, Status
 if TYPE_CHECKING:
     from openclust.broker.server.broker import Broker
     from openclust.cluster.membership.membership import Membership
-    from openclust.shell.cluster.cluster_driver import Member
+    from openclust.shell.cluster.cluster_driver import ClusterDriver
     from openclust.shell.cluster.links import Link
 
 PUBLISHERS_WAIT = ("memory", "cluster")
 """What connections are held for whose messages are not taken."""
 
 
-def cluster_snapshot(member: Member, now_ms: int) -> dict[str, Any]:
+def cluster_snapshot(member: ClusterDriver, now_ms: int) -> dict[str, Any]:
     membership = member.membership
     broker = membership.broker
-    interests = membership.interests
+    meta_bindings = membership.meta_bindings
     position = membership.replica.position
     return {
         "cluster_key": membership.hello.cluster_key,
@@ -44,11 +44,11 @@ def cluster_snapshot(member: Member, now_ms: int) -> dict[str, Any]:
         "connections": membership.client_count(),
         "queues": broker.queue_count,
         "meta_bindings": {
-            "held": sum(held.count for held in interests.held.values()),
-            "told": len(interests.own.counts),
-            "repaired": interests.repaired,
+            "held": sum(held.count for held in meta_bindings.held.values()),
+            "told": len(meta_bindings.own.counts),
+            "repaired": meta_bindings.repaired,
         },
-        "waiting_for_root": {"messages": membership.forwarding.waiting, "requests": len(membership.asking)},
+        "waiting_for_root": {"messages": membership.forwarding.waiting, "requests": len(membership.root_requests)},
         "counted": {
             "misdirected": membership.misdirected,
             "refused_for_want_of_a_root": membership.forwarding.refused,

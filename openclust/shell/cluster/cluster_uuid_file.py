@@ -14,7 +14,7 @@ UUID_FILE = "cluster-uuid"
 UUID_BYTES_MAX = 128
 
 
-class Identity:
+class ClusterUuidFile:
     """One small file, beside the vote. `uuid` is empty until the cluster has had a root."""
 
     def __init__(self, data_dir: str | None) -> None:

@@ -31,13 +31,13 @@ HANDED_MAX = 10_000
 END_ROOM_BYTES = 1_000
 
 
-def new_tracing(server: Server) -> Tracing | None:
+def new_tracing(server: Server) -> TraceWriter | None:
     """The trace that the configuration asks for, if its file can be had; the broker's tracer is set."""
     config = server.config
     if not config.trace.file:
         return None
     path = config.trace.file.replace("{name}", config.name)
-    tracing = Tracing(server, config)
+    tracing = TraceWriter(server, config)
     try:
         tracing.open(path)
     except OSError as error:
@@ -49,7 +49,7 @@ def new_tracing(server: Server) -> Tracing | None:
     return tracing
 
 
-class Tracing:
+class TraceWriter:
     """Call `look` after each turn, `tick` every heartbeat, `written` when all outboxes are, `stop` at the end."""
 
     def __init__(self, server: Server, config: Config) -> None:

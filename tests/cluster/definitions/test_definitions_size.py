@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from openclust.broker.model.change_codec import encode_change
 from openclust.broker.model.changes import Change, DeclareQueue
 from openclust.broker.server.broker import Broker
-from openclust.cluster.definitions.definitions_size import MEASURE_AGAIN_MS, Size
+from openclust.cluster.definitions.definitions_size import MEASURE_AGAIN_MS, DefinitionsSize
 from tests.support.client import new_broker
 
 ONE = DeclareQueue(vhost="/", name="queue")
@@ -21,7 +21,7 @@ class Definitions:
         self.broker: Broker = new_broker()
         self.there = 0
         self.looked = 0
-        self.size = Size(self.broker, self._look, bytes_max=room_for * BYTES, slice_max=slice_max)
+        self.size = DefinitionsSize(self.broker, self._look, bytes_max=room_for * BYTES, slice_max=slice_max)
         self.size.know()
         self.looked = 0
 
@@ -122,7 +122,7 @@ def test_many_definitions_are_measured_over_several_turns_and_refuse_none_meanwh
 
 def test_definitions_that_the_log_does_not_tell_of_are_measured_once() -> None:
     definitions = Definitions(room_for=100)
-    fresh = Size(definitions.broker, definitions._look, bytes_max=100 * BYTES, slice_max=10)
+    fresh = DefinitionsSize(definitions.broker, definitions._look, bytes_max=100 * BYTES, slice_max=10)
     definitions.there = 101
     fresh.know()
     while fresh.is_measuring:

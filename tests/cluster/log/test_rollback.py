@@ -16,7 +16,7 @@ from openclust.broker.model.message import Message, delivery_suffix
 from openclust.broker.queues.queue import Queue
 from openclust.broker.server.broker import Broker
 from openclust.cluster.log import rollback as module
-from openclust.cluster.log.rollback import Undo
+from openclust.cluster.log.rollback import Rollback
 from openclust.cluster.protocol.status import Position
 from openclust.cluster.storage.recovery import recover
 from openclust.wire.properties import Properties, encode_header
@@ -44,13 +44,13 @@ def entry_at(seq: int, body: bytes = b"1", **properties: Any) -> Entry:
     return Entry(Message("", "q", header, body, delivery_suffix("", "q")), seq, recorded=KEPT)
 
 
-def enter(undo: Undo, queue: Queue, number: int, *seqs: int, is_own: bool = False, **properties: Any) -> None:
+def enter(undo: Rollback, queue: Queue, number: int, *seqs: int, is_own: bool = False, **properties: Any) -> None:
     """An entry of the log brings these."""
     left = [(queue, replaced) for seq in seqs if (replaced := queue.restore(entry_at(seq, **properties))) is not None]
     undo.did(at(number), left, [(queue, seq) for seq in seqs], is_own=is_own)
 
 
-def leave(undo: Undo, queue: Queue, number: int, *seqs: int) -> None:
+def leave(undo: Rollback, queue: Queue, number: int, *seqs: int) -> None:
     """An entry of the log takes these out."""
     undo.did(at(number), [(queue, entry) for seq in seqs if (entry := queue.remove(seq)) is not None], [])
 
@@ -75,7 +75,7 @@ def pages(broker: Broker) -> list[tuple[int, int]]:
 
 
 def test_what_came_goes_and_what_went_is_back(broker: Broker) -> None:
-    queue, undo = declare(broker), Undo()
+    queue, undo = declare(broker), Rollback()
     enter(undo, queue, 1, 1, 2, 3)
     held = broker.books.held_bytes
     leave(undo, queue, 2, 2)
@@ -86,7 +86,7 @@ def test_what_came_goes_and_what_went_is_back(broker: Broker) -> None:
 
 
 def test_what_an_own_reign_brought_is_given_out_but_not_what_was_taken_of_it(broker: Broker) -> None:
-    queue, undo = declare(broker), Undo()
+    queue, undo = declare(broker), Rollback()
     enter(undo, queue, 1, 1)
     enter(undo, queue, 2, 2, 3, is_own=True)
     enter(undo, queue, 3, 4)
@@ -97,7 +97,7 @@ def test_what_an_own_reign_brought_is_given_out_but_not_what_was_taken_of_it(bro
 
 
 def test_the_last_value_before_is_the_last_value_again(broker: Broker) -> None:
-    queue, undo = declare(broker, x_last_value_key="k"), Undo()
+    queue, undo = declare(broker, x_last_value_key="k"), Rollback()
     enter(undo, queue, 1, 1, headers={"k": "a"})
     enter(undo, queue, 2, 2, headers={"k": "a"})
     assert places(queue) == [2]
@@ -109,7 +109,7 @@ def test_the_last_value_before_is_the_last_value_again(broker: Broker) -> None:
 
 def test_the_last_value_that_was_again_and_is_no_more_is_in_no_page(broker: Broker) -> None:
     broker.journal.library.source = NoPages()
-    queue, undo = declare(broker, x_last_value_key="k"), Undo()
+    queue, undo = declare(broker, x_last_value_key="k"), Rollback()
     enter(undo, queue, 1, 1, headers={"k": "a"})
     enter(undo, queue, 2, 2, headers={"k": "a"})
     undo.back_to(at(1))
@@ -119,7 +119,7 @@ def test_the_last_value_that_was_again_and_is_no_more_is_in_no_page(broker: Brok
 
 def test_a_head_that_was_dropped_and_comes_back_and_goes_again_is_in_no_page(broker: Broker) -> None:
     broker.journal.library.source = NoPages()
-    queue, undo = declare(broker), Undo()
+    queue, undo = declare(broker), Rollback()
     enter(undo, queue, 1, 1, 2)
     leave(undo, queue, 2, 1)
     undo.back_to(at(1))
@@ -130,7 +130,7 @@ def test_a_head_that_was_dropped_and_comes_back_and_goes_again_is_in_no_page(bro
 
 def test_what_is_back_in_its_place_is_in_a_page(broker: Broker) -> None:
     broker.journal.library.source = NoPages()
-    queue, undo = declare(broker), Undo()
+    queue, undo = declare(broker), Rollback()
     enter(undo, queue, 1, 1, 2)
     leave(undo, queue, 2, 1)
     undo.back_to(at(1))
@@ -150,7 +150,7 @@ def test_a_refused_delivery_that_is_back_is_out_no_more(broker: Broker) -> None:
 
 
 def test_keys_of_a_dedup_window_are_forgotten_with_what_brought_them(broker: Broker) -> None:
-    queue, undo = declare(broker, x_message_deduplication=True), Undo()
+    queue, undo = declare(broker, x_message_deduplication=True), Rollback()
     enter(undo, queue, 1, 1, message_id="a")
     assert queue.dedup is not None and "a" in queue.dedup
     undo.back_to(at(0))
@@ -158,7 +158,7 @@ def test_keys_of_a_dedup_window_are_forgotten_with_what_brought_them(broker: Bro
 
 
 def test_no_further_than_a_definition(broker: Broker) -> None:
-    queue, undo = declare(broker), Undo()
+    queue, undo = declare(broker), Rollback()
     enter(undo, queue, 1, 1)
     undo.cannot(at(2))
     enter(undo, queue, 3, 2)
@@ -167,7 +167,7 @@ def test_no_further_than_a_definition(broker: Broker) -> None:
 
 
 def test_what_is_committed_is_not_undone(broker: Broker) -> None:
-    queue, undo = declare(broker), Undo()
+    queue, undo = declare(broker), Rollback()
     enter(undo, queue, 1, 1)
     enter(undo, queue, 2, 2)
     undo.forget(at(1))
@@ -178,7 +178,7 @@ def test_what_is_committed_is_not_undone(broker: Broker) -> None:
 def test_only_so_many_steps_and_so_much_of_what_left_is_kept(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "STEPS_MAX", 3)
     monkeypatch.setattr(module, "BYTES_MAX", 10)
-    queue, undo = declare(broker), Undo()
+    queue, undo = declare(broker), Rollback()
     for number in range(1, 6):
         enter(undo, queue, number, number)
     assert undo.base == at(2)
@@ -187,7 +187,7 @@ def test_only_so_many_steps_and_so_much_of_what_left_is_kept(broker: Broker, mon
 
 
 def test_a_queue_that_is_gone_is_left_alone(broker: Broker) -> None:
-    queue, undo = declare(broker), Undo()
+    queue, undo = declare(broker), Rollback()
     enter(undo, queue, 1, 1, 2)
     leave(undo, queue, 2, 1)
     broker.vhosts["/"].delete_queue("q")

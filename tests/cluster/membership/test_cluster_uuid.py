@@ -37,16 +37,16 @@ def test_a_name_that_only_its_maker_holds_keeps_nobody_apart(monkeypatch: pytest
             patched.setattr(cluster[name].replica, "append", lambda peer, message: None)
             patched.setattr(cluster[name].replica, "snapshot", lambda peer, message: None)
         assert cluster.await_root() == "p1"
-        assert cluster["p1"].founding.uuid and names(cluster) == {""}
+        assert cluster["p1"].cluster_uuid.uuid and names(cluster) == {""}
         cluster.cut("p1", "p2")
         cluster.cut("p1", "p3")
     cluster.tick(1_000)
-    assert cluster.root == "p2" and cluster["p2"].hello.uuid != cluster["p1"].founding.uuid
+    assert cluster.root == "p2" and cluster["p2"].hello.uuid != cluster["p1"].cluster_uuid.uuid
     assert difference(cluster["p1"].hello, cluster["p2"].hello) is None
     cluster.mend("p1", "p2")
     cluster.mend("p1", "p3")
     assert cluster.await_root() == "p2"
-    assert names(cluster) == {cluster["p2"].founding.uuid}
+    assert names(cluster) == {cluster["p2"].cluster_uuid.uuid}
 
 
 def test_only_the_root_may_tell_the_name() -> None:

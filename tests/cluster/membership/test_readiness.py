@@ -155,7 +155,7 @@ def test_a_secondary_that_is_cut_off_for_long_lets_nobody_wait(cluster: Joined) 
     cluster.tick(1_000)
     early = cluster.client("s1")
     early.send(QueueDeclare(queue="early"))
-    cluster.tick(cluster["s1"].asking.wait_ms - 1_500)
+    cluster.tick(cluster["s1"].root_requests.wait_ms - 1_500)
     assert not early.replies.get(1), "the root may come back"
     cluster.tick(2_000)
     now_ms = cluster.now_ms

@@ -9,7 +9,7 @@ import pytest
 from openclust.broker.amqp.placement import PROXIED, REDIRECTED
 from openclust.broker.model.access import User
 from openclust.broker.server.broker import Broker
-from openclust.cluster.placing.load_estimate import EXPECT_MAX_MS, FORGET_MS, Underway
+from openclust.cluster.placing.load_estimate import EXPECT_MAX_MS, FORGET_MS, LoadEstimate
 from openclust.cluster.placing.placing import Newcomer, Placing, newcomer
 from openclust.cluster.protocol.redirect import Redirect
 from openclust.cluster.protocol.roster import BrokerInfo, Roster
@@ -324,7 +324,7 @@ def telling(ms: int, connections: int, newcomers: int = 0, redirected: int = 0, 
 
 
 def test_clients_are_underway_until_the_roster_counts_them() -> None:
-    underway = Underway()
+    underway = LoadEstimate()
     underway.heard(*telling(0, 5))
     for _ in range(3):
         underway.sent("b")
@@ -336,7 +336,7 @@ def test_clients_are_underway_until_the_roster_counts_them() -> None:
 
 
 def test_clients_that_do_not_say_that_they_were_sent_arrive_too() -> None:
-    underway = Underway()
+    underway = LoadEstimate()
     underway.heard(*telling(0, 5))
     underway.sent("b")
     underway.heard(*telling(100, 6, newcomers=1))
@@ -344,7 +344,7 @@ def test_clients_that_do_not_say_that_they_were_sent_arrive_too() -> None:
 
 
 def test_clients_have_arrived_even_where_as_many_have_left() -> None:
-    underway = Underway()
+    underway = LoadEstimate()
     underway.heard(*telling(0, 5))
     underway.sent("b")
     underway.heard(*telling(100, 5, redirected=1))
@@ -352,7 +352,7 @@ def test_clients_have_arrived_even_where_as_many_have_left() -> None:
 
 
 def test_who_came_to_a_broker_before_we_sent_anybody_is_not_ours() -> None:
-    underway = Underway()
+    underway = LoadEstimate()
     at, now_ms = telling(0, 5)
     underway.heard(at, now_ms)
     underway.heard(at, now_ms + 900)
@@ -364,7 +364,7 @@ def test_who_came_to_a_broker_before_we_sent_anybody_is_not_ours() -> None:
 
 
 def test_clients_that_never_arrive_are_forgotten() -> None:
-    underway = Underway()
+    underway = LoadEstimate()
     at, now_ms = telling(0, 5)
     underway.heard(at, now_ms)
     underway.sent("b")
@@ -375,13 +375,13 @@ def test_clients_that_never_arrive_are_forgotten() -> None:
 
 
 def test_a_broker_is_thought_to_go_on_getting_newcomers_as_it_did() -> None:
-    underway = Underway()
+    underway = LoadEstimate()
     for second in range(3):
         underway.heard(*telling(1_000 * second, 100 * second, newcomers=100 * second, age_ms=300))
     at = telling(2_000, 200)[0]
     assert underway.clients("b") == 200 + 30
     assert underway.expected("b") == 30
-    underway = Underway()
+    underway = LoadEstimate()
     for second in range(3):
         at, now_ms = telling(1_000 * second, 100 * second, newcomers=100 * second)
         underway.heard(at, now_ms)
@@ -392,14 +392,14 @@ def test_a_broker_is_thought_to_go_on_getting_newcomers_as_it_did() -> None:
 
 
 def test_what_has_just_begun_is_thought_to_be_twice_what_was_seen_of_it() -> None:
-    underway = Underway()
+    underway = LoadEstimate()
     for second, count in enumerate((0, 0, 50)):
         underway.heard(*telling(1_000 * second, count, newcomers=count, age_ms=100))
     assert underway.expected("b") == 10
 
 
 def test_who_was_sent_there_or_leaves_again_is_not_thought_to_go_on() -> None:
-    sent, left, lost = Underway(), Underway(), Underway()
+    sent, left, lost = LoadEstimate(), LoadEstimate(), LoadEstimate()
     for second in range(3):
         sent.heard(*telling(1_000 * second, 100 * second, redirected=100 * second, age_ms=500))
         left.heard(*telling(1_000 * second, 100, newcomers=100 * second, age_ms=500))
@@ -408,14 +408,14 @@ def test_who_was_sent_there_or_leaves_again_is_not_thought_to_go_on() -> None:
 
 
 def test_a_broker_that_has_started_again_counts_from_the_beginning() -> None:
-    underway = Underway()
+    underway = LoadEstimate()
     for second, newcomers in enumerate((5_000, 5_100, 10)):
         underway.heard(*telling(1_000 * second, 100 * second, newcomers=newcomers, age_ms=500))
     assert underway.clients("b") == 200
 
 
 def test_the_same_brokers_under_no_root_are_not_counted_anew() -> None:
-    underway = Underway()
+    underway = LoadEstimate()
     for second in range(2):
         at, now_ms = telling(1_000 * second, 100 * second, newcomers=100 * second)
         underway.heard(at, now_ms)

@@ -44,7 +44,7 @@ def unbind(client: Application, queue: str, exchange: str, key: str) -> None:
 
 def held(cluster: Joined, at: str, of: str) -> list[tuple[str, str]]:
     """Of what one broker holds of another: exchange and key of each, without the queues' own names."""
-    known = cluster[at].interests.held.get(of)
+    known = cluster[at].meta_bindings.held.get(of)
     items = sorted(known.items()) if known is not None else []
     return [(item[1].decode(), item[2].decode()) for item in items if item[1]]
 
@@ -57,7 +57,7 @@ def define(cluster: Joined, *changes: object) -> None:
 
 def agree(cluster: Joined, one: str, other: str) -> bool:
     """Whether `other` holds just what `one` has told."""
-    told, known = cluster[one].interests.own, cluster[other].interests.held[one]
+    told, known = cluster[one].meta_bindings.own, cluster[other].meta_bindings.held[one]
     return (len(told.counts), told.digest) == (known.count, known.digest)
 
 
@@ -100,7 +100,7 @@ def test_bindings_of_shared_queues_are_no_interest(cluster: Joined) -> None:
     client.queue("work")
     client.bind("work", "amq.topic", "stock.#")
     assert held(cluster, "p1", "p2") == []
-    assert not cluster["p2"].interests.own.counts
+    assert not cluster["p2"].meta_bindings.own.counts
 
 
 def test_arguments_tell_wishes_apart_whatever_their_order(cluster: Joined) -> None:
@@ -146,7 +146,7 @@ def test_what_was_told_folds_to_the_same_number_in_any_order() -> None:
 
 def test_what_one_turn_changes_goes_in_one_message(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = tap(monkeypatch, cluster, "p2")
-    interests = cluster["p2"].interests
+    interests = cluster["p2"].meta_bindings
     for number in range(ITEMS_A_MESSAGE + 1):
         interests.wanted("/", "amq.topic", f"key-{number}", {}, 1)
     interests.wanted("/", "amq.topic", "passing", {}, 1)
@@ -180,20 +180,20 @@ def test_a_difference_is_found_by_the_digest_mended_and_counted(
     subscribe(client, "amq.topic", "a")
     cluster["p2"].tell_digests()
     cluster.settle()
-    assert cluster["p1"].interests.repaired == 0
+    assert cluster["p1"].meta_bindings.repaired == 0
     stray = item_of("/", "amq.topic", "stray", {})
-    cluster["p1"].interests.heard("p2", Interest(added=[stray], removed=[item_of("/", "amq.topic", "a", {})]))
+    cluster["p1"].meta_bindings.heard("p2", Interest(added=[stray], removed=[item_of("/", "amq.topic", "a", {})]))
     sent = tap(monkeypatch, cluster, "p1")
     cluster["p2"].tell_digests()
     cluster.settle()
     assert said(sent, "p2", InterestLost) == ["InterestLost"]
     assert held(cluster, "p1", "p2") == [("amq.topic", "a")] and agree(cluster, "p2", "p1")
-    assert (cluster["p1"].interests.repaired, cluster["p3"].interests.repaired) == (1, 0)
+    assert (cluster["p1"].meta_bindings.repaired, cluster["p3"].meta_bindings.repaired) == (1, 0)
     cluster.client("p1").publish("a", b"again", exchange="amq.topic")
     assert client.bodies() == [b"again"]
     cluster["p2"].tell_digests()
     cluster.settle()
-    assert cluster["p1"].interests.repaired == 1
+    assert cluster["p1"].meta_bindings.repaired == 1
 
 
 def test_a_lost_word_is_found_by_the_digest(cluster: Joined) -> None:
@@ -204,13 +204,13 @@ def test_a_lost_word_is_found_by_the_digest(cluster: Joined) -> None:
     assert held(cluster, "p1", "p2") == []
     cluster["p2"].tell_digests()
     cluster.settle()
-    assert held(cluster, "p1", "p2") == [("amq.topic", "a")] and cluster["p1"].interests.repaired == 1
+    assert held(cluster, "p1", "p2") == [("amq.topic", "a")] and cluster["p1"].meta_bindings.repaired == 1
 
 
 def test_what_is_told_anew_in_parts_is_missed_at_no_time(cluster: Joined) -> None:
     """Many thousand items are several messages; none is forgotten because it comes in a later one."""
     a, b, c, d = (item_of("/", "amq.topic", key, {}) for key in "abcd")
-    interests = cluster["p1"].interests
+    interests = cluster["p1"].meta_bindings
     interests.heard("p2", Interest(added=[a, b, c], is_first=True, is_last=True))
     interests.heard("p2", Interest(added=[a], is_first=True))
     assert held(cluster, "p1", "p2") == [("amq.topic", key) for key in "abc"]
@@ -225,7 +225,7 @@ def test_what_is_told_anew_in_parts_is_missed_at_no_time(cluster: Joined) -> Non
 
 def test_what_was_told_half_when_the_link_broke_is_told_anew(cluster: Joined) -> None:
     a, b = (item_of("/", "amq.topic", key, {}) for key in "ab")
-    interests = cluster["p1"].interests
+    interests = cluster["p1"].meta_bindings
     interests.heard("p2", Interest(added=[a, b], is_first=True, is_last=True))
     interests.heard("p2", Interest(is_first=True))
     interests.heard("p2", Interest(added=[b], is_first=True, is_last=True))
@@ -255,7 +255,7 @@ def test_a_broker_that_is_gone_wants_nothing(cluster: Joined) -> None:
 
 def test_saying_twice_that_one_wants_something_changes_nothing(cluster: Joined) -> None:
     item = item_of("/", "amq.topic", "a", {})
-    interests = cluster["p1"].interests
+    interests = cluster["p1"].meta_bindings
     for _ in range(2):
         interests.heard("p2", Interest(added=[item]))
     assert interests.held["p2"].count == 1
@@ -288,7 +288,7 @@ def test_an_exchange_that_is_declared_again_is_bound_anew(cluster: Joined) -> No
 
 def test_interest_in_an_exchange_that_is_not_here_yet_is_bound_when_it_comes(cluster: Joined) -> None:
     item = item_of("/", "later", "a", {})
-    cluster["p3"].interests.heard("p2", Interest(added=[item]))
+    cluster["p3"].meta_bindings.heard("p2", Interest(added=[item]))
     define(cluster, DeclareExchange(vhost="/", name="later", type="direct"))
     exchange = cluster.broker("p3").vhosts["/"].exchanges["later"]
     assert exchange.remote_table is not None
@@ -297,10 +297,10 @@ def test_interest_in_an_exchange_that_is_not_here_yet_is_bound_when_it_comes(clu
 
 def test_interest_of_a_kind_that_an_exchange_cannot_use_is_held_and_matches_nothing(cluster: Joined) -> None:
     item = item_of("/", "amq.headers", "", {"x-match": "nonsense"})
-    cluster["p1"].interests.heard("p2", Interest(added=[item]))
+    cluster["p1"].meta_bindings.heard("p2", Interest(added=[item]))
     cluster.client("p1").publish("", b"x", exchange="amq.headers", headers={"a": 1})
-    cluster["p1"].interests.heard("p2", Interest(removed=[item]))
-    assert cluster["p1"].interests.held["p2"].count == 0
+    cluster["p1"].meta_bindings.heard("p2", Interest(removed=[item]))
+    assert cluster["p1"].meta_bindings.held["p2"].count == 0
 
 
 def test_a_virtual_host_that_is_deleted_takes_its_interest_along(cluster: Joined) -> None:
@@ -310,8 +310,8 @@ def test_a_virtual_host_that_is_deleted_takes_its_interest_along(cluster: Joined
     assert held(cluster, "p1", "p2") == [("amq.topic", "a")]
     define(cluster, DeleteVhost(vhost="team"))
     assert client.closed is not None
-    assert not cluster["p2"].interests.own.counts
-    assert cluster["p1"].interests.held["p2"].count == 0
+    assert not cluster["p2"].meta_bindings.own.counts
+    assert cluster["p1"].meta_bindings.held["p2"].count == 0
 
 
 def test_a_virtual_host_that_is_made_again_begins_without_interest(cluster: Joined) -> None:
@@ -410,7 +410,7 @@ def test_a_root_serves_one_secondary_a_turn_so_that_it_is_heard_in_between(
 ) -> None:
     """With 100,000 subscribers each is a tenth of a second; after more than three heartbeats it is root no more."""
     subscribe(wide.client("s1"), "amq.topic", "a")
-    interests = wide["p1"].interests
+    interests = wide["p1"].meta_bindings
     sent = tap(monkeypatch, wide, "p1")
     interests.serve_secondaries(["s1", "s2", "s3"])
     served = []
@@ -421,7 +421,7 @@ def test_a_root_serves_one_secondary_a_turn_so_that_it_is_heard_in_between(
 
 
 def test_a_secondary_that_goes_before_its_turn_is_not_waited_for(wide: Joined) -> None:
-    interests = wide["p1"].interests
+    interests = wide["p1"].meta_bindings
     interests.serve_secondaries(["s1", "s2"])
     interests.link_down("s1")
     interests.link_down("s2")
@@ -448,30 +448,30 @@ def test_who_told_the_secondaries_without_a_root_tells_no_more_when_another_is_r
     root = wide.await_root()
     subscribe(wide.client("s3"), "amq.topic", "b")
     assert held(wide, "s2", OTHERS) == [("amq.topic", "b")]
-    tellers = [name for name in ("p1", "p2") if wide[name].interests._of_others]
+    tellers = [name for name in ("p1", "p2") if wide[name].meta_bindings._of_others]
     assert tellers == [root]
 
 
 def test_what_the_root_told_of_others_is_checked_by_a_digest_too(wide: Joined) -> None:
     subscribe(wide.client("s1"), "amq.topic", "a")
     stray = item_of("/", "amq.topic", "stray", {})
-    wide["s2"].interests.heard("p1", Interest(added=[stray], of_others=True))
+    wide["s2"].meta_bindings.heard("p1", Interest(added=[stray], of_others=True))
     wide["p1"].tell_digests()
     wide.settle()
     assert held(wide, "s2", OTHERS) == [("amq.topic", "a")]
-    assert wide["s2"].interests.repaired == 1
+    assert wide["s2"].meta_bindings.repaired == 1
 
 
 def test_a_broker_alone_keeps_no_account_of_what_its_queues_want() -> None:
     alone = Joined("p1")
     alone["p1"].is_alone = True
     subscribe(alone.client("p1"), "amq.topic", "a")
-    assert not alone["p1"].interests.own.counts
+    assert not alone["p1"].meta_bindings.own.counts
 
 
 def test_a_digest_of_nothing_fits_a_broker_that_said_nothing(cluster: Joined) -> None:
-    cluster["p1"].interests.checked("p9", InterestDigest(count=0, digest=0))
-    assert cluster["p1"].interests.repaired == 0
+    cluster["p1"].meta_bindings.checked("p9", InterestDigest(count=0, digest=0))
+    assert cluster["p1"].meta_bindings.repaired == 0
 
 
 def test_a_queue_that_is_declared_twice_is_wanted_once(cluster: Joined) -> None:
@@ -480,4 +480,4 @@ def test_a_queue_that_is_declared_twice_is_wanted_once(cluster: Joined) -> None:
         client.send(QueueDeclare(queue="mine", exclusive=True))
         client.reply()
     client.call(QueueDelete(queue="mine"), QueueDeleteOk)
-    assert not cluster["p2"].interests.own.counts and agree(cluster, "p2", "p1")
+    assert not cluster["p2"].meta_bindings.own.counts and agree(cluster, "p2", "p1")

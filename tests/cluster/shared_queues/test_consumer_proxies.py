@@ -7,7 +7,7 @@ import pytest
 from openclust.broker.queues.queue import Queue
 from openclust.cluster.protocol.messages import Cancel, Consume, Prefetch, Settle, Taken
 from openclust.cluster.protocol.outbox import SOURCE_LANE_MIN
-from openclust.cluster.shared_queues.consumer_proxy import AHEAD_BYTES_MAX, AHEAD_MAX, Proxy
+from openclust.cluster.shared_queues.consumer_proxy import AHEAD_BYTES_MAX, AHEAD_MAX, ConsumerProxy
 from openclust.wire.errors import ChannelError
 from openclust.wire.methods import BasicCancel, BasicCancelOk, BasicConsume, BasicQos, BasicQosOk
 from tests.support.client import publish_frames
@@ -25,7 +25,7 @@ def at_root(cluster: Joined) -> Queue:
     return cluster.broker(cluster.root).vhosts["/"].queues["q"]
 
 
-def proxies(cluster: Joined) -> list[Proxy]:
+def proxies(cluster: Joined) -> list[ConsumerProxy]:
     return list(cluster[cluster.root].proxies)
 
 
@@ -281,7 +281,7 @@ def test_a_question_asked_twice_makes_one_consumer(cluster: Joined) -> None:
     client.queue("q")
     cluster.hold("p1", "p2")
     client.send(BasicConsume(queue="q"))
-    cluster["p2"].asking.ask_again()
+    cluster["p2"].root_requests.ask_again()
     cluster.settle()
     assert len(proxies(cluster)) == len(at_root(cluster).turns) == 1
     cluster.let_go("p1", "p2")

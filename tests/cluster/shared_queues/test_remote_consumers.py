@@ -7,7 +7,7 @@ import pytest
 from openclust.broker.model.changes import DeletePolicy, PutPolicy
 from openclust.broker.model.policy import Policy
 from openclust.broker.queues.queue import Queue
-from openclust.cluster.shared_queues.consumer_proxy import Proxy
+from openclust.cluster.shared_queues.consumer_proxy import ConsumerProxy
 from openclust.wire.methods import (
     BasicCancel,
     BasicCancelOk,
@@ -52,7 +52,7 @@ def open_counts(cluster: Joined, name: str = "q") -> tuple[int, int]:
     return len(queue), queue.unacked
 
 
-def proxies(cluster: Joined) -> list[Proxy]:
+def proxies(cluster: Joined) -> list[ConsumerProxy]:
     return list(cluster[cluster.root].proxies)
 
 
@@ -505,7 +505,7 @@ def test_a_consumer_that_left_before_the_answer_is_none(cluster: Joined) -> None
     client.lose()
     cluster.let_go("p1", "p2")
     assert proxies(cluster) == [] and open_counts(cluster) == (1, 0)
-    assert len(cluster["p2"].distant) == 0
+    assert len(cluster["p2"].remote_consumers) == 0
 
 
 def _consume(queue: str, *, exclusive: bool = False) -> BasicConsume:

@@ -95,7 +95,7 @@ def test_a_consumer_of_the_broker_that_becomes_root_is_a_plain_one_from_then_on(
     client.publish("q", b"1")
     cluster.kill("p1")
     assert cluster.await_root() == "p2"
-    assert len(cluster["p2"].distant) == 0 and client.consumers("q") == 1
+    assert len(cluster["p2"].remote_consumers) == 0 and client.consumers("q") == 1
     for body in (b"2", b"3"):
         client.publish("q", body)
     assert client.bodies() == [b"1"]
@@ -176,8 +176,8 @@ def test_a_new_link_in_either_direction_makes_one_consumer_of_two(cluster: Joine
 
 def test_a_second_word_of_the_same_root_changes_nothing_for_the_client(cluster: Joined) -> None:
     client = consumer_at(cluster, "p3")
-    cluster["p3"].distant.register_again()
-    cluster["p3"].distant.register_again()
+    cluster["p3"].remote_consumers.register_again()
+    cluster["p3"].remote_consumers.register_again()
     cluster.settle()
     client.publish("q", b"1")
     assert client.bodies() == [b"1"] and client.consumers("q") == 1
@@ -233,7 +233,7 @@ def test_an_answer_of_the_old_root_is_asked_for_again(cluster: Joined) -> None:
     client.publish("q", b"1")
     cluster.hold("p1", "p3")
     client.send(BasicConsume(queue="q", consumer_tag="tag"))
-    cluster["p3"].distant.register_again()
+    cluster["p3"].remote_consumers.register_again()
     cluster.let_go("p1", "p3")
     client.reply()
     assert [body for body, _ in bodies_and_marks(client)] == [b"1"]
@@ -279,7 +279,7 @@ def test_a_message_that_is_fetched_twice_for_one_question_goes_back_once(cluster
         client.publish("q", body)
     cluster.hold("p1", "p3")
     client.send(BasicGet(queue="q"))
-    cluster["p3"].asking.ask_again()
+    cluster["p3"].root_requests.ask_again()
     cluster.settle()
     assert at(cluster, "p1").unacked == 2
     cluster.let_go("p1", "p3")
@@ -295,7 +295,7 @@ def test_what_was_fetched_in_a_time_that_is_over_is_fetched_again(cluster: Joine
     client.publish("q", b"1")
     cluster.hold("p1", "p3")
     client.send(BasicGet(queue="q"))
-    cluster["p3"].distant.register_again()
+    cluster["p3"].remote_consumers.register_again()
     cluster.let_go("p1", "p3")
     assert client.bodies() == [b"1"]
     client.ack(1)
@@ -323,9 +323,9 @@ def test_questions_of_a_time_that_is_over_are_not_asked_again(cluster: Joined) -
     client = consumer_at(cluster, "p3")
     cluster.hold("p3", "p1")
     for _ in range(5):
-        cluster["p3"].distant.register_again()
-    assert len(cluster["p3"].asking) == 1
+        cluster["p3"].remote_consumers.register_again()
+    assert len(cluster["p3"].root_requests) == 1
     cluster.let_go("p3", "p1")
     client.publish("q", b"1")
     assert client.bodies() == [b"1"] and client.consumers("q") == 1
-    assert len(cluster["p3"].asking) == 0
+    assert len(cluster["p3"].root_requests) == 0

@@ -29,7 +29,7 @@ def declare(name: str) -> Define:
 
 def ask(cluster: Joined, at: str, question: Any) -> list[Any]:
     answers: list[Any] = []
-    cluster[at].asking.ask(question, answers.append)
+    cluster[at].root_requests.ask(question, answers.append)
     cluster.settle()
     return answers
 
@@ -43,7 +43,7 @@ def test_a_question_is_answered_wherever_it_is_asked(cluster: Joined, at: str) -
     assert [each.counts for each in ask(cluster, at, Inspect(b"/", b"work"))] == [Counts(3, 0)]
     assert [each.count for each in ask(cluster, at, Purge(b"/", b"work"))] == [3]
     assert [each.counts for each in ask(cluster, at, Inspect(b"/", b"work"))] == [Counts(0, 0)]
-    assert len(cluster[at].asking) == 0
+    assert len(cluster[at].root_requests) == 0
 
 
 def test_what_stands_against_it_is_told_as_the_root_says_it(cluster: Joined) -> None:
@@ -67,10 +67,10 @@ def test_without_a_root_a_question_waits_for_one(cluster: Joined) -> None:
     cluster.kill("p1")
     client = cluster.client("p3")
     client.send(QueueDeclare(queue="patient"))
-    assert not client.replies.get(1) and len(cluster["p3"].asking) == 1
+    assert not client.replies.get(1) and len(cluster["p3"].root_requests) == 1
     cluster.await_root()
     client.reply(1, QueueDeclareOk)
-    assert len(cluster["p3"].asking) == 0
+    assert len(cluster["p3"].root_requests) == 0
 
 
 def test_what_one_root_did_not_answer_is_asked_of_the_next(cluster: Joined) -> None:
@@ -116,7 +116,7 @@ def test_a_question_that_waited_too_long_is_given_up_with_506() -> None:
     closed = client.channel_error()
     assert closed.code == 506
     assert "the cluster has had no root for 2000 ms (openclust why-no-root tells why)" in closed.text
-    assert len(cluster["p3"].asking) == 0
+    assert len(cluster["p3"].root_requests) == 0
 
 
 def test_a_root_that_does_not_answer_is_named() -> None:
@@ -152,8 +152,8 @@ def test_past_their_bound_questions_are_refused_at_once(cluster: Joined, monkeyp
 def test_an_answer_of_anybody_but_the_root_counts_for_nothing(cluster: Joined) -> None:
     cluster.hold("p3", "p1")
     answers = ask(cluster, "p3", declare("work"))
-    number = next(iter(cluster["p3"].asking._pending))
-    cluster["p3"].asking.answered("p2", Answer(number=number))
+    number = next(iter(cluster["p3"].root_requests._pending))
+    cluster["p3"].root_requests.answered("p2", Answer(number=number))
     assert not answers
     cluster.let_go("p3", "p1")
     assert len(answers) == 1
@@ -177,7 +177,7 @@ def test_what_the_root_answers_to_a_former_life_of_a_broker_is_nothing_to_the_ne
 def test_an_answer_that_nobody_waits_for_changes_nothing(cluster: Joined) -> None:
     cluster.hold("p3", "p1")
     answers = ask(cluster, "p3", declare("work"))
-    asked = cluster["p3"].asking
+    asked = cluster["p3"].root_requests
     (number,) = asked._pending
     asked.answered("p1", Answer(number=number + 1))
     assert not answers and list(asked._pending) == [number]
@@ -190,7 +190,7 @@ def test_an_answer_that_nobody_waits_for_changes_nothing(cluster: Joined) -> Non
 def test_an_answer_waits_until_what_it_speaks_of_is_here(cluster: Joined) -> None:
     """Its patience with this broker was at an end: the answer comes before the entry."""
     answers: list[Any] = []
-    asked = cluster["p3"].asking
+    asked = cluster["p3"].root_requests
     cluster.hold("p3", "p1")
     number = asked.ask(declare("work"), answers.append)
     here = cluster["p3"].replica.position
@@ -204,7 +204,7 @@ def test_an_answer_waits_until_what_it_speaks_of_is_here(cluster: Joined) -> Non
 
 def test_an_answer_that_speaks_of_what_never_came_is_asked_for_again(cluster: Joined) -> None:
     answers: list[Any] = []
-    asked = cluster["p3"].asking
+    asked = cluster["p3"].root_requests
     cluster.hold("p3", "p1")
     number = asked.ask(declare("work"), answers.append)
     here = cluster["p3"].replica.position

@@ -341,9 +341,9 @@ def test_a_store_begins_anew_once_with_a_snapshot_and_knows_the_clusters_name(mo
     cluster, _ = coming(monkeypatch)
     known: list[str] = []
     store = cluster[AWAY].storing.checkpoints
-    monkeypatch.setattr(store, "restart", lambda: known.append(cluster[AWAY].founding.uuid))
+    monkeypatch.setattr(store, "restart", lambda: known.append(cluster[AWAY].cluster_uuid.uuid))
     cluster.settle()
-    assert known == [cluster["p1"].founding.uuid] != [""]
+    assert known == [cluster["p1"].cluster_uuid.uuid] != [""]
 
 
 def test_what_is_defined_while_a_snapshot_is_put_to_use_comes_after_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openclust.cluster.protocol.status import Reign
-from openclust.shell.cluster.cluster_uuid_file import Identity
+from openclust.shell.cluster.cluster_uuid_file import ClusterUuidFile
 from openclust.shell.cluster.last_primaries import look_at_primaries
 from openclust.shell.cluster.votes import Votes
 from openclust.shell.config.load import Given, load
@@ -66,7 +66,7 @@ def test_a_lost_store_beside_a_vote_is_refused_with_the_way_out(
 def test_a_lost_store_of_a_broker_that_was_in_a_cluster_is_refused_without_a_vote_too(tmp_path: Path) -> None:
     given = config(tmp_path, "p1")
     run(given, epoch=0)
-    Identity(str(tmp_path)).save("uuid")
+    ClusterUuidFile(str(tmp_path)).save("uuid")
     (tmp_path / "store.sqlite").unlink()
     assert "cluster-uuid says that this broker was in a cluster" in refusal(given)
 

@@ -17,7 +17,7 @@ from openclust.broker.server.broker import Broker
 from openclust.shell.config.schema import Config, TraceSection
 from openclust.shell.server import Server
 from openclust.shell.tracing import trace as module
-from openclust.shell.tracing.trace import MB, Tracing, new_tracing
+from openclust.shell.tracing.trace import MB, TraceWriter, new_tracing
 from tests.support.client import Client, new_broker
 
 
@@ -31,10 +31,10 @@ class House:
         self.member = SimpleNamespace(membership=self.membership)
         self.loop = SimpleNamespace(call_soon_threadsafe=lambda call, *arguments: call(*arguments))
 
-    def tracing(self) -> Tracing | None:
+    def tracing(self) -> TraceWriter | None:
         return new_tracing(cast(Server, self))
 
-    def begun(self) -> Tracing:
+    def begun(self) -> TraceWriter:
         tracing = self.tracing()
         assert tracing is not None
         return tracing
