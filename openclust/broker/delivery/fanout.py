@@ -34,20 +34,23 @@ def fan_out(
 
     Without `arrival` it is not traced.
     """
-    if arrival is not None and broker.tracer is not None:
+    if broker.tracer is not None and arrival is not None:
         return broker.tracer.fan_out(broker, route, header, body, properties, arrival)
     outcome = 0
+    queues = route.queues
     message: Message | None = None
     suffix = route.suffix
     suffix_size = len(suffix)
     shape = -1
     tail = content = b""
-    for queue in route.queues:
+    for queue in queues:
         consumer = queue.direct
         if consumer is None:
             if message is None:
                 message = Message(route.exchange, route.routing_key, header, body, suffix, 0, properties)
-            outcome |= queue.publish(message)
+            taken = queue.publish(message)
+            if taken:
+                outcome |= taken
             continue
         channel = consumer.channel
         channel.delivery_tag = tag = channel.delivery_tag + 1
@@ -65,5 +68,5 @@ def fan_out(
             out.append(head + pack_tag(tag) + suffix)
             out.append(content)
             channel.connection.bulky = True
-    broker.turn_bytes += (len(body) + 200) * len(route.queues)
+    broker.turn_bytes += (len(body) + 200) * len(queues)
     return outcome

@@ -264,7 +264,9 @@ class Queue:
     def _push(self, message: Message, deliveries: int = 0) -> int:
         entry = self._entry(message)
         entry.deliveries = deliveries
-        outcome = self.vhost.broker.journal.entered(self, entry, self.records) if self.records else 0
+        outcome = 0
+        if self.records:
+            outcome = self.vhost.broker.journal.entered(self, entry, self.records)
         self.take_in(entry)
         self.direct = None
         if self.limited:
