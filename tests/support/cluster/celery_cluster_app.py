@@ -11,12 +11,13 @@ from __future__ import annotations
 import os
 import re
 import time
-from pathlib import Path
 from typing import Any
 
 from celery import Celery, Task
 
-PAGE = Path(__file__).parents[2] / "docs" / "celery.md"
+from tests.support.paths import ROOT
+
+PAGE = ROOT / "docs" / "celery.md"
 
 
 SETTINGS = "celeryconfig: the settings"

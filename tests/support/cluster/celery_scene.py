@@ -28,8 +28,7 @@ from tests.support.clients.deadline import eventually
 from tests.support.cluster.celery_cluster_app import make_app
 from tests.support.cluster.running_cluster import Primary
 from tests.support.cluster.whole_cluster import WholeCluster, whole_cluster
-
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
 
 PROCESSES = 4
 """Of each worker: one is left for short tasks where three are busy with long ones."""
