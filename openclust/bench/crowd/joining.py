@@ -1,4 +1,4 @@
-"""A broker with many private bindings joins a cluster: how long until the others know all of them."""
+"""A broker with many private bindings meets the others of its cluster: how long until they know all of them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def join_with_bindings(
     is_rooted: Callable[[], bool],
     held_by_others: Callable[[], int],
 ) -> Joining:
-    """The joiner runs, and the others not yet: `start_others` does that, when all is bound.
+    """The joiner runs, and the others do not: `start_others` does that, when all is bound.
 
     `held_by_others` is the least number of meta-bindings that any of them holds.
     """
