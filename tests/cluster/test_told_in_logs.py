@@ -158,8 +158,13 @@ def test_every_broker_of_the_cluster_is_ready_and_says_so_once(cluster: Logged) 
 
 
 def test_of_a_step_down_all_say_why_and_who_asked_for_it(cluster: Logged) -> None:
-    root = cluster.root()
-    done = run_command("step-down", "--url", root.place.http_url, "--reason", "new kernel")
+    for _ in range(3):
+        root = cluster.root()
+        done = run_command("step-down", "--url", root.place.http_url, "--reason", "new kernel")
+        if done.returncode == 0:
+            break
+        # On a busy machine another may have become root in between: then it is asked.
+        assert "is not the root" in done.stderr
     assert done.returncode == 0, done.stderr
     for each in [*cluster.others(root), cluster.secondary]:
         cluster.await_line(each, "has given up its place: new kernel (asked by user 'guest')")
