@@ -8,7 +8,9 @@ from typing import Literal, TypeVar
 import msgspec
 
 from topology.model.address import host_of, spelled
-from topology.model.graph import DomainKind, Key, ListedBroker, ListedLink, ListedNode, Model
+from topology.model.file_entries import Key, ListedBroker, ListedLink, ListedNode
+from topology.model.graph import Model
+from topology.model.place import DomainKind
 from topology.model.words import number
 from topology.rules.finding import FileReport, Finding, Severity
 

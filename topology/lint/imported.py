@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from openclust.shell.config.schema import ClusterSection, Config
 from topology.lint.check import lint
 from topology.model.address import host_of
-from topology.model.graph import ListedBroker, Model
+from topology.model.file_entries import ListedBroker
+from topology.model.graph import Model
 from topology.model.live_cluster import Live, LiveBroker
 from topology.rules.finding import FileReport
 

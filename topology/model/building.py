@@ -8,7 +8,8 @@ from openclust.shell.config.keys import KeyPath
 from openclust.shell.config.load import Loaded, line_of
 from openclust.shell.config.schema import Place, Primary, Secondary
 from topology.model.address import host_of, is_wildcard, names_of, spelled
-from topology.model.graph import Key, ListedBroker, ListedLink, ListedNode, Model, Other
+from topology.model.file_entries import Key, ListedBroker, ListedLink, ListedNode
+from topology.model.graph import Model, Other
 from topology.model.live_cluster import Live
 from topology.model.resolving import Resolved
 

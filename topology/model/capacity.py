@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from topology.model.graph import ListedBroker, Model
+from topology.model.file_entries import ListedBroker
+from topology.model.graph import Model
 
 CONNECTION_BYTES = 7_000
 """An idle subscriber in a cluster: 6.7 kB when it has come, 7.0 to 7.6 kB after traffic (docs/performance.md)."""

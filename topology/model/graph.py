@@ -15,84 +15,13 @@ import networkx as nx  # type: ignore[import-untyped]
 
 from openclust.shell.config.checks import setting_of
 from openclust.shell.config.load import line_of
-from openclust.shell.config.schema import Config, NodeKind
+from openclust.shell.config.schema import Config
 from topology.model.address import is_loopback
+from topology.model.file_entries import Key, ListedBroker, ListedLink, ListedNode
 from topology.model.live_cluster import Live
 from topology.model.network_path import NetworkPath, Routes
-from topology.model.place import DOMAIN_KINDS, Domain, DomainKind, Key, Places
+from topology.model.place import Domain, Places
 from topology.model.resolving import Resolved
-
-__all__ = ["DOMAIN_KINDS", "Domain", "DomainKind", "Key", "ListedBroker", "ListedLink", "ListedNode", "Model", "Other"]
-
-
-class ListedBroker(msgspec.Struct, frozen=True, kw_only=True):
-    """A primary of the list, or a secondary that is expected. Empty and 0: the file does not say.
-
-    `host` is that of its peer address where the file gives none, and empty where that says nothing (a wildcard).
-    """
-
-    name: str
-    is_primary: bool
-    client: str = ""
-    peer: str = ""
-    http: str = ""
-    host: str = ""
-    rack: str = ""
-    zone: str = ""
-    region: str = ""
-    connections: int = 0
-    memory_mb: int = 0
-    cores: int = 0
-    bandwidth_mbit: float = 0
-    weight: int = 0
-    line: int = 0
-
-    @property
-    def key(self) -> Key:
-        return ("broker", self.name)
-
-    @property
-    def partition(self) -> str:
-        return "primary" if self.is_primary else "secondary"
-
-
-class ListedNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A physical node: what links pass through."""
-
-    name: str
-    kind: NodeKind = "switch"
-    rack: str = ""
-    zone: str = ""
-    region: str = ""
-    line: int = 0
-
-    @property
-    def key(self) -> Key:
-        return ("node", self.name)
-
-
-class ListedLink(msgspec.Struct, frozen=True, kw_only=True):
-    """A link of the file. `ends` are keys of the graph, `index` its place in the list."""
-
-    index: int
-    ends: tuple[Key, Key]
-    latency_ms: float = 0
-    bandwidth_mbit: float = 0
-    loss: float = 0
-    line: int = 0
-
-    @property
-    def names(self) -> tuple[str, str]:
-        return self.ends[0][1], self.ends[1][1]
-
-    @property
-    def is_direct(self) -> bool:
-        """Whether both ends are brokers: what lies between is not said."""
-        return self.ends[0][0] == self.ends[1][0] == "broker"
-
-    @property
-    def text(self) -> str:
-        return " - ".join(self.names)
 
 
 class Other(msgspec.Struct, frozen=True):
@@ -181,7 +110,7 @@ class Model:
 
     @cached_property
     def routes(self) -> Routes:
-        return Routes(self)
+        return Routes(self.brokers, self.nodes, self.links)
 
     def route(self, one: str, other: str) -> NetworkPath | None:
         """How one broker reaches another; None where the file has no way."""

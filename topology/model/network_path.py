@@ -7,14 +7,13 @@ as one of them has no link to a primary or a physical node.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import msgspec
 import networkx as nx  # type: ignore[import-untyped]
 
-if TYPE_CHECKING:
-    from topology.model.graph import ListedLink, Model
+from topology.model.file_entries import ListedBroker, ListedLink
 
 
 class NetworkPath(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,21 +33,21 @@ IMPLIED = NetworkPath()
 
 
 class Routes:
-    """All ways of one model. What it works out it remembers."""
+    """All ways between the brokers of one file. What it works out it remembers."""
 
-    def __init__(self, model: Model) -> None:
-        self._model = model
+    def __init__(self, brokers: Mapping[str, ListedBroker], nodes: Iterable[str], links: Iterable[ListedLink]) -> None:
+        self._brokers = brokers
         self.direct: dict[frozenset[str], list[ListedLink]] = {}
         """Links between two brokers, by the two."""
         self.access: dict[str, list[tuple[str, ListedLink]]] = {}
         """For each broker the physical nodes that it is linked to."""
         self.network = nx.Graph()
         """The physical nodes alone. An edge has the fastest of its `link`s."""
-        self.network.add_nodes_from(model.nodes)
+        self.network.add_nodes_from(nodes)
         self.trunks: list[ListedLink] = []
         self.doubled: set[frozenset[str]] = set()
         """Pairs of physical nodes that more than one link joins."""
-        for link in model.links:
+        for link in links:
             self._add(link)
         self.is_forest = not self.doubled and (not self.network or nx.is_forest(self.network))
         """Whether there is one way at most between any two physical nodes."""
@@ -59,7 +58,7 @@ class Routes:
         self.networks_of = {
             name: frozenset(self.network_of[node] for node, _ in ways) for name, ways in self.access.items()
         }
-        primaries = set(model.primaries)
+        primaries = {name for name, broker in brokers.items() if broker.is_primary}
         with_direct = {name for pair in self.direct if len(pair & primaries) == 2 for name in pair}
         self._wired_primaries = (with_direct | set(self.access)) & primaries
         self._wired = {name for pair in self.direct for name in pair} | set(self.access)
@@ -82,7 +81,7 @@ class Routes:
 
     def is_implied(self, one: str, other: str) -> bool:
         """Whether the file leaves it to us that the two reach each other."""
-        primaries = self._model.brokers[one].is_primary, self._model.brokers[other].is_primary
+        primaries = self._brokers[one].is_primary, self._brokers[other].is_primary
         if all(primaries):
             return not {one, other} <= self._wired_primaries
         if not any(primaries):
@@ -101,7 +100,7 @@ class Routes:
 
     def between(self, one: str, other: str) -> NetworkPath | None:
         """The fastest way; None where there is none."""
-        if self._model.brokers[other].is_primary and not self._model.brokers[one].is_primary:
+        if self._brokers[other].is_primary and not self._brokers[one].is_primary:
             one, other = other, one
         ways = [
             NetworkPath(

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
 from topology.model.address import spelled
-
-if TYPE_CHECKING:
-    from topology.model.graph import ListedBroker, ListedNode
+from topology.model.file_entries import Key, ListedBroker, ListedNode
 
 DomainKind = Literal["host", "rack", "zone", "region"]
 DOMAIN_KINDS: tuple[DomainKind, ...] = ("host", "rack", "zone", "region")
 
-Key = tuple[str, str]
 AROUND: dict[DomainKind, tuple[DomainKind, ...]] = {
     "host": (),
     "rack": ("zone", "region"),

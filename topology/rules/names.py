@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from topology.model.address import host_of, is_loopback, is_wildcard, normal, with_host
-from topology.model.graph import DomainKind, Key, ListedBroker, Model
+from topology.model.file_entries import Key, ListedBroker
+from topology.model.graph import Model
+from topology.model.place import DomainKind
 from topology.model.words import few
 from topology.rules.copies import addresses, are_copies
 from topology.rules.finding import Found, Severity

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from openclust.shell.config.checks import flattened
-from topology.model.graph import DOMAIN_KINDS, Domain, ListedBroker, Model
+from topology.model.file_entries import ListedBroker
+from topology.model.graph import Model
+from topology.model.place import DOMAIN_KINDS, Domain
 from topology.model.words import few
 from topology.rules.finding import Found, Severity
 from topology.rules.rule import rule

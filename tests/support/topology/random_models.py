@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from openclust.cluster.protocol.redirect import Mode, Redirect
 from openclust.shell.config.schema import Config, TopologySection
-from topology.model.graph import Key, ListedBroker, ListedLink, ListedNode, Model
+from topology.model.file_entries import Key, ListedBroker, ListedLink, ListedNode
+from topology.model.graph import Model
 
 
 def model_of(

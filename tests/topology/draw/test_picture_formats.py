@@ -21,7 +21,8 @@ from topology.draw.picture_layout import layout_of
 from topology.draw.scene import Scene, scene_of
 from topology.draw.shapes import Area, Polyline, Rect, Words, shortened, width_of
 from topology.lint.check import check, lint
-from topology.model.graph import Key, ListedNode, Model
+from topology.model.file_entries import Key, ListedNode
+from topology.model.graph import Model
 from topology.rules.finding import FileReport, Finding, Severity
 
 EXAMPLE = "conf/topologies/three-zones.toml"

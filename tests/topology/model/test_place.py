@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.topology.files import found, model_of
 from tests.support.topology.random_models import broker
-from topology.model.graph import DomainKind, ListedNode
-from topology.model.place import Places, one_spelling
+from topology.model.file_entries import ListedNode
+from topology.model.place import DomainKind, Places, one_spelling
 
 THREE = """\
 cluster_key = "orders-eu"

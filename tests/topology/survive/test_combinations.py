@@ -14,7 +14,8 @@ from openclust.cluster.election.events import Answer, CaughtUp, Event, StatusHea
 from openclust.cluster.election.view import Role, Terms, begin
 from tests.support.examples import examples
 from tests.support.topology.random_models import broker, model_of, models
-from topology.model.graph import Key, ListedNode, Model
+from topology.model.file_entries import Key, ListedNode
+from topology.model.graph import Model
 from topology.model.loss import LOSS_KINDS, Loss, Reachability, aftermath, losses
 from topology.survive.combinations import CombinationGroup, Smallest, Survival, survive
 from topology.survive.reach import ClusterInBits

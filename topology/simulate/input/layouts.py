@@ -11,7 +11,8 @@ from openclust.shell.config.checks import setting_of
 from openclust.shell.config.schema import ConfigError
 from topology.lint.check import read
 from topology.model.building import build
-from topology.model.graph import ListedBroker, Model
+from topology.model.file_entries import ListedBroker
+from topology.model.graph import Model
 from topology.model.network_path import IMPLIED
 from topology.simulate.input.layout import Design, Layout, Site, as_design
 
