@@ -222,6 +222,40 @@ def test_modules_that_a_page_names_exist(page: Path) -> None:
     assert not missing, f"{page.relative_to(ROOT)} names modules that are not there: {', '.join(missing)}"
 
 
+FUNCTION = re.compile(r"`([\w/]+\.py)::([\w.]+)`")
+
+
+@functools.cache
+def functions_of(file: str) -> frozenset[str]:
+    """The classes and functions of each file whose path ends so, by their names inside it: `Broker.settle`."""
+
+    def names(body: list[ast.stmt], prefix: str = "") -> list[str]:
+        found = []
+        for node in body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                found.append(prefix + node.name)
+            if isinstance(node, ast.ClassDef):
+                found += names(node.body, f"{prefix}{node.name}.")
+        return found
+
+    paths = [path for folder in ("openclust", "topology", "tests") for path in (ROOT / folder).rglob(Path(file).name)]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths if f"/{path}".endswith(f"/{file}")]
+    return frozenset(name for tree in trees for name in names(tree.body))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_functions_that_a_page_names_exist_in_the_files_it_names(page: Path) -> None:
+    told = FUNCTION.findall(page.read_text(encoding="utf-8"))
+    wrong = [f"{file}::{name}" for file, name in told if name not in functions_of(file)]
+    assert not wrong, f"{page.relative_to(ROOT)} names functions that are not there: {', '.join(wrong)}"
+
+
+def test_the_walk_of_a_message_names_the_function_of_each_hop() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    hops = re.findall(r"^\| \d+ \|(.*)$", page, re.MULTILINE)
+    assert hops and all(FUNCTION.search(hop) for hop in hops)
+
+
 def test_names_in_docstrings_and_comments_exist() -> None:
     """A name in backticks is a word of the code somewhere: what was renamed or removed is found by its old name."""
     texts: dict[Path, list[str]] = {}
