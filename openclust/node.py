@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from openclust.cluster.election.view import Role, lease_end_ms
+from openclust.cluster.election.view import ElectionRole, lease_end_ms
 
 if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
@@ -138,7 +138,7 @@ class Node:
     def lease_ends_ms(self) -> int | None:
         """The last moment at which this broker may be root, as far as it knows yet; None where it is not."""
         membership = self.membership
-        if not membership.is_primary or membership.election.role is not Role.ROOT:
+        if not membership.is_primary or membership.election.role is not ElectionRole.ROOT:
             return None
         return lease_end_ms(membership.election)
 

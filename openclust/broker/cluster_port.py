@@ -36,7 +36,7 @@ Verdict = Callable[[bool, bool], None]
 """Called once with what became of a message: whether a queue wanted it, and whether all that did accepted it."""
 
 
-class Fetched(NamedTuple):
+class GetResult(NamedTuple):
     """What basic.get has fetched. The queue is asked to forget the entry, or to take it back."""
 
     queue: Origin
@@ -117,7 +117,7 @@ class ClusterPort(Protocol):
         """The queues of a virtual host follow other policies; consumers here of queues elsewhere have to, too."""
 
     def get(self, channel: Channel, queue: Queue, no_ack: bool, done: Done) -> None:
-        """basic.get from a queue elsewhere; `done` is called with a `Fetched`, or None where it is empty."""
+        """basic.get from a queue elsewhere; `done` is called with a `GetResult`, or None where it is empty."""
 
     def purge(self, queue: Queue, done: Done) -> None:
         """Purge a queue elsewhere; `done` is called with how many messages that were."""

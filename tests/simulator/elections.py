@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable
 
 from openclust.cluster.election.events import (
-    Answer,
     CaughtUp,
     Effect,
     Event,
@@ -22,6 +21,7 @@ from openclust.cluster.election.events import (
     StoreRead,
     TakeOver,
     Tell,
+    TellPeer,
     Tick,
 )
 from openclust.cluster.election.view import Terms
@@ -203,7 +203,7 @@ class Elections(World):
                 for other in self.terms.primaries:
                     if other != broker.name:
                         self._send((broker.name, other), effect.status)
-            case Answer():
+            case TellPeer():
                 self._send((broker.name, effect.name), effect.status)
             case TakeOver():
                 self.note(broker.name, effect)

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from openclust.cluster.election.events import (
-    Answer,
     Effect,
     Follow,
     NoRoot,
@@ -15,6 +14,7 @@ from openclust.cluster.election.events import (
     Serve,
     TakeOver,
     Tell,
+    TellPeer,
 )
 from openclust.cluster.protocol.status import Reign
 
@@ -83,7 +83,7 @@ class _Before:
                 if self.vote is not None and effect.vote.epoch <= self.vote.epoch:
                     return f"votes again, after {self.vote}"
                 self.vote = effect.vote
-            case Tell() | Answer():
+            case Tell() | TellPeer():
                 if effect.status.vote != self.vote:
                     return f"says it voted otherwise than for {self.vote}"
             case TakeOver():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from openclust.cluster.election.election import step
 from openclust.cluster.election.events import Effect, Event
-from openclust.cluster.election.view import Role, Terms, begin, lease_end_ms, serves
+from openclust.cluster.election.view import ElectionRole, Terms, begin, lease_end_ms, serves
 from openclust.cluster.protocol.status import Reign
 
 
@@ -26,7 +26,7 @@ class BareElection:
 
     def wakes_ms(self) -> int | None:
         """Step it with a Tick after this moment of its own clock, unless it then says a later one."""
-        return lease_end_ms(self._election) if self._election.role is Role.ROOT else None
+        return lease_end_ms(self._election) if self._election.role is ElectionRole.ROOT else None
 
     def reign(self) -> Reign | None:
         return self._election.reign

@@ -11,11 +11,11 @@ from openclust.broker.journal.store_rows import (
     Contents,
     Cut,
     Keep,
-    Kept,
     Page,
     PageInfo,
     Restart,
     Spool,
+    StoredRow,
     Write,
 )
 
@@ -109,7 +109,7 @@ class ModelStore:
             )
             for _, each in sorted(self._pages.items())
         ]
-        rows = [Kept(row, number <= self._told) for number, row in self._rows]
+        rows = [StoredRow(row, number <= self._told) for number, row in self._rows]
         return Contents(self._epoch, self._sequence, list(self._definitions), pages, rows)
 
     def page(self, number: int) -> bytes:

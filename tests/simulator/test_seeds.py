@@ -21,7 +21,7 @@ from openclust.cluster.log.log import Log
 from openclust.cluster.log.replica import Replica
 from openclust.cluster.log.rollback import Rollback
 from openclust.cluster.protocol.messages import Held
-from openclust.cluster.relay.meta_bindings import Told
+from openclust.cluster.relay.meta_bindings import AdvertisedInterest
 from openclust.cluster.relay.relay import Relay
 from openclust.cluster.roles.follower import Follower
 from openclust.cluster.shared_queues.forwarding import Forwarding
@@ -101,9 +101,9 @@ def test_messages_that_come_back_are_noticed(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_meta_bindings_that_are_not_withdrawn_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    count = Told.count
+    count = AdvertisedInterest.count
     monkeypatch.setattr(
-        Told, "count", lambda told, item, by, *number: count(told, item, by, *number) if by > 0 else None
+        AdvertisedInterest, "count", lambda told, item, by, *number: count(told, item, by, *number) if by > 0 else None
     )
     failure = first_failure(primaries=3)
     assert any(each in failure for each in ("otherwise than bound", "too much", "still holds meta-bind")), failure[:300]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from openclust.broker.journal.store_rows import Checkpoint, Contents, Keep, Kept, Page, PageInfo, Write
+from openclust.broker.journal.store_rows import Checkpoint, Contents, Keep, Page, PageInfo, StoredRow, Write
 from openclust.shell.store import Store, open_store
 from openclust.shell.store.store_schema import STORE_FILE
 
@@ -61,8 +61,8 @@ def keep(sequence: int, body: bytes = b"work", epoch: int = 1) -> Keep:
     return Keep("work", epoch, sequence, body)
 
 
-def kept(*rows: Keep, is_told: bool = False) -> list[Kept]:
-    return [Kept(row, is_told) for row in rows]
+def kept(*rows: Keep, is_told: bool = False) -> list[StoredRow]:
+    return [StoredRow(row, is_told) for row in rows]
 
 
 def page(number: int, queue: str = "orders", body: bytes = b"page") -> Page:

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from openclust.broker.amqp.placement import Placement
     from openclust.broker.cluster_port import ClusterPort, Done
     from openclust.broker.delivery.direct_reply import ReplyQueue
-    from openclust.broker.journal.journal import Journal, Waiter
+    from openclust.broker.journal.journal import ConfirmWaiter, Journal
     from openclust.broker.model.changes import Change
     from openclust.broker.model.limits import Limits
     from openclust.broker.queues.queue import Queue
@@ -91,7 +91,7 @@ class ServingBroker(HostBroker, Sender, Protocol):
     properties: dict[bytes, Properties]
     sound: set[bytes]
     cancelled: list[tuple[Channel, str]]
-    confirming: list[Waiter]
+    confirming: list[ConfirmWaiter]
     closing: list[Connection]
     effects: list[Effect]
     dirty: list[Connection]

@@ -9,7 +9,7 @@ from openclust.broker.amqp.declaring import named_queue
 from openclust.broker.amqp.deferred_reply import answer
 from openclust.broker.amqp.trace import TracedConsumer
 from openclust.broker.backlog.backlog import Entry
-from openclust.broker.cluster_port import Fetched
+from openclust.broker.cluster_port import GetResult
 from openclust.broker.delivery.consumer import Consumer, pack_tag
 from openclust.broker.delivery.direct_reply import REPLY_PREFIX, REPLY_TO, ReplyQueue
 from openclust.broker.delivery.origin import Origin
@@ -206,7 +206,7 @@ def basic_get(channel: Channel, method: BasicGet) -> None:
         raise ChannelError(RESOURCE_ERROR, f"this channel has {limit} deliveries to acknowledge, the most it may have")
     if channel.broker.cluster.is_elsewhere(queue):
 
-        def reply(got: Fetched | None) -> None:
+        def reply(got: GetResult | None) -> None:
             if got is None:
                 channel.send(BasicGetEmpty())
             else:
@@ -218,7 +218,7 @@ def basic_get(channel: Channel, method: BasicGet) -> None:
     if entry is None:
         channel.send(BasicGetEmpty())
         return
-    _send_got(channel, Fetched(queue, entry, len(queue)), method.no_ack)
+    _send_got(channel, GetResult(queue, entry, len(queue)), method.no_ack)
     queue.refresh_direct()
 
 
@@ -228,7 +228,7 @@ def fetched_header(queue: Origin, entry: Entry) -> bytes:
     return counted_header(entry.message, entry.deliveries) if counted else entry.message.header
 
 
-def _send_got(channel: Channel, got: Fetched, no_ack: bool) -> None:
+def _send_got(channel: Channel, got: GetResult, no_ack: bool) -> None:
     queue, entry = got.queue, got.entry
     connection = channel.connection
     channel.delivery_tag = tag = channel.delivery_tag + 1

@@ -26,7 +26,7 @@ KEPT = 1
 """The batch of what was there before: of a store, a snapshot, another root. Batches of this broker count from 2."""
 
 
-class Waiter(Protocol):
+class ConfirmWaiter(Protocol):
     """Somebody with something to tell."""
 
     def send_confirms(self) -> None: ...
@@ -81,7 +81,7 @@ class Journal:
         self.has_disk = has_disk
         self.is_in_charge = True
         self.number = self.since = KEPT + 1
-        self.waiters: dict[Waiter, None] = {}
+        self.waiters: dict[ConfirmWaiter, None] = {}
         self.library = Library()
         # What was in queues whose contents the log has from now on, and is not in it; out of their backlogs.
         self.strays: list[tuple[Queue, Entry]] = []
@@ -274,7 +274,7 @@ class Journal:
     def _has_lost(self, number: int, places: int) -> bool:
         return any(places & place and first <= number <= last for place, first, last in self._lost)
 
-    def take_waiters(self) -> list[Waiter]:
+    def take_waiters(self) -> list[ConfirmWaiter]:
         """Who may have something to tell by now."""
         if not self._moved:
             return []

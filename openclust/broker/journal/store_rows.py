@@ -88,7 +88,7 @@ class Restart(msgspec.Struct, frozen=True):
 Write: TypeAlias = Keep | Cut | Checkpoint | Spool | Ahead | Restart
 
 
-class Kept(msgspec.Struct, frozen=True):
+class StoredRow(msgspec.Struct, frozen=True):
     """A row as it is found. With `is_told`, a checkpoint after it has told what it did: it is there for the log."""
 
     row: Keep
@@ -115,7 +115,7 @@ class Contents(msgspec.Struct, frozen=True):
     sequence: int = 0
     definitions: list[bytes] = []
     pages: list[PageInfo] = []
-    rows: list[Kept] = []
+    rows: list[StoredRow] = []
 
 
 class Shelves(Protocol):

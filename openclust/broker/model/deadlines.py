@@ -8,7 +8,7 @@ from typing import Protocol
 _SWEEP_MIN = 256
 
 
-class Waiter(Protocol):
+class DeadlineWaiter(Protocol):
     """Something with at most one deadline that counts; `deadline_ms` is 0 where it has none."""
 
     deadline_ms: int
@@ -22,14 +22,14 @@ class Deadlines:
     __slots__ = ("_heap", "_order", "_sweep_at")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Waiter]] = []
+        self._heap: list[tuple[int, int, DeadlineWaiter]] = []
         self._order = 0
         self._sweep_at = _SWEEP_MIN
 
     def __len__(self) -> int:
         return len(self._heap)
 
-    def wake(self, waiter: Waiter, at_ms: int) -> None:
+    def wake(self, waiter: DeadlineWaiter, at_ms: int) -> None:
         """Call `waiter.on_deadline` at `at_ms`, unless an earlier call is already due."""
         if waiter.deadline_ms and waiter.deadline_ms <= at_ms:
             return

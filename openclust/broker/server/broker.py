@@ -12,7 +12,7 @@ from openclust.broker.amqp.connection import Connection
 from openclust.broker.backlog.backlog import Entry
 from openclust.broker.cluster_port import ClusterPort, Done
 from openclust.broker.delivery.direct_reply import ReplyQueue
-from openclust.broker.journal.journal import Journal, Waiter
+from openclust.broker.journal.journal import ConfirmWaiter, Journal
 from openclust.broker.model.access import Permission, User
 from openclust.broker.model.changes import Change
 from openclust.broker.model.deadlines import Deadlines
@@ -91,7 +91,7 @@ class Broker:
         # What one turn leaves to do, in the order in which it is done.
         self.dead_letters: list[tuple[Queue, Message, str, Entry | None]] = []
         self.cancelled: list[tuple[Channel, str]] = []
-        self.confirming: list[Waiter] = []
+        self.confirming: list[ConfirmWaiter] = []
         self.closing: list[Connection] = []
         self.effects: list[Effect] = []
         # What peers are refused for, again and again.

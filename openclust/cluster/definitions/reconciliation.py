@@ -9,7 +9,7 @@ from openclust.broker.model.changes import Change, DeclareExchange, PutPolicy, P
 from openclust.broker.server.change_performer import perform
 from openclust.cluster.definitions.name_collisions import NameCollisions
 from openclust.cluster.definitions.state import binding_change
-from openclust.cluster.definitions.target_state import Kept, TargetState, is_shared, key_of, same_policy
+from openclust.cluster.definitions.target_state import TargetState, UnchangedDefinitions, is_shared, key_of, same_policy
 from openclust.wire.errors import AmqpError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Reconciliation:
         self._wanted = wanted
         self._hidden = hidden
         self._failed = 0
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, UnchangedDefinitions] = {}
 
     def steps(self) -> Iterator[None]:
         wanted = self._wanted
@@ -113,7 +113,7 @@ class Reconciliation:
     def _clear(self, vhost: VirtualHost) -> Iterator[None]:
         """Take away what is not wanted, or not so."""
         exchanges = self._wanted.exchanges.get(vhost.name, {})
-        kept = self._kept[vhost.name] = Kept()
+        kept = self._kept[vhost.name] = UnchangedDefinitions()
         yield from kept.steps(vhost, exchanges, self._wanted.queues.get(vhost.name, {}))
         yield from self._drop_all(vhost, (yield from self._unwanted_bindings(vhost, kept)))
         for queue in list(vhost.queues.values()):
@@ -125,7 +125,9 @@ class Reconciliation:
             yield
             self._replace(vhost, name, exchanges.get(name))
 
-    def _unwanted_bindings(self, vhost: VirtualHost, kept: Kept) -> Generator[None, None, list[Binding]]:
+    def _unwanted_bindings(
+        self, vhost: VirtualHost, kept: UnchangedDefinitions
+    ) -> Generator[None, None, list[Binding]]:
         wanted = self._wanted.bindings.get(vhost.name, {})
         unwanted = []
         for exchange in list(vhost.exchanges.values()):
@@ -165,7 +167,7 @@ class Reconciliation:
 
     def _build(self, name: str) -> Iterator[None]:
         """Add what is missing in one virtual host."""
-        kept = self._kept.get(name) or Kept()
+        kept = self._kept.get(name) or UnchangedDefinitions()
         for exchange in self._wanted.exchanges.get(name, {}).values():
             if exchange.name not in kept.exchanges:
                 yield

@@ -157,7 +157,7 @@ def _permitted(change: PutUser, vhost: str, permission: Permission | None) -> Pu
     return PutUser(user=msgspec.structs.replace(change.user, permissions=permissions))
 
 
-class Kept:
+class UnchangedDefinitions:
     """What of one virtual host stays as it is; complete when the `steps` are taken. Each step is a short one."""
 
     def __init__(self) -> None:

@@ -17,7 +17,6 @@ from enum import Enum
 import msgspec
 
 from openclust.cluster.election.events import (
-    Answer,
     Appended,
     CaughtUp,
     ClocksDiffer,
@@ -36,12 +35,13 @@ from openclust.cluster.election.events import (
     StoreRead,
     TakeOver,
     Tell,
+    TellPeer,
     Tick,
 )
 from openclust.cluster.election.view import (
     Election,
-    Peer,
-    Role,
+    ElectionRole,
+    OtherPrimary,
     active,
     can_spare,
     electorate,
@@ -70,20 +70,20 @@ class Trigger(Enum):
     FORCED = "an operator accepts the loss of what it lacks"
 
 
-TRANSITIONS: dict[tuple[Role, Trigger], Role] = {
-    (Role.STARTING, Trigger.READY): Role.ELECTOR,
-    (Role.ELECTOR, Trigger.ROOT_HEARD): Role.BACKUP,
-    (Role.ELECTOR, Trigger.ELECTED): Role.TAKING_OVER,
-    (Role.ELECTOR, Trigger.FORCED): Role.ROOT,
-    (Role.BACKUP, Trigger.ROOT_LOST): Role.ELECTOR,
-    (Role.BACKUP, Trigger.ROOT_HEARD): Role.BACKUP,
-    (Role.TAKING_OVER, Trigger.CAUGHT_UP): Role.ROOT,
-    (Role.TAKING_OVER, Trigger.QUORUM_LOST): Role.ELECTOR,
-    (Role.TAKING_OVER, Trigger.OVERRULED): Role.ELECTOR,
-    (Role.TAKING_OVER, Trigger.STEPPED_DOWN): Role.ELECTOR,
-    (Role.ROOT, Trigger.QUORUM_LOST): Role.ELECTOR,
-    (Role.ROOT, Trigger.OVERRULED): Role.ELECTOR,
-    (Role.ROOT, Trigger.STEPPED_DOWN): Role.ELECTOR,
+TRANSITIONS: dict[tuple[ElectionRole, Trigger], ElectionRole] = {
+    (ElectionRole.STARTING, Trigger.READY): ElectionRole.ELECTOR,
+    (ElectionRole.ELECTOR, Trigger.ROOT_HEARD): ElectionRole.BACKUP,
+    (ElectionRole.ELECTOR, Trigger.ELECTED): ElectionRole.TAKING_OVER,
+    (ElectionRole.ELECTOR, Trigger.FORCED): ElectionRole.ROOT,
+    (ElectionRole.BACKUP, Trigger.ROOT_LOST): ElectionRole.ELECTOR,
+    (ElectionRole.BACKUP, Trigger.ROOT_HEARD): ElectionRole.BACKUP,
+    (ElectionRole.TAKING_OVER, Trigger.CAUGHT_UP): ElectionRole.ROOT,
+    (ElectionRole.TAKING_OVER, Trigger.QUORUM_LOST): ElectionRole.ELECTOR,
+    (ElectionRole.TAKING_OVER, Trigger.OVERRULED): ElectionRole.ELECTOR,
+    (ElectionRole.TAKING_OVER, Trigger.STEPPED_DOWN): ElectionRole.ELECTOR,
+    (ElectionRole.ROOT, Trigger.QUORUM_LOST): ElectionRole.ELECTOR,
+    (ElectionRole.ROOT, Trigger.OVERRULED): ElectionRole.ELECTOR,
+    (ElectionRole.ROOT, Trigger.STEPPED_DOWN): ElectionRole.ELECTOR,
 }
 """Every change of role there is."""
 
@@ -114,7 +114,7 @@ def step(election: Election, event: Event) -> tuple[Election, list[Effect]]:
             election, served = _caught_up(election, event.epoch)
             effects += served
         case StepDown():
-            if election.role in (Role.ROOT, Role.TAKING_OVER):
+            if election.role in (ElectionRole.ROOT, ElectionRole.TAKING_OVER):
                 election, resigned = _resign(election, Trigger.STEPPED_DOWN, event.reason)
                 effects += resigned
         case DiskIs():
@@ -132,13 +132,13 @@ def step(election: Election, event: Event) -> tuple[Election, list[Effect]]:
     elif isinstance(event, StatusHeard) and event.status.name in election.promised:
         # Its lease lives on being heard: it is told at once, not at our next heartbeat.
         election, status = _number(election)
-        effects.append(Answer(event.status.name, status))
+        effects.append(TellPeer(event.status.name, status))
     return election, effects
 
 
 def _caught_up(election: Election, epoch: int) -> tuple[Election, list[Effect]]:
     """Begin to serve, if those who voted are still there."""
-    if election.role is not Role.TAKING_OVER or election.stands_in != epoch:
+    if election.role is not ElectionRole.TAKING_OVER or election.stands_in != epoch:
         return election, []
     if 2 * len(supporters(election)) <= len(election.terms.primaries):
         return _resign(election, Trigger.QUORUM_LOST, "its voters are gone")
@@ -148,7 +148,7 @@ def _caught_up(election: Election, epoch: int) -> tuple[Election, list[Effect]]:
 
 def _force(election: Election) -> tuple[Election, list[Effect]]:
     """Be root without an election, where no root is heard."""
-    if election.role is not Role.ELECTOR:
+    if election.role is not ElectionRole.ELECTOR:
         return election, []
     epoch = 1 + max([election.status().epoch, *(peer.status.epoch for peer in election.peers.values())])
     reign = Reign(epoch, election.name)
@@ -188,7 +188,7 @@ def _hear(election: Election, status: Status) -> Election:
     if known is not None:
         echoed = max(echoed, known.echoed_ms)
         back_ms = known.back_ms if is_online(election, name) else back_ms
-    peer = Peer(status, election.now_ms, back_ms, echoed)
+    peer = OtherPrimary(status, election.now_ms, back_ms, echoed)
     election = msgspec.structs.replace(election, peers={**election.peers, name: peer})
     return _promise(election, status)
 
@@ -240,18 +240,18 @@ def _move(election: Election, trigger: Trigger) -> Election:
 
 def evaluate(election: Election, *, is_tick: bool, passed_ms: int = 0) -> tuple[Election, list[Effect]]:
     """What follows from what is known now, so long after the last event."""
-    if election.role is Role.STARTING:
+    if election.role is ElectionRole.STARTING:
         return election, []
     heard = _root_heard(election)
-    if election.role in (Role.ROOT, Role.TAKING_OVER):
+    if election.role in (ElectionRole.ROOT, ElectionRole.TAKING_OVER):
         return _evaluate_reign(election, heard, passed_ms)
     if heard is not None:
-        if election.role is Role.BACKUP and election.reign == heard:
+        if election.role is ElectionRole.BACKUP and election.reign == heard:
             return election, []
         election = _move(election, Trigger.ROOT_HEARD)
         return msgspec.structs.replace(election, reign=heard, stands_in=0, ended=None), [Follow(heard)]
     effects: list[Effect] = []
-    if election.role is Role.BACKUP:
+    if election.role is ElectionRole.BACKUP:
         assert election.reign is not None, "a backup has a root"
         effects.append(_root_lost(election, election.reign, passed_ms))
         election = _move(election, Trigger.ROOT_LOST)
@@ -295,7 +295,7 @@ def _evaluate_reign(election: Election, heard: Reign | None, passed_ms: int) -> 
     if election.is_forced:
         # With half of them again, it is a root like any other.
         return msgspec.structs.replace(election, is_forced=2 * len(there) < defined), []
-    if 2 * len(there) < defined or (election.role is Role.TAKING_OVER and 2 * len(there) <= defined):
+    if 2 * len(there) < defined or (election.role is ElectionRole.TAKING_OVER and 2 * len(there) <= defined):
         # Nobody can have heard it meanwhile: whether they would is not known.
         is_own = passed_ms > election.terms.stood_still_ms
         reason = stood_still(passed_ms) if is_own else f"only {len(there)} of {defined} primaries hear it"
@@ -307,7 +307,7 @@ def _evaluate_reign(election: Election, heard: Reign | None, passed_ms: int) -> 
 
 def _resign(election: Election, trigger: Trigger, reason: str) -> tuple[Election, list[Effect]]:
     """Stop being root, and go to the end of the line: a new seniority."""
-    was_root = election.role is Role.ROOT
+    was_root = election.role is ElectionRole.ROOT
     epoch = election.reign.epoch if election.reign else election.stands_in
     election = _move(election, trigger)
     stamp = election.first_stamp_ms + max(1, election.now_ms - election.began_ms)

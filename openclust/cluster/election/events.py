@@ -85,7 +85,7 @@ class Tell(msgspec.Struct, frozen=True):
     status: Status
 
 
-class Answer(msgspec.Struct, frozen=True):
+class TellPeer(msgspec.Struct, frozen=True):
     """Send the status to this peer alone."""
 
     name: str
@@ -136,4 +136,4 @@ class ClocksDiffer(msgspec.Struct, frozen=True):
     by_ms: int
 
 
-Effect: TypeAlias = ClocksDiffer | PersistVote | Tell | Answer | TakeOver | Serve | Resign | Follow | NoRoot
+Effect: TypeAlias = ClocksDiffer | PersistVote | Tell | TellPeer | TakeOver | Serve | Resign | Follow | NoRoot

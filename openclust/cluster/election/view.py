@@ -9,7 +9,7 @@ import msgspec
 from openclust.cluster.protocol.status import Ended, Phase, Position, Reign, Seniority, Status
 
 
-class Role(Enum):
+class ElectionRole(Enum):
     """What a primary is in the cluster, as far as it knows."""
 
     STARTING = "starting"
@@ -48,7 +48,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         return self.heartbeat_ms * self.lease_beats
 
 
-class Peer(msgspec.Struct, frozen=True):
+class OtherPrimary(msgspec.Struct, frozen=True):
     """What is known of another primary. `echoed_ms` is when we sent the last of our statuses that it has heard.
 
     `back_ms` is when it was heard first, or first again after it was offline.
@@ -75,13 +75,13 @@ class Election(msgspec.Struct, frozen=True, kw_only=True):
     began_ms: int
     first_stamp_ms: int
     since_ms: int = 0
-    role: Role = Role.STARTING
+    role: ElectionRole = ElectionRole.STARTING
     number: int = 0
     position: Position = Position()
     stands_in: int = 0
     vote: Reign | None = None
     reign: Reign | None = None
-    peers: dict[str, Peer] = {}
+    peers: dict[str, OtherPrimary] = {}
     sent: dict[int, int] = {}
     promised: dict[str, int] = {}
     is_forced: bool = False
@@ -93,7 +93,7 @@ class Election(msgspec.Struct, frozen=True, kw_only=True):
         return self.seniority.name
 
     def status(self) -> Status:
-        phase: Phase = "starting" if self.role is Role.STARTING else "active"
+        phase: Phase = "starting" if self.role is ElectionRole.STARTING else "active"
         return Status(
             number=self.number,
             seniority=self.seniority,
@@ -160,7 +160,7 @@ def hears_us(election: Election, name: str) -> bool:
 def is_starting(election: Election, name: str) -> bool:
     """Whether the primary counts as one that still starts: it says so, or was never heard and has time left."""
     if name == election.name:
-        return election.role is Role.STARTING
+        return election.role is ElectionRole.STARTING
     peer = election.peers.get(name)
     if peer is None:
         return election.now_ms - election.began_ms < election.terms.start_grace_ms
@@ -183,7 +183,7 @@ def electorate(election: Election) -> list[str]:
 
 def active(election: Election) -> list[Seniority]:
     """The active primaries that are heard, this one included, most senior first; behind them whose disk is ill."""
-    found = [(bool(election.illness), election.seniority)] if election.role is not Role.STARTING else []
+    found = [(bool(election.illness), election.seniority)] if election.role is not ElectionRole.STARTING else []
     for name in election.terms.primaries:
         if name != election.name and is_online(election, name):
             status = election.peers[name].status
@@ -263,7 +263,7 @@ def lease_end_ms(election: Election) -> int:
 
 def serves(election: Election, now_ms: int) -> bool:
     """Whether this primary may act as root at this moment."""
-    return election.role is Role.ROOT and now_ms <= lease_end_ms(election)
+    return election.role is ElectionRole.ROOT and now_ms <= lease_end_ms(election)
 
 
 def votes_needed(defined: int) -> int:

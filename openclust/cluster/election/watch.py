@@ -13,7 +13,7 @@ STOOD_STILL_BEATS = 1.5
 """Longer between two looks, and it was this process that stood still: it looks every heartbeat."""
 
 
-class _Heard(msgspec.Struct):
+class _HeardStatus(msgspec.Struct):
     status: Status
     at_ms: int
 
@@ -23,9 +23,9 @@ class Watch:
 
     def __init__(self, heartbeat_ms: int) -> None:
         self.heartbeat_ms = heartbeat_ms
-        self._heard: dict[str, _Heard] = {}
+        self._heard: dict[str, _HeardStatus] = {}
         # The primary whose link has ended last.
-        self._lost: _Heard | None = None
+        self._lost: _HeardStatus | None = None
         self._looked_ms = 0
 
     def heard(self, status: Status, now_ms: int) -> None:
@@ -34,7 +34,7 @@ class Watch:
             before = (known.status.seniority.stamp_ms, known.status.number)
             if (status.seniority.stamp_ms, status.number) <= before and now_ms - known.at_ms < self._offline_ms:
                 return
-        self._heard[status.name] = _Heard(status, now_ms)
+        self._heard[status.name] = _HeardStatus(status, now_ms)
 
     def lost(self, name: str) -> None:
         """The primary's link to us is down."""

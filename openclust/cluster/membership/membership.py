@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Literal, assert_never
 from openclust.cluster.election import events
 from openclust.cluster.election.election import step
 from openclust.cluster.election.events import Effect, Event
-from openclust.cluster.election.view import Election, is_online, serves
-from openclust.cluster.election.view import Role as ElectionRole
+from openclust.cluster.election.view import Election, ElectionRole, is_online, serves
 from openclust.cluster.election.watch import Watch
 from openclust.cluster.log.replica import Replica
 from openclust.cluster.membership.admission import Admission, taken
@@ -404,7 +403,7 @@ class Membership(Port):
                 self._is_on_disk(effect.vote)
             case events.Tell():
                 self._say(effect.status, self.outboxes)
-            case events.Answer():
+            case events.TellPeer():
                 self._say(effect.status, (effect.name,))
             case events.TakeOver():
                 if self._is_on_disk(self.election.vote):

@@ -16,7 +16,7 @@ TELL_EVERY_MS = 1_000
 SILENT_MAX_MS = 3_000
 
 
-class _Heard(msgspec.Struct):
+class _HeardPresence(msgspec.Struct):
     info: BrokerInfo
     at_ms: int
 
@@ -27,7 +27,7 @@ class Presences:
     def __init__(self, membership: Membership, partition: Partition) -> None:
         self._cluster = membership
         self.own = BrokerInfo(name=membership.name, partition=partition, client="")
-        self._heard: dict[str, _Heard] = {}
+        self._heard: dict[str, _HeardPresence] = {}
         self._told_ms = -TELL_EVERY_MS
         self._told_draining = False
         self._roster_ms = -TELL_EVERY_MS
@@ -62,7 +62,7 @@ class Presences:
 
     def heard(self, peer: str, message: Presence) -> None:
         if message.info.name == peer:
-            self._heard[peer] = _Heard(message.info, self._cluster.broker.now_ms)
+            self._heard[peer] = _HeardPresence(message.info, self._cluster.broker.now_ms)
 
     def info(self, name: str) -> BrokerInfo | None:
         """What a broker last said of itself, here or by way of the root."""

@@ -200,7 +200,7 @@ class Failure(msgspec.Struct, frozen=True):
     closes_connection: bool = False
 
 
-class Fetched(msgspec.Struct, frozen=True):
+class FetchedMessage(msgspec.Struct, frozen=True):
     """The message that a basic.get has fetched, and how many are left. `number` is what it is settled by."""
 
     number: int
@@ -223,7 +223,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     failure: Failure | None = None
     count: int = 0
     counts: Counts | None = None
-    fetched: Fetched | None = None
+    fetched: FetchedMessage | None = None
     unroutable: list[int] = []
     position: Position = Position()
 

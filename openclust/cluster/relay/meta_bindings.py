@@ -29,7 +29,7 @@ OTHERS = ""
 """The name of all other secondaries together."""
 
 
-class Held:
+class PeerInterest:
     """What one broker wants, as it has told us. Each item has its number (`fold`), which takes longer than all else.
 
     While a broker tells everything anew, `unsaid` is what it has not told again yet.
@@ -70,7 +70,7 @@ class Held:
         return ((*place, *rest) for place, wanted in self.places.items() for rest in wanted)
 
 
-class Told:
+class AdvertisedInterest:
     """What this broker has told its peers that it wants: its own private queues', or the secondaries'."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class Told:
             self.digest ^= fold(item) if number is None else number
             self.changed[item] = by > 0
 
-    def gather(self, held: Held) -> None:
+    def gather(self, held: PeerInterest) -> None:
         """Count all that a broker wants; it is told as a whole."""
         counts = self.counts
         for place, wanted in held.places.items():
@@ -107,10 +107,10 @@ class MetaBindings:
     def __init__(self, membership: Membership) -> None:
         self._cluster = membership
         self._broker = membership.broker
-        self.own = Told()
-        self.held: dict[str, Held] = {}
+        self.own = AdvertisedInterest()
+        self.held: dict[str, PeerInterest] = {}
         # The root's part: for each secondary, what the other secondaries want. Without a root, that of any primary.
-        self._of_others: dict[str, Told] = {}
+        self._of_others: dict[str, AdvertisedInterest] = {}
         self._unserved: list[str] = []
         self._relay = ""
         self.repaired = 0
@@ -228,14 +228,14 @@ class MetaBindings:
         self._of_others.pop(peer, None)
         self._unserved = [name for name in self._unserved if name != peer]
 
-    def _held(self, peer: str, of_others: bool) -> Held:
+    def _held(self, peer: str, of_others: bool) -> PeerInterest:
         name = OTHERS if of_others else peer
         held = self.held.get(name)
         if held is None:
-            held = self.held[name] = Held(name)
+            held = self.held[name] = PeerInterest(name)
         return held
 
-    def _drop(self, held: Held, item: Item, touched: set[Place]) -> None:
+    def _drop(self, held: PeerInterest, item: Item, touched: set[Place]) -> None:
         number = held.remove(item)
         if number is None:
             return
@@ -255,7 +255,7 @@ class MetaBindings:
             exchange.unbind_remote(held.remote, key, arguments_of(item))
             vhost.source_unbound(exchange)
 
-    def _place(self, held: Held, item: Item) -> None:
+    def _place(self, held: PeerInterest, item: Item) -> None:
         """Bind it, if its exchange is here; when that comes, it is bound then."""
         vhost = self._broker.vhosts.get(decode_text(item[0]))
         if vhost is None:
@@ -291,13 +291,13 @@ class MetaBindings:
     def serve_secondary(self, name: str) -> None:
         """Our link to this secondary is there."""
         self._unserved = [each for each in self._unserved if each != name]
-        told = self._of_others[name] = Told()
+        told = self._of_others[name] = AdvertisedInterest()
         for other, held in sorted(self.held.items()):
             if other != name and self._cluster.is_secondary(other):
                 told.gather(held)
         self.tell_all(name, of_others=True)
 
-    def _aggregate(self, held: Held, item: Item, count: int, number: int) -> None:
+    def _aggregate(self, held: PeerInterest, item: Item, count: int, number: int) -> None:
         name = held.remote.name
         if self._of_others and self._cluster.is_secondary(name):
             for other, told in self._of_others.items():

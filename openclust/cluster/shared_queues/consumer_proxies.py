@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from openclust.broker.amqp.consuming import demand_exclusive, fetched_header
 from openclust.broker.backlog.backlog import Entry
 from openclust.cluster.definitions.name_collisions import shared_queue
-from openclust.cluster.protocol.messages import Answer, Cancelled, Consume, Fetched, Get, Lane, Settle
+from openclust.cluster.protocol.messages import Answer, Cancelled, Consume, FetchedMessage, Get, Lane, Settle
 from openclust.cluster.protocol.outbox import CONTROL_CHANNEL, LANE_MAX, SOURCE_LANE_MIN
 from openclust.cluster.shared_queues.consumer_proxy import ConsumerProxy
 from openclust.cluster.shared_queues.traced_lanes import TracedProxy
@@ -107,7 +107,7 @@ class ConsumerProxies:
             return Answer(number=number)
         self._fetches += 1
         message = entry.message
-        fetched = Fetched(
+        fetched = FetchedMessage(
             number=self._fetches,
             exchange=encode_text(message.exchange),
             routing_key=encode_text(message.routing_key),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from openclust.broker.amqp.channel import OPEN, Channel
 from openclust.broker.amqp.consuming import demand_exclusive
 from openclust.broker.backlog.backlog import Entry
-from openclust.broker.cluster_port import Fetched
+from openclust.broker.cluster_port import GetResult
 from openclust.broker.model.message import Message, delivery_suffix
 from openclust.broker.queues.queue import Queue
 from openclust.cluster.protocol.messages import Answer, Cancel, Consume, Get, Prefetch, Settle
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from openclust.broker.delivery.origin import Origin
     from openclust.broker.server.vhost import VirtualHost
     from openclust.cluster.membership.membership import Membership
-    from openclust.cluster.protocol.messages import Cancelled, Lane
-    from openclust.cluster.protocol.messages import Fetched as Told
+    from openclust.cluster.protocol.messages import Cancelled, FetchedMessage, Lane
 
 
 class RemoteConsumers:
@@ -209,7 +208,7 @@ class RemoteConsumers:
 
         self._cluster.root_requests.ask(question, answered)
 
-    def _fetched(self, queue: Queue, told: Told, no_ack: bool) -> Fetched:
+    def _fetched(self, queue: Queue, told: FetchedMessage, no_ack: bool) -> GetResult:
         exchange, key = decode_text(told.exchange), decode_text(told.routing_key)
         message = Message(exchange, key, told.header, told.body, delivery_suffix(exchange, key))
         if no_ack:
@@ -217,9 +216,9 @@ class RemoteConsumers:
         else:
             stand_in = RemoteQueue(self, self._run, queue.vhost, queue.name, ALL, None)
             self._broker.books.hold(message)
-        return Fetched(stand_in, Entry(message, told.number, 0, told.deliveries), told.left)
+        return GetResult(stand_in, Entry(message, told.number, 0, told.deliveries), told.left)
 
-    def _fetched_here(self, channel: Channel, told: Told, done: Done) -> None:
+    def _fetched_here(self, channel: Channel, told: FetchedMessage, done: Done) -> None:
         """This broker has become root while the question was open: it has answered itself."""
         held = self._cluster.proxies.fetched_here(told.number)
         assert held is not None, "it was just fetched"
@@ -229,9 +228,9 @@ class RemoteConsumers:
             queue.dispatch()
             done(None)
         else:
-            done(Fetched(queue, entry, told.left))
+            done(GetResult(queue, entry, told.left))
 
-    def unexpected(self, peer: str, fetched: Told) -> None:
+    def unexpected(self, peer: str, fetched: FetchedMessage) -> None:
         """An answer to a basic.get that was asked twice: the message goes back."""
         self._cluster.send(peer, Settle(source=ALL, returned=[fetched.number]))
 

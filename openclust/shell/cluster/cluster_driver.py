@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from openclust.cluster.election.events import Force, StepDown, StoreRead
-from openclust.cluster.election.view import Role, Terms, begin
+from openclust.cluster.election.view import ElectionRole, Terms, begin
 from openclust.cluster.membership.membership import Membership
 from openclust.cluster.protocol.bounds import Bounds
 from openclust.cluster.protocol.hello import Hello, introduce
@@ -328,7 +328,7 @@ class ClusterDriver:
         membership = self.membership
         if not membership.is_primary:
             return False
-        was_root = membership.election.role in (Role.ROOT, Role.TAKING_OVER)
+        was_root = membership.election.role in (ElectionRole.ROOT, ElectionRole.TAKING_OVER)
         membership.tell(StepDown(self._server.now_ms(), reason))
         self._server.turn_soon()
         return was_root

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from openclust.cluster.election.view import Role, electorate, is_online, serves, vote_of
+from openclust.cluster.election.view import ElectionRole, electorate, is_online, serves, vote_of
 from openclust.cluster.protocol.status import Position, Status
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ def _own_role(membership: Membership, now_ms: int) -> str:
         return "secondary"
     election = membership.election
     # Until the timer of its lease comes round, a root that nobody hears has not resigned yet.
-    is_lapsed = election.role is Role.ROOT and not serves(election, now_ms)
-    return Role.ELECTOR.value if is_lapsed else election.role.value
+    is_lapsed = election.role is ElectionRole.ROOT and not serves(election, now_ms)
+    return ElectionRole.ELECTOR.value if is_lapsed else election.role.value
 
 
 def votes_snapshot(membership: Membership) -> dict[str, int]:

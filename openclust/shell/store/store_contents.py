@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from typing import TypeAlias
 
-from openclust.broker.journal.store_rows import Contents, Keep, Kept, PageInfo
+from openclust.broker.journal.store_rows import Contents, Keep, PageInfo, StoredRow
 from openclust.shell.host.gc_pause import no_collector
 from openclust.shell.store.checksum import checksum
 from openclust.shell.store.tables import checkpoint_facts, page_facts
@@ -80,7 +80,7 @@ def _pages(connection: sqlite3.Connection, damaged: Damaged) -> list[PageInfo]:
     return found
 
 
-def _rows(connection: sqlite3.Connection, told: int, damaged: Damaged) -> list[Kept]:
+def _rows(connection: sqlite3.Connection, told: int, damaged: Damaged) -> list[StoredRow]:
     """In their order. Those since the checkpoint have a number each, without a gap; those of the log a sequence."""
     found = []
     after = told
@@ -100,5 +100,5 @@ def _rows(connection: sqlite3.Connection, told: int, damaged: Damaged) -> list[K
             if last and sequence != last + 1:
                 damaged(f"row {number}: has sequence {sequence} of the log, after {last}")
             last = sequence
-        found.append(Kept(Keep(kind, epoch, sequence, body), number <= told))
+        found.append(StoredRow(Keep(kind, epoch, sequence, body), number <= told))
     return found

@@ -10,14 +10,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from openclust.cluster.election import election as election_module
 from openclust.cluster.election import events
 from openclust.cluster.election.election import TRANSITIONS, Trigger, step
-from openclust.cluster.election.view import Election, Role, Terms, begin, why_no_root
+from openclust.cluster.election.view import Election, ElectionRole, Terms, begin, why_no_root
 from openclust.cluster.protocol.status import Ended, Position, Reign, Seniority
 from tests.cluster.election.test_view import hear, ready, root, said, tick
 from tests.support.cluster.scenario import FILES, Scenario, replay
 from tests.support.examples import examples
 
 MISSING = sorted(
-    ((role, trigger) for role in Role for trigger in Trigger if (role, trigger) not in TRANSITIONS),
+    ((role, trigger) for role in ElectionRole for trigger in Trigger if (role, trigger) not in TRANSITIONS),
     key=lambda pair: (pair[0].name, pair[1].name),
 )
 
@@ -26,7 +26,7 @@ MISSING = sorted(
 
 
 @pytest.mark.parametrize(("role", "trigger"), MISSING, ids=lambda each: each.name)
-def test_what_is_not_in_the_table_is_our_own_mistake(role: Role, trigger: Trigger) -> None:
+def test_what_is_not_in_the_table_is_our_own_mistake(role: ElectionRole, trigger: Trigger) -> None:
     lost = Election(
         terms=Terms(primaries=("a",)), seniority=Seniority(1, "a"), now_ms=0, began_ms=0, first_stamp_ms=1, role=role
     )
@@ -35,7 +35,7 @@ def test_what_is_not_in_the_table_is_our_own_mistake(role: Role, trigger: Trigge
 
 
 def test_every_transition_happens_in_some_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: set[tuple[Role, Trigger]] = set()
+    seen: set[tuple[ElectionRole, Trigger]] = set()
     move = election_module._move
 
     def watched(election: Election, trigger: Trigger) -> Election:
@@ -81,7 +81,7 @@ def test_a_root_stops_before_it_says_so() -> None:
 
 def test_a_backup_leaves_its_root_before_it_votes() -> None:
     election = hear(ready(), 1_000, said("b", reign=Reign(3, "b"), vote=Reign(3, "b")))
-    assert election.role is Role.BACKUP
+    assert election.role is ElectionRole.BACKUP
     _, effects = step(election, events.Tick(5_000))
     assert kinds(effects) == ["NoRoot", "PersistVote", "Tell"]
 
@@ -99,7 +99,7 @@ def lost_root(election: Election, event: events.Event) -> events.NoRoot:
 def backup(now_ms: int = 1_000) -> Election:
     """A backup of b in epoch 3, that has heard it just now."""
     election = hear(ready(), now_ms, said("b", reign=Reign(3, "b"), vote=Reign(3, "b")))
-    assert election.role is Role.BACKUP
+    assert election.role is ElectionRole.BACKUP
     return election
 
 
@@ -143,7 +143,7 @@ def test_a_root_tells_why_it_has_ended_until_there_is_another() -> None:
     election, _ = step(root(1_000), events.StepDown(1_001, "new kernel"))
     assert election.status().ended == Ended(1, "new kernel")
     election = hear(election, 1_100, said("b", 9, reign=Reign(4, "b"), vote=Reign(4, "b")))
-    assert election.role is Role.BACKUP and election.status().ended is None
+    assert election.role is ElectionRole.BACKUP and election.status().ended is None
 
 
 # -- votes and promises
@@ -196,7 +196,7 @@ def test_the_root_is_answered_at_once_and_nobody_else_is() -> None:
     mine = Reign(1, "b")
     election = hear(ready(), 1_000, said("b", reign=mine, vote=mine), said("c", reign=mine, vote=mine))
     _, effects = step(election, events.StatusHeard(1_100, said("b", 2, reign=mine, vote=mine)))
-    assert [effect.name for effect in effects if isinstance(effect, events.Answer)] == ["b"]
+    assert [effect.name for effect in effects if isinstance(effect, events.TellPeer)] == ["b"]
     _, effects = step(election, events.StatusHeard(1_100, said("c", 2, reign=mine, vote=mine)))
     assert effects == []
 
@@ -213,14 +213,14 @@ def test_nobody_is_elected_while_a_voter_starts() -> None:
     vote = Reign(1, "a")
     election = hear(tick(ready(), 2_000), 2_000, said("b"), said("c"))
     election = hear(election, 2_000, said("b", 2, vote=vote), said("c", 2, phase="starting", vote=vote))
-    assert election.role is Role.ELECTOR
-    assert hear(election, 2_001, said("c", 3, vote=vote)).role is Role.TAKING_OVER
+    assert election.role is ElectionRole.ELECTOR
+    assert hear(election, 2_001, said("c", 3, vote=vote)).role is ElectionRole.TAKING_OVER
 
 
 def test_news_of_another_epoch_makes_nobody_serve() -> None:
     election = tick(ready(terms=Terms(primaries=("a",))), 200)
     election, effects = step(election, events.CaughtUp(201, 7))
-    assert election.role is Role.TAKING_OVER and effects == []
+    assert election.role is ElectionRole.TAKING_OVER and effects == []
 
 
 def test_who_caught_up_when_its_voters_are_silent_does_not_serve() -> None:
@@ -228,11 +228,11 @@ def test_who_caught_up_when_its_voters_are_silent_does_not_serve() -> None:
     election = hear(tick(ready(), 2_000), 2_000, said("b"), said("c"))
     heard = election.number
     election = hear(election, 2_000, *(said(name, 2, vote=vote, heard=heard) for name in ("b", "c")))
-    assert election.role is Role.TAKING_OVER
+    assert election.role is ElectionRole.TAKING_OVER
     in_time, effects = step(election, events.CaughtUp(2_180, 1))
-    assert in_time.role is Role.ROOT and events.Serve(1) in effects
+    assert in_time.role is ElectionRole.ROOT and events.Serve(1) in effects
     late, effects = step(election, events.CaughtUp(2_181, 1))
-    assert late.role is Role.ELECTOR and "Serve" not in kinds(effects)
+    assert late.role is ElectionRole.ELECTOR and "Serve" not in kinds(effects)
 
 
 def test_a_resigned_root_is_the_last_in_line() -> None:
@@ -243,7 +243,7 @@ def test_a_resigned_root_is_the_last_in_line() -> None:
 def test_a_backup_has_nothing_to_step_down_from() -> None:
     election = hear(ready(), 1_000, said("b", reign=Reign(1, "b"), vote=Reign(1, "b")))
     after, effects = step(election, events.StepDown(1_001, "its disk stalls"))
-    assert after.role is Role.BACKUP and effects == []
+    assert after.role is ElectionRole.BACKUP and effects == []
 
 
 def test_time_never_runs_backwards() -> None:
@@ -265,7 +265,7 @@ class Anything(RuleBasedStateMachine):
     def play(self, line: str) -> None:
         self.scenario.play(line)
         for name in self.awake():
-            if self.scenario.members[name].role is Role.TAKING_OVER:
+            if self.scenario.members[name].role is ElectionRole.TAKING_OVER:
                 self.scenario.play(f"caught-up {name}")
 
     def running(self) -> list[str]:
@@ -337,7 +337,9 @@ class Anything(RuleBasedStateMachine):
         for _ in range(20):
             self.play("run 100")
         roles = [each.role for each in self.scenario.members.values()]
-        assert roles.count(Role.ROOT) == 1 and roles.count(Role.BACKUP) == len(roles) - 1, self.scenario.play("show")
+        assert roles.count(ElectionRole.ROOT) == 1 and roles.count(ElectionRole.BACKUP) == len(roles) - 1, (
+            self.scenario.play("show")
+        )
 
 
 TestAnything = Anything.TestCase
@@ -364,7 +366,7 @@ def test_a_candidate_stands_anew_when_a_log_of_a_later_epoch_comes_up(whose: str
         position = Position()
     vote = Reign(1, "a")
     election = hear(election, 2_010, said("b", 2, stamp_ms=20_000, vote=vote, position=position, heard=election.number))
-    assert election.role is Role.ELECTOR, "that vote is for an epoch that is over"
+    assert election.role is ElectionRole.ELECTOR, "that vote is for an epoch that is over"
     assert tick(election, 2_100).stands_in == 8
 
 

@@ -9,7 +9,7 @@ from openclust.cluster.election.election import step
 from openclust.cluster.election.events import PeerLost, StatusHeard, StoreRead, Tick
 from openclust.cluster.election.view import (
     Election,
-    Role,
+    ElectionRole,
     Terms,
     active,
     begin,
@@ -75,7 +75,7 @@ def root(now_ms: int = 1_000) -> Election:
     for name in ("b", "c"):
         election = hear(election, now_ms, said(name, reign=mine, vote=mine, heard=election.number))
     # The way there is what the scenarios show.
-    return replace(election, role=Role.ROOT, reign=mine, vote=mine, stands_in=0)
+    return replace(election, role=ElectionRole.ROOT, reign=mine, vote=mine, stands_in=0)
 
 
 def test_only_defined_primaries_take_part() -> None:
@@ -187,7 +187,7 @@ def test_who_voted_for_another_supports_the_root_again_when_that_one_has_given_u
     misled = said("c", 2, reign=mine, vote=later, heard=2)
     assert supporters(hear(given_up, 1_000, misled)) == ["a", "b", "c"]
     standing = hear(root(), 1_000, said("b", 2, stands_in=2, vote=later, heard=2))
-    assert hear(standing, 1_000, misled).role is Role.ELECTOR, "the votes of b and c may make another root"
+    assert hear(standing, 1_000, misled).role is ElectionRole.ELECTOR, "the votes of b and c may make another root"
 
 
 def test_who_voted_for_one_of_whom_nothing_is_known_supports_no_more() -> None:
@@ -241,5 +241,5 @@ def test_one_that_takes_over_is_named() -> None:
     vote = Reign(1, "a")
     election = hear(tick(ready(), 2_000), 2_000, said("b"), said("c"))
     election = hear(election, 2_000, said("b", 2, vote=vote, heard=election.number), said("c", 2, vote=vote))
-    assert election.role is Role.TAKING_OVER
+    assert election.role is ElectionRole.TAKING_OVER
     assert why_no_root(election) == [("a", "has the votes in epoch 1, and fetches what its voters hold")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from openclust.broker.model.changes import Change, DeclareExchange, DeclareQueue
-from openclust.cluster.election.view import Role
+from openclust.cluster.election.view import ElectionRole
 from openclust.cluster.protocol.bounds import Bounds
 from openclust.cluster.protocol.log_entry import LogEntry
 from openclust.cluster.protocol.messages import Append, Enlist, Fetch, Message, Snapshot
@@ -430,7 +430,7 @@ def test_each_reign_begins_with_an_entry_that_names_the_cluster(cluster: Joined)
 # -- taking over
 
 
-def role(cluster: Joined, name: str) -> Role:
+def role(cluster: Joined, name: str) -> ElectionRole:
     return cluster[name].election.role
 
 
@@ -468,7 +468,7 @@ def test_a_root_to_be_whose_voter_does_not_send_its_log_gives_up(
     monkeypatch.setattr(cluster["p3"].replica, "fetch", lambda peer, message: None)
     missed_by_p2(cluster)
     cluster.tick(10 * HEARTBEAT_MS)
-    assert role(cluster, "p2") is Role.TAKING_OVER
+    assert role(cluster, "p2") is ElectionRole.TAKING_OVER
     cluster.tick(50 * HEARTBEAT_MS)
     assert cluster.await_root() == "p3", "who holds it all is next"
     assert has(cluster, "p2", "work")
@@ -478,9 +478,9 @@ def test_a_root_to_be_whose_voter_goes_gives_up(cluster: Joined, monkeypatch: py
     monkeypatch.setattr(cluster["p3"].replica, "fetch", lambda peer, message: None)
     missed_by_p2(cluster)
     cluster.tick(10 * HEARTBEAT_MS)
-    assert role(cluster, "p2") is Role.TAKING_OVER
+    assert role(cluster, "p2") is ElectionRole.TAKING_OVER
     cluster.cut("p2", "p3")
-    assert role(cluster, "p2") is Role.ELECTOR
+    assert role(cluster, "p2") is ElectionRole.ELECTOR
 
 
 def test_a_root_to_be_that_holds_most_itself_asks_nobody(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from openclust.broker.backlog.backlog import Entry
 from openclust.broker.journal.batch import Work, encode_work
 from openclust.broker.journal.journal import KEPT, Journal
-from openclust.broker.journal.store_rows import Contents, Keep, Kept
+from openclust.broker.journal.store_rows import Contents, Keep, StoredRow
 from openclust.broker.model.change_codec import encode_change
 from openclust.broker.model.changes import DeclareQueue
 from openclust.broker.model.message import Message, delivery_suffix
@@ -200,7 +200,7 @@ def test_of_what_a_broker_begins_with_no_definition_is_undone() -> None:
     nothing = encode_work(Work([], []))
     rows = [Keep("opening", 1, 1, b"uuid"), Keep("change", 1, 2, change), Keep("work", 1, 3, nothing)]
     membership = Joined("p1", "p2", "p3", wait_for_root=False)["p1"]
-    recover(membership, Contents(rows=[Kept(row, False) for row in rows]))
+    recover(membership, Contents(rows=[StoredRow(row, False) for row in rows]))
     undo = membership.replica.undo
     assert undo.back_to(at(1)) is None, "the queue would stay"
     assert undo.back_to(at(2)) == []

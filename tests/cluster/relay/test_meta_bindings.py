@@ -6,7 +6,15 @@ import pytest
 
 from openclust.broker.model.changes import DeclareExchange, DeleteExchange, DeleteVhost, PutPermission, PutVhost
 from openclust.cluster.protocol.messages import Interest, InterestDigest, InterestLost
-from openclust.cluster.relay.meta_bindings import ITEMS_A_MESSAGE, OTHERS, Item, Told, arguments_of, fold, item_of
+from openclust.cluster.relay.meta_bindings import (
+    ITEMS_A_MESSAGE,
+    OTHERS,
+    AdvertisedInterest,
+    Item,
+    arguments_of,
+    fold,
+    item_of,
+)
 from openclust.wire.methods import (
     QueueDeclare,
     QueueDelete,
@@ -129,7 +137,7 @@ def test_items_that_look_alike_when_joined_are_not_the_same() -> None:
 
 def test_what_was_told_folds_to_the_same_number_in_any_order() -> None:
     items: list[Item] = [(b"/", b"e", b"%d" % number, b"") for number in range(5)]
-    one, other = Told(), Told()
+    one, other = AdvertisedInterest(), AdvertisedInterest()
     for item in items:
         one.count(item, 1)
     for item in [*reversed(items), items[2], items[2]]:

@@ -26,7 +26,7 @@ from openclust.broker.model.changes import (
     Unbind,
 )
 from openclust.broker.server.broker import Broker
-from openclust.cluster.election.view import Role
+from openclust.cluster.election.view import ElectionRole
 from openclust.cluster.log import log_sender
 from openclust.cluster.protocol.bounds import Bounds
 from openclust.cluster.protocol.messages import Append, Fetch, Held, Snapshot
@@ -440,7 +440,7 @@ def test_a_root_to_be_serves_when_the_snapshot_is_in_use(monkeypatch: pytest.Mon
             break
         if not step(cluster):
             Joined.tick(cluster)
-    assert cluster["p2"].election.role is Role.TAKING_OVER
+    assert cluster["p2"].election.role is ElectionRole.TAKING_OVER
     monkeypatch.undo()
     # The voter has told all that it had to tell.
     cluster.cut("p2", "p3")
@@ -481,7 +481,7 @@ def test_a_root_to_be_asks_its_voters_when_its_snapshot_is_in_use(
     member = busy["p3"]
     member.become(TakingOver(member, 7, {"p2": Position(6, 99)}))
     assert not said(sent, "p2", Fetch)
-    member._election = msgspec.structs.replace(member.election, role=Role.TAKING_OVER, stands_in=7, reign=None)
+    member._election = msgspec.structs.replace(member.election, role=ElectionRole.TAKING_OVER, stands_in=7, reign=None)
     monkeypatch.setattr(member, "log_grew", lambda event: None)
     member.replica._install_on(to_the_end=True)
     assert said(sent, "p2", Fetch) == ["Fetch"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclust.broker.journal.store_rows import Contents, Cut, Keep, Kept, Write
+from openclust.broker.journal.store_rows import Contents, Cut, Keep, StoredRow, Write
 from openclust.broker.model.change_codec import encode_change
 from openclust.broker.model.changes import DeclareQueue
 from openclust.cluster.protocol.messages import Append, Snapshot
@@ -42,7 +42,7 @@ class Rows:
         if name in cluster.members:
             cluster.kill(name)
         cluster.make(name, is_primary=True)
-        rows = [Kept(row, is_told=False) for row in self.rows]
+        rows = [StoredRow(row, is_told=False) for row in self.rows]
         epoch, sequence = self.position.epoch, self.position.sequence
         recover(cluster[name], Contents(epoch=epoch, sequence=sequence, definitions=self.definitions, rows=rows))
         cluster.begin(name)

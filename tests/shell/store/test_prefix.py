@@ -22,10 +22,10 @@ from openclust.broker.journal.store_rows import (
     Contents,
     Cut,
     Keep,
-    Kept,
     Page,
     Restart,
     Spool,
+    StoredRow,
     Write,
 )
 from tests.support.examples import examples
@@ -43,17 +43,17 @@ class Told:
         self.definitions: list[bytes] = []
         self.pages: dict[int, tuple[Page, bytes]] = {}
         self.ahead: dict[int, tuple[Page, bytes]] = {}
-        self.rows: list[Kept] = []
+        self.rows: list[StoredRow] = []
 
     def perform(self, write: Write) -> None:
         match write:
             case Keep():
-                self.rows.append(Kept(write, False))
+                self.rows.append(StoredRow(write, False))
             case Cut():
                 self.rows = [kept for kept in self.rows if kept.row.sequence <= write.sequence]
             case Checkpoint():
                 self.epoch, self.sequence = write.epoch, write.sequence
-                self.rows = [Kept(kept.row, True) for kept in self.rows if kept.row.sequence > write.keep_after]
+                self.rows = [StoredRow(kept.row, True) for kept in self.rows if kept.row.sequence > write.keep_after]
                 if write.definitions is not None:
                     self.definitions = write.definitions
                 self.pages |= {page.number: (page, b"") for page in write.pages}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from openclust.broker.journal.journal import Journal
-from openclust.broker.journal.store_rows import Contents, Keep, Kept
+from openclust.broker.journal.store_rows import Contents, Keep, StoredRow
 from openclust.broker.server.broker import Broker
 from openclust.cluster.election.events import StoreRead
 from openclust.cluster.election.view import Terms, begin
@@ -44,7 +44,7 @@ class Disk:
         self.storing = membership.storing
         self.failure = ""
         self.notes: list[str] = []
-        self.written: list[Kept] = []
+        self.written: list[StoredRow] = []
         broker.note = self._note  # type: ignore[method-assign]
 
     def _note(self, level: str, event: str, *_: Any, **fields: Any) -> None:
@@ -61,7 +61,7 @@ class Disk:
         """All that waits gets there."""
         self.failure = ""
         self.driver.write(self.storing.take_writes())
-        self.written += [Kept(write, is_told=False) for write in self.driver.writes if isinstance(write, Keep)]
+        self.written += [StoredRow(write, is_told=False) for write in self.driver.writes if isinstance(write, Keep)]
         self.driver.writes.clear()
         self.node.stored(self.storing.given, self.broker.now_ms)
 
@@ -75,7 +75,7 @@ class One:
     Its disk has `rows`, or a log that ends at `base`.
     """
 
-    def __init__(self, rows: Sequence[Kept] = (), base: int = 0, **limits: Any) -> None:
+    def __init__(self, rows: Sequence[StoredRow] = (), base: int = 0, **limits: Any) -> None:
         self.broker = new_broker(journal=Journal(has_disk=True), unwritten_bytes_max=UNWRITTEN_MAX, **limits)
         now_ms = self.broker.now_ms
         hello = Hello(cluster_key="k", name="one")

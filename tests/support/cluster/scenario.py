@@ -39,7 +39,16 @@ import msgspec
 from openclust.cluster.election import events
 from openclust.cluster.election.election import step
 from openclust.cluster.election.events import Effect, Event
-from openclust.cluster.election.view import Election, Role, Terms, begin, lease_end_ms, serves, supporters, why_no_root
+from openclust.cluster.election.view import (
+    Election,
+    ElectionRole,
+    Terms,
+    begin,
+    lease_end_ms,
+    serves,
+    supporters,
+    why_no_root,
+)
 from openclust.cluster.protocol.status import Position, Reign, Seniority, Status
 from tests.support.paths import TESTS
 
@@ -107,7 +116,7 @@ class Scenario:
         self.do_run(["300"])
         self.do_caught_up(words[:1])
         self.do_run(["100"])
-        assert self.members[words[0]].role is Role.ROOT, self.trace
+        assert self.members[words[0]].role is ElectionRole.ROOT, self.trace
         self.trace = []
 
     def do_stranger(self, words: list[str]) -> None:
@@ -237,7 +246,7 @@ class Scenario:
                 self._says(name, f"persist vote for {effect.vote.root} in epoch {effect.vote.epoch}")
             case events.Tell():
                 self._send(name, [each for each in self.terms.primaries if each != name], effect.status)
-            case events.Answer():
+            case events.TellPeer():
                 self._send(name, [effect.name], effect.status)
             case events.TakeOver():
                 tails = (f"{each} {at.epoch}:{at.sequence}" for each, at in effect.voters.items())
@@ -290,9 +299,9 @@ class Scenario:
             says[0] += f"{whose} in epoch {election.reign.epoch}"
         if election.stands_in:
             says.append(f"stands in epoch {election.stands_in}")
-        if election.role in (Role.ROOT, Role.TAKING_OVER):
+        if election.role in (ElectionRole.ROOT, ElectionRole.TAKING_OVER):
             says.append(f"supported by {' '.join(supporters(election))}")
-        if election.role is Role.ROOT and not serves(election, self.now_ms):
+        if election.role is ElectionRole.ROOT and not serves(election, self.now_ms):
             says.append("must not serve")
         return f"{name}: {', '.join(says)}"
 

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from openclust.cluster.election.election import step
-from openclust.cluster.election.events import Answer, CaughtUp, Event, StatusHeard, StoreRead, TakeOver, Tell, Tick
-from openclust.cluster.election.view import Role, Terms, begin
+from openclust.cluster.election.events import CaughtUp, Event, StatusHeard, StoreRead, TakeOver, Tell, TellPeer, Tick
+from openclust.cluster.election.view import ElectionRole, Terms, begin
 from tests.support.examples import examples
 from tests.support.topology.random_models import broker, model_of, models
 from topology.model.file_entries import Key, ListedNode
@@ -134,11 +134,11 @@ def played(heard: dict[str, set[str]], order: Sequence[str]) -> bool:
                 if isinstance(effect, Tell):
                     told = sorted(heard[name] - {name})
                     waiting.extend((peer, StatusHeard(now_ms, effect.status)) for peer in told)
-                elif isinstance(effect, Answer):
+                elif isinstance(effect, TellPeer):
                     waiting.append((effect.name, StatusHeard(now_ms, effect.status)))
                 elif isinstance(effect, TakeOver):
                     waiting.append((name, CaughtUp(now_ms, effect.epoch)))
-    return any(each.role is Role.ROOT for each in elections.values())
+    return any(each.role is ElectionRole.ROOT for each in elections.values())
 
 
 STAR = {"p1": {"p1", "p2", "p3", "p4", "p5"}} | {f"p{i}": {"p1", f"p{i}"} for i in range(2, 6)}
