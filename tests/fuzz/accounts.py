@@ -76,7 +76,7 @@ def _check_topology(vhost: VirtualHost) -> None:
         assert len(target.incoming or ()) == incoming[target], f"{target.name} remembers a binding that is gone"
     for routes in vhost._routes.values():
         for route in routes.values():
-            for queue in route.queues:
+            for queue in route.destinations:
                 assert queue.is_alive, f"a cached route leads to {queue.name}, which is gone"
 
 

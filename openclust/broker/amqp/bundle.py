@@ -65,8 +65,13 @@ class Bundle:
         channel, route = self.channel, publication.route
         broker, header, body = channel.broker, publication.header, publication.body
         # It may have waited for other brokers since it was routed.
-        route.queues = [queue for queue in route.queues if queue.is_alive]
-        if route.mandatory and not route.queues and channel.state == OPEN and (is_unroutable or not route.forward):
+        route.destinations = [each for each in route.destinations if each.is_alive]
+        if (
+            route.mandatory
+            and not route.destinations
+            and channel.state == OPEN
+            and (is_unroutable or not route.forward)
+        ):
             channel.return_message(route, header, body)
         broker.published += 1
         return fan_out(broker, route, header, body, None, PUBLISHED) & PLACES
@@ -97,7 +102,7 @@ def _routed(channel: Channel, publication: Publication) -> Publication:
     before, header = publication.route, publication.header
     exchange, key = before.exchange, before.routing_key
     if exchange == CLUSTER_EXCHANGE or (not exchange and key.startswith(REPLY_PREFIX)):
-        route = Route(exchange, key, before.queues, mandatory=before.mandatory)
+        route = Route(exchange, key, before.destinations, mandatory=before.mandatory)
         return Publication(route, header, publication.body)
     vhost, cluster = channel.connection.vhost, channel.broker.cluster
 
@@ -116,7 +121,7 @@ def demand_room(publications: Iterable[Publication]) -> None:
     """Raise 406 where a queue would refuse some of these messages: it is to take them all, or nobody is."""
     coming: dict[Destination, tuple[int, int]] = {}
     for publication in publications:
-        for each in publication.route.queues:
+        for each in publication.route.destinations:
             count, size = coming.get(each, (0, 0))
             coming[each] = count + 1, size + len(publication.body)
     for destination, (count, size) in coming.items():

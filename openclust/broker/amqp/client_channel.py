@@ -69,7 +69,7 @@ class ClientChannel(Channel):
             return 0
         if route.is_plain:
             taken = pass_run(broker, route, properties, bodies)
-        elif route.forward and not route.queues and not route.mandatory:
+        elif route.forward and not route.destinations and not route.mandatory:
             taken = broker.cluster.forward_run(self, self.connection.vhost, route.suffix, properties, bodies)
         else:
             return 0

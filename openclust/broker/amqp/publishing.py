@@ -51,8 +51,8 @@ EXPIRATION_MAX_MS = 2**53
 _WATCH = HEADERS | EXPIRATION | REPLY_TO_FLAG | USER_ID | 0x0003
 _BY_MESSAGE = 0xFFFF
 _PROPERTIES_CACHE_MAX = 1_000
-_CACHED_QUEUES_MAX = 1_000_000
-"""How many queues the cached routes of one user may list together, roughly."""
+_CACHED_DESTINATIONS_MAX = 1_000_000
+"""How many destinations the cached routes of one user may list together, roughly."""
 
 
 def confirm(channel: Channel, outcome: int) -> None:
@@ -115,17 +115,20 @@ def resolve(channel: Channel, arguments: bytes) -> Route:
         found = [] if reply is None else [reply]
         return Route("", method.routing_key, found, mandatory=method.mandatory, watch=_WATCH)
     targets, by_headers = find_queues(vhost, exchange, (method.routing_key,))
-    queues, forward = channel.broker.cluster.reach(vhost, targets)
+    destinations, forward = channel.broker.cluster.reach(vhost, targets)
     route = Route(
         method.exchange,
         method.routing_key,
-        queues,
+        destinations,
         mandatory=method.mandatory,
         watch=_BY_MESSAGE if by_headers else _WATCH,
         forward=forward,
     )
     routes = channel.routes
-    if len(routes) >= channel.broker.limits.route_cache_max or len(routes) * len(queues) > _CACHED_QUEUES_MAX:
+    if (
+        len(routes) >= channel.broker.limits.route_cache_max
+        or len(routes) * len(destinations) > _CACHED_DESTINATIONS_MAX
+    ):
         routes.clear()
     routes[arguments] = route
     return route
@@ -190,7 +193,7 @@ def _remember(channel: Channel, transaction: Transaction, publication: Publicati
 def perform_message(channel: Channel, route: Route, header: bytes, body: bytes, properties: Properties | None) -> None:
     """Publish what has been validated; tell the publisher what it asked to be told."""
     broker = channel.broker
-    if not route.queues and not route.forward and route.mandatory:
+    if not route.destinations and not route.forward and route.mandatory:
         channel.return_message(route, header, body)
     outcome = fan_out(broker, route, header, body, properties, PUBLISHED)
     broker.published += 1
@@ -216,7 +219,7 @@ def _verdict(channel: Channel, route: Route, header: bytes, body: bytes, accepte
     def verdict(routed: bool, taken: bool) -> None:
         if channel.state != OPEN:
             return
-        if not routed and route.mandatory and not route.queues:
+        if not routed and route.mandatory and not route.destinations:
             channel.return_message(route, header, body)
         if confirms is not None and confirms.resolve(number, accepted and taken):
             channel.broker.confirming.append(channel)

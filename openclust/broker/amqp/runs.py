@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 def pass_run(broker: Sender, route: Route, properties: bytes, bodies: list[bytes]) -> int:
     """Send a run to the only consumer of the only queue of its route, if that takes messages as they come."""
     taken = 0
-    if len(route.queues) == 1:
-        queue = route.queues[0]
-        if queue.direct is not None:
-            taken = deliver_run(queue.direct, route.suffix, properties, bodies)
+    if len(route.destinations) == 1:
+        destination = route.destinations[0]
+        if destination.direct is not None:
+            taken = deliver_run(destination.direct, route.suffix, properties, bodies)
         else:
-            taken = queue.pass_run(route.suffix, properties, bodies)
+            taken = destination.pass_run(route.suffix, properties, bodies)
     broker.turn_bytes += sum(map(len, bodies[:taken])) + 200 * taken
     return taken
 

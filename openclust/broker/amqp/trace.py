@@ -87,13 +87,13 @@ class Tracer:
         elif arrival.event:
             self._write(TraceEvent(event=arrival.event, id=key, peer=arrival.peer, lane=arrival.lane, size=size))
         private, straight = 0, []
-        for queue in route.queues:
-            if queue.is_private:
+        for destination in route.destinations:
+            if destination.is_private:
                 private += 1
-            elif queue.is_shared:
-                self._write(TraceEvent(event=ENQUEUE, id=key, queue=queue.name, count=1, size=size))
-                if queue.direct is not None:
-                    straight.append(queue.name)
+            elif destination.is_shared:
+                self._write(TraceEvent(event=ENQUEUE, id=key, queue=destination.name, count=1, size=size))
+                if destination.direct is not None:
+                    straight.append(destination.name)
         outcome = fan_out(broker, route, header, body, properties)
         for name in straight:
             self._write(TraceEvent(event=DELIVER, id=key, queue=name, count=1, size=size))

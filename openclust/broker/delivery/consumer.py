@@ -103,14 +103,14 @@ class Consumer:
     """
 
     __slots__ = (
-        "_head",
-        "_head_size",
         "arguments",
         "cancelled",
         "channel",
         "exclusive",
         "no_ack",
         "out",
+        "prebuilt_for_size",
+        "prebuilt_head",
         "prefetch",
         "prefetch_asked",
         "priority",
@@ -148,19 +148,19 @@ class Consumer:
         self.cancelled = False
         self.out = connection.out
         self.shape = channel.number << 32 | connection.frame_max
-        self._head = b""
-        self._head_size = -1
+        self.prebuilt_head = b""
+        self.prebuilt_for_size = -1
 
     def head(self, suffix_size: int) -> bytes:
         """The delivery method's frame up to its delivery tag, for a message with a suffix of that size."""
-        if suffix_size != self._head_size:
+        if suffix_size != self.prebuilt_for_size:
             tag = encode_text(self.tag)
             # Payload: ids 4, tag 1 + n, delivery tag 8, suffix without the frame end.
             size = 4 + 1 + len(tag) + 8 + suffix_size - 1
             envelope = ENVELOPE.pack(FRAME_METHOD, self.channel.number, size)
-            self._head = b"%b\0\x3c\0\x3c%c%b" % (envelope, len(tag), tag)
-            self._head_size = suffix_size
-        return self._head
+            self.prebuilt_head = b"%b\0\x3c\0\x3c%c%b" % (envelope, len(tag), tag)
+            self.prebuilt_for_size = suffix_size
+        return self.prebuilt_head
 
     def can_take(self) -> bool:
         """Whether it may be sent one more message now."""

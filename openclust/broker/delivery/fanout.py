@@ -1,7 +1,8 @@
 """The hot path: one message to all destinations of its route.
 
-For a queue that can pass a message straight on (`queue.direct`) no object is made: the delivery's bytes go to the
-consumer's outbox. What follows the delivery tag is the same for all consumers of one shape, and is built once.
+A destination may have a `direct` consumer: then no object is made, and the delivery's bytes are appended to the outbox
+of the consumer's connection. The bytes behind the delivery tag are equal for all consumers of one `shape`: they are
+built once.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 PUBLISHED = Arrival("publish")
 PUBLISHED_BEFORE = Arrival("")
-"""The message was traced when it came. It has found the way to its queues now."""
+"""The message was traced when it came. It has found the way to its destinations now."""
 
 
 def fan_out(
@@ -37,18 +38,19 @@ def fan_out(
     if broker.tracer is not None and arrival is not None:
         return broker.tracer.fan_out(broker, route, header, body, properties, arrival)
     outcome = 0
-    queues = route.queues
+    destinations = route.destinations
+    dirty = broker.dirty
     message: Message | None = None
     suffix = route.suffix
     suffix_size = len(suffix)
     shape = -1
     tail = content = b""
-    for queue in queues:
-        consumer = queue.direct
+    for destination in destinations:
+        consumer = destination.direct
         if consumer is None:
             if message is None:
                 message = Message(route.exchange, route.routing_key, header, body, suffix, 0, properties)
-            taken = queue.publish(message)
+            taken = destination.publish(message)
             if taken:
                 outcome |= taken
             continue
@@ -60,13 +62,13 @@ def fan_out(
             tail = suffix + content if len(content) < LARGE_BYTES else b""
         out = consumer.out
         if not out:
-            broker.dirty.append(channel.connection)
-        head = consumer._head if consumer._head_size == suffix_size else consumer.head(suffix_size)
+            dirty.append(channel.connection)
+        head = consumer.prebuilt_head if consumer.prebuilt_for_size == suffix_size else consumer.head(suffix_size)
         if tail:
             out.append(head + pack_tag(tag) + tail)
         else:
             out.append(head + pack_tag(tag) + suffix)
             out.append(content)
             channel.connection.bulky = True
-    broker.turn_bytes += (len(body) + 200) * len(queues)
+    broker.turn_bytes += (len(body) + 200) * len(destinations)
     return outcome

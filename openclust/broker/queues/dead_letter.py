@@ -94,8 +94,8 @@ def redirect_dead(broker: DeadLetterBroker, queue: Queue, message: Message, reas
     if by_headers:
         targets, _ = find_queues(queue.vhost, exchange, keys, decode_properties(header).headers or {})
     targets = [target for target in targets if not _is_cycle(causes, target.name)]
-    queues, forward = broker.cluster.reach(queue.vhost, targets)
-    route = Route(exchange.name, keys[0], queues)
+    destinations, forward = broker.cluster.reach(queue.vhost, targets)
+    route = Route(exchange.name, keys[0], destinations)
     outcome = fan_out(broker, route, header, message.body)
     if forward:
         letter = Message(route.exchange, route.routing_key, header, message.body, route.suffix)

@@ -70,7 +70,7 @@ def hide_blind_copies(route: Route, properties: Properties, header: bytes, size:
         return properties, header
     if copy_keys(headers):
         route.whole_header = header
-        route.queues = [WithAllHeaders(each, header) if each.is_remote else each for each in route.queues]
+        route.destinations = [WithAllHeaders(each, header) if each.is_remote else each for each in route.destinations]
     shown = {name: value for name, value in headers.items() if name != "BCC"}
     fields = header_fields(header)
     fields.pop("BCC", None)

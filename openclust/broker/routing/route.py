@@ -19,20 +19,20 @@ _NO_HEADERS: Table = {}
 
 
 class Route:
-    """All that is known of a publish by its method's arguments alone.
+    """Where a publish goes, as far as the arguments of its method alone decide it.
 
-    `watch` are the property flags for which a message of this route needs a closer look, 0xFFFF where only
-    the message itself tells its queues. With `forward` the root gets it too, for queues that are active there. A plain
-    route is one for the hot path: it has queues, and all of them are here. `whole_header` is what other brokers must
-    get where consumers may not see all of it.
+    `watch` are property flags: a message with one of them needs a closer look. 0xFFFF means that the headers of each
+    message choose the destinations. With `forward` the root gets the message too, for its shared queues.
+    A plain route takes the hot path: it has destinations, and the root need not get the message.
+    `whole_header` is the content header for other brokers, where consumers get one without BCC.
     """
 
     __slots__ = (
+        "destinations",
         "exchange",
         "forward",
         "is_plain",
         "mandatory",
-        "queues",
         "routing_key",
         "suffix",
         "watch",
@@ -43,7 +43,7 @@ class Route:
         self,
         exchange: str,
         routing_key: str,
-        queues: Iterable[Destination],
+        destinations: Iterable[Destination],
         *,
         mandatory: bool = False,
         watch: int = 0,
@@ -51,12 +51,12 @@ class Route:
     ) -> None:
         self.exchange = exchange
         self.routing_key = routing_key
-        self.queues = list(queues)
+        self.destinations = list(destinations)
         self.mandatory = mandatory
         self.watch = watch
         self.forward = forward
         self.whole_header = b""
-        self.is_plain = bool(self.queues) and not forward
+        self.is_plain = bool(self.destinations) and not forward
         self.suffix = delivery_suffix(exchange, routing_key)
 
 

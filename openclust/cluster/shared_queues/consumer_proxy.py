@@ -44,6 +44,7 @@ class ConsumerProxy(Consumer):
     __slots__ = (
         "_ahead",
         "_frame_max",
+        "_head",
         "_middle",
         "_outbox",
         "_proxies",

@@ -171,7 +171,7 @@ class Forwarding:
             route, header = route_again(
                 vhost, exchange, message.routing_key, message.header, len(body), reach_shared_queues
             )
-            is_routed = bool(route.queues)
+            is_routed = bool(route.destinations)
             outcome = fan_out(self._broker, route, header, body, None, PUBLISHED_BEFORE)
         verdict, is_taken = letter.verdict, not outcome & REFUSED
         if verdict is not None:

@@ -112,7 +112,7 @@ class Transactions:
         publications = []
         for publication in bundle.publications:
             route = publication.route
-            if route.forward or (is_root and any(each.is_shared for each in route.queues)):
+            if route.forward or (is_root and any(each.is_shared for each in route.destinations)):
                 header = route.whole_header or publication.header
                 publications.append(
                     (encode_text(route.exchange), encode_text(route.routing_key), header, publication.body)
@@ -162,7 +162,7 @@ class Transactions:
         unroutable = []
         for at, publication in enumerate(publications):
             route = publication.route
-            if not route.queues:
+            if not route.destinations:
                 unroutable.append(at)
             places |= fan_out(broker, route, publication.header, publication.body, None, PUBLISHED_BEFORE) & PLACES
         for settle in question.settled:

@@ -152,13 +152,13 @@ def test_copies_must_be_a_list_of_texts(alice: Client, name: str, value: object)
 
 def test_many_distinct_keys_to_many_queues_keep_few_routes(alice: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """A route lists its queues: the cache is bounded by what it lists, not only by its entries."""
-    monkeypatch.setattr(publishing, "_CACHED_QUEUES_MAX", 1_000)
+    monkeypatch.setattr(publishing, "_CACHED_DESTINATIONS_MAX", 1_000)
     for number in range(100):
         alice.bind(alice.queue(f"q{number}"), "amq.fanout")
     for number in range(50):
         alice.publish(f"key-{number}", exchange="amq.fanout")
     cached = alice.connection.routes.values()
-    assert sum(len(route.queues) for route in cached) <= 1_100
+    assert sum(len(route.destinations) for route in cached) <= 1_100
     assert alice.count("q7") == 50
 
 

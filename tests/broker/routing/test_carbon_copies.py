@@ -48,7 +48,7 @@ def test_other_brokers_get_the_blind_copies_that_consumers_do_not(broker: Broker
     header = encode_header(properties, 1)
     route = Route("", "q", [broker.vhosts["/"].queues["q"], others])
     shown, hidden = hide_blind_copies(route, properties, header, 1)
-    for each in route.queues:
+    for each in route.destinations:
         each.publish(Message("", "q", hidden, b"x", route.suffix))
     assert shown.headers == decode_properties(hidden).headers == {"kept": 1}
     assert others.seen == [{"BCC": ["q"], "kept": 1}]
@@ -66,5 +66,5 @@ def test_a_message_is_routed_again_by_all_its_keys(broker: Broker, alice: Client
         return targets, False
 
     route, hidden = route_again(vhost, vhost.exchanges[""], "to", header, 1, reach)
-    assert [each.name for each in route.queues] == ["to", "copy", "blind"]
+    assert [each.name for each in route.destinations] == ["to", "copy", "blind"]
     assert decode_properties(hidden).headers == {"CC": ["copy"]}
