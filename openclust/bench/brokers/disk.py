@@ -23,16 +23,16 @@ class Mount(NamedTuple):
     device: str
 
 
-def folder_on_disk(wanted: Path | None = None) -> Path:
-    """`wanted`, which must be a directory; without it the first of TMPDIR, /var/tmp and here that is on a disk."""
-    if wanted is not None:
-        if not wanted.is_dir():
-            raise BenchError(f"--data-in {wanted}: there is no such directory")
-        return wanted.resolve()
+def folder_on_disk(folder: Path | None = None) -> Path:
+    """`folder`, which must be a directory; without it the first of TMPDIR, /var/tmp and here that is on a disk."""
+    if folder is not None:
+        if not folder.is_dir():
+            raise BenchError(f"--data-in {folder}: there is no such directory")
+        return folder.resolve()
     mounts = _mounts()
-    for folder in (Path(tempfile.gettempdir()), Path("/var/tmp"), Path.cwd()):
-        if folder.is_dir() and os.access(folder, os.W_OK) and not _is_in_memory(mount_of(folder, mounts)):
-            return folder.resolve()
+    for each in (Path(tempfile.gettempdir()), Path("/var/tmp"), Path.cwd()):
+        if each.is_dir() and os.access(each, os.W_OK) and not _is_in_memory(mount_of(each, mounts)):
+            return each.resolve()
     raise BenchError("no temporary directory is on a disk; name one with --data-in DIR")
 
 

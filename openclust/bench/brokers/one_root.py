@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from openclust.bench.brokers.wanted_cluster import BenchCluster, MakeCluster
+from openclust.bench.brokers.bench_cluster import BenchCluster, MakeCluster
 from openclust.bench.client.bench_errors import BenchError
 
 TRIES = 3

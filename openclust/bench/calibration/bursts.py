@@ -129,11 +129,11 @@ class BurstSubscribers:
 
     def __init__(self, at: BenchConnection, exchange: str, count: int, keys: Sequence[str] = ("",)) -> None:
         name = f"bench.{secrets.token_hex(4)}"
-        wanted = [
+        subscriptions = [
             [Subscription(f"{name}.{number}", exchange, [keys[number % len(keys)]])]
             for number in range(count * len(keys))
         ]
-        self.sockets = attach(at, wanted, AT_ONCE, lambda _: None)
+        self.sockets = attach(at, subscriptions, AT_ONCE, lambda _: None)
 
     def close(self) -> None:
         detach(self.sockets)
@@ -176,22 +176,22 @@ class Bursts:
 
     def run(self, times: int) -> None:
         """So many; returns when the last delivery is there."""
-        wanted = self.delivery_bytes * self.burst * self._copies
+        expected = self.delivery_bytes * self.burst * self._copies
         for _ in range(times):
             block = _CHANCE.choice(self._blocks)
             pause(self._pause_s)
             self._begun_ns = time.perf_counter_ns()
             self._publisher.send(block)
-            self._receive(wanted)
+            self._receive(expected)
             self.latencies_ns.append(time.perf_counter_ns() - self._begun_ns)
 
     def close(self) -> None:
         self._epoll.close()
 
-    def _receive(self, wanted: int) -> None:
+    def _receive(self, expected: int) -> None:
         buffer, receivers, poll = self._buffer, self._receivers, self._epoll.poll
         received, is_timed = 0, self._copies <= FEW
-        while received < wanted:
+        while received < expected:
             events = poll(SILENCE_SECONDS, 256)
             if not events:
                 raise BenchError(f"{self._publisher.url.address} delivered nothing for {SILENCE_SECONDS:.0f} s")
@@ -207,7 +207,7 @@ class Bursts:
                 received += got
                 if is_timed:
                     self.each_ns.append(time.perf_counter_ns() - self._begun_ns)
-        if received > wanted:
+        if received > expected:
             raise BenchError(f"{self._publisher.url.address} delivered more than was published")
 
     def _learn(self, one: bytes) -> int:

@@ -15,7 +15,7 @@ import msgspec
 import psutil
 
 from openclust import __version__
-from openclust.bench.brokers.wanted_cluster import MakeCluster
+from openclust.bench.brokers.bench_cluster import MakeCluster
 from openclust.bench.calibration.connections import crowd
 from openclust.bench.calibration.election_time import elections
 from openclust.bench.calibration.fit import CostSample, Fitted, fit, fitted

@@ -8,8 +8,8 @@ import statistics
 import time
 from contextlib import ExitStack, closing
 
+from openclust.bench.brokers.bench_cluster import BenchCluster, MakeCluster, url
 from openclust.bench.brokers.broker_process import BrokerProcess
-from openclust.bench.brokers.wanted_cluster import BenchCluster, MakeCluster, url
 from openclust.bench.calibration.bursts import AT_ONCE, cpu_ns
 from openclust.bench.calibration.parts import Effort, Rows
 from openclust.bench.client import frames
@@ -58,9 +58,9 @@ def _attached(effort: Effort, like: BenchConnection, pid: int, watcher: Quiet) -
         watcher.doing(f"{effort.attached:,} subscribers attach")
         process.settle()
         name, before = f"bench.{secrets.token_hex(4)}", process.rss()
-        wanted = [[Subscription(f"{name}.{each}", EXCHANGE, [name])] for each in range(effort.attached)]
+        subscriptions = [[Subscription(f"{name}.{each}", EXCHANGE, [name])] for each in range(effort.attached)]
         cpu, begun = cpu_ns(pid), time.perf_counter()
-        sockets = attach(like, wanted, AT_ONCE, lambda _: None)
+        sockets = attach(like, subscriptions, AT_ONCE, lambda _: None)
         try:
             took = time.perf_counter() - begun
             us.append((cpu_ns(pid) - cpu) / 1000 / effort.attached)
@@ -80,12 +80,12 @@ def _idle(like: BenchConnection, pid: int, effort: Effort) -> float:
     """A second of one connection with the heartbeats that a broker proposes, from one with many more of them."""
     name = f"bench.{secrets.token_hex(4)}"
     count = min(effort.attached, BEATING_MAX)
-    wanted = [[Subscription(f"{name}.{each}", EXCHANGE, [name])] for each in range(count)]
+    subscriptions = [[Subscription(f"{name}.{each}", EXCHANGE, [name])] for each in range(count)]
     BrokerProcess(pid).settle()
     rest_cpu, begun = cpu_ns(pid), time.perf_counter()
     time.sleep(1.0)
     rest = (cpu_ns(pid) - rest_cpu) / 1000 / (time.perf_counter() - begun)
-    sockets = attach(like, wanted, AT_ONCE, lambda _: None, BEAT_S)
+    sockets = attach(like, subscriptions, AT_ONCE, lambda _: None, BEAT_S)
     try:
         cpu, begun = cpu_ns(pid), time.perf_counter()
         # Each side speaks twice as often as agreed. One connection after the other, as they would among many.

@@ -7,7 +7,7 @@ import signal
 import statistics
 import time
 
-from openclust.bench.brokers.wanted_cluster import BenchCluster, MakeCluster
+from openclust.bench.brokers.bench_cluster import BenchCluster, MakeCluster
 from openclust.bench.calibration.parts import Effort, Rows
 from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.report.progress_bar import Quiet

@@ -79,7 +79,7 @@ def _solve(
 ) -> dict[str, float]:
     """By the normal equations: a handful of unknowns, which are scaled first so that none is lost beside another."""
     scaled = [[row.counts.get(name, 0.0) / row.us for name in names] for row in rows]
-    wanted = [1 - sum(known.get(name, 0.0) * count for name, count in row.counts.items()) / row.us for row in rows]
+    targets = [1 - sum(known.get(name, 0.0) * count for name, count in row.counts.items()) / row.us for row in rows]
     lengths = [sum(line[at] ** 2 for line in scaled) ** 0.5 for at in range(len(names))]
     for name, length in zip(names, lengths, strict=True):
         if not length:
@@ -88,7 +88,7 @@ def _solve(
     every = range(len(names))
     matrix = [
         [sum(weight * line[a] * line[b] for weight, line in zip(weights, scaled, strict=True)) for b in every]
-        + [sum(weight * line[a] * value for weight, line, value in zip(weights, scaled, wanted, strict=True))]
+        + [sum(weight * line[a] * value for weight, line, value in zip(weights, scaled, targets, strict=True))]
         for a in every
     ]
     return {name: value / length for name, value, length in zip(names, _eliminate(matrix, names), lengths, strict=True)}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
+from openclust.bench.brokers.bench_cluster import BenchCluster, MakeCluster, url
 from openclust.bench.brokers.local_broker import StartedBroker
-from openclust.bench.brokers.wanted_cluster import BenchCluster, MakeCluster, url
 from openclust.bench.calibration.bursts import Bursts, BurstSubscribers, Spent, apart, cpu_each, idle_share
 from openclust.bench.calibration.fit import CostSample
 from openclust.bench.calibration.shared_queue import QueueTraffic

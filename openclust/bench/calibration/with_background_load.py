@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
 
-from openclust.bench.brokers.wanted_cluster import BenchCluster, MakeCluster, url
+from openclust.bench.brokers.bench_cluster import BenchCluster, MakeCluster, url
 from openclust.bench.calibration.bursts import PAUSE_SECONDS, Bursts, BurstSubscribers, apart, cpu_each
 from openclust.bench.calibration.fit import CostSample
 from openclust.bench.calibration.parts import (

@@ -38,12 +38,12 @@ class Subscription(NamedTuple):
 def raise_open_files(connections: int) -> None:
     """Lift the soft limit on open files to the hard one; an error if that does not do for so many connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = connections + SPARE_FILES
+    needed = connections + SPARE_FILES
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    if hard not in (-1, resource.RLIM_INFINITY) and hard < wanted:
+    if hard not in (-1, resource.RLIM_INFINITY) and hard < needed:
         raise BenchError(
-            f"{connections} subscribers need {wanted} open files and this process may have {hard}; "
+            f"{connections} subscribers need {needed} open files and this process may have {hard}; "
             "raise the limit (`ulimit -Hn`) or take fewer --subscribers"
         )
 
@@ -59,24 +59,24 @@ def login(like: BenchConnection, heartbeat_s: int = 0) -> bytes:
     )
 
 
-def declaration(wanted: Subscription) -> bytes:
+def declaration(subscription: Subscription) -> bytes:
     """Of the queue, on channel 1. One that outlives its connections goes by itself, if nobody deletes it."""
-    arguments: dict[str, object] = {**wanted.arguments}
-    if not wanted.exclusive:
+    arguments: dict[str, object] = {**subscription.arguments}
+    if not subscription.exclusive:
         arguments["x-expires"] = EXPIRES_MS
     return frames.queue_declare(
-        1, wanted.queue, durable=wanted.durable, exclusive=wanted.exclusive, arguments=arguments
+        1, subscription.queue, durable=subscription.durable, exclusive=subscription.exclusive, arguments=arguments
     )
 
 
-def subscribe(wanted: Subscription) -> bytes:
+def subscribe(subscription: Subscription) -> bytes:
     """Declare, bind and consume on channel 1. Acknowledged work is the one with a prefetch."""
-    out = declaration(wanted)
-    for key in wanted.binding_keys:
-        out += frames.queue_bind(1, wanted.queue, wanted.exchange, key)
-    if wanted.prefetch is not None:
-        out += frames.basic_qos(1, wanted.prefetch)
-    return out + frames.basic_consume(1, wanted.queue, wanted.tag, no_ack=wanted.prefetch is None)
+    out = declaration(subscription)
+    for key in subscription.binding_keys:
+        out += frames.queue_bind(1, subscription.queue, subscription.exchange, key)
+    if subscription.prefetch is not None:
+        out += frames.basic_qos(1, subscription.prefetch)
+    return out + frames.basic_consume(1, subscription.queue, subscription.tag, no_ack=subscription.prefetch is None)
 
 
 def attach(
@@ -145,7 +145,7 @@ class _AttachingSubscribers:
                     f"{self._name}: {attached} of {total} subscribers attached, then none for {ANSWER_SECONDS:.0f} s"
                 )
 
-    def _start(self, wanted: Sequence[Subscription]) -> None:
+    def _start(self, subscriptions: Sequence[Subscription]) -> None:
         sock = socket.socket(self._family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         self.sockets.append(sock)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -157,8 +157,8 @@ class _AttachingSubscribers:
             raise self._broken(reason(error)) from None
         fd = sock.fileno()
         self._by_fd[fd], self._readers[fd] = sock, FrameCutter()
-        self._unsent[fd] = self._login + b"".join(map(subscribe, wanted))
-        self._missing[fd] = len(wanted)
+        self._unsent[fd] = self._login + b"".join(map(subscribe, subscriptions))
+        self._missing[fd] = len(subscriptions)
         self.epoll.register(fd, select.EPOLLIN | select.EPOLLOUT)
 
     def _write(self, sock: socket.socket) -> None:

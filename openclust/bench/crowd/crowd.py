@@ -87,14 +87,14 @@ class Crowd:
         self.sockets: list[socket.socket] = []
         started = time.perf_counter()
         try:
-            wanted = [
+            subscriptions = [
                 [
                     Subscription(f"{order.name}.{number}.{each}", order.exchange, [""], tag=f"bench.{each:06d}")
                     for each in range(order.queues_each)
                 ]
                 for number in range(order.connections)
             ]
-            self.sockets = attach(self._connection, wanted, AT_ONCE, lambda _: None)
+            self.sockets = attach(self._connection, subscriptions, AT_ONCE, lambda _: None)
         except BaseException:
             self._connection.close()
             raise
@@ -106,7 +106,7 @@ class Crowd:
 
     def listen(self, size: int) -> Heard:
         """Wait for one delivery at every queue; an error where one does not come, or comes twice."""
-        wanted = size * self._order.queues_each
+        expected = size * self._order.queues_each
         missing = dict.fromkeys(self._by_fd, 0)
         deadline = time.monotonic() + RECEIVE_SECONDS
         last_ns = 0
@@ -114,13 +114,13 @@ class Crowd:
             events = self._epoll.poll(1.0, 256)
             for fd, _ in events:
                 data = self._receive(fd)
-                if not wanted:
+                if not expected:
                     size = delivery_size(data)
-                    wanted = size * self._order.queues_each
+                    expected = size * self._order.queues_each
                 got = missing.get(fd, 0) + len(data)
-                if fd not in missing or got > wanted:
+                if fd not in missing or got > expected:
                     raise BenchError(f"{self._order.url.address} delivered more to a subscriber than was published")
-                if got == wanted:
+                if got == expected:
                     del missing[fd]
                 else:
                     missing[fd] = got

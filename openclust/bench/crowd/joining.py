@@ -47,14 +47,14 @@ def join_with_bindings(
     """
     name = f"bench.{secrets.token_hex(4)}"
     each = bindings // queues
-    wanted = [
+    subscriptions = [
         Subscription(f"{name}.{queue}", EXCHANGE, [f"{name}.{queue}.{number}" for number in range(each)])
         for queue in range(queues)
     ]
     with ExitStack() as stack:
         like = stack.enter_context(closing(BenchConnection(joiner)))
         declaring = time.perf_counter()
-        sockets = attach(like, [[one] for one in wanted], AT_ONCE, lambda _: None)
+        sockets = attach(like, [[one] for one in subscriptions], AT_ONCE, lambda _: None)
         stack.callback(detach, sockets)
         started = time.perf_counter()
         start_others()
@@ -62,7 +62,7 @@ def join_with_bindings(
         effective_s = _wait(started, lambda: held_by_others() >= queues * each, "the others do not hold all bindings")
         for number, url in enumerate(others):
             publisher = stack.enter_context(closing(BenchConnection(url)))
-            key = wanted[-1 - number].binding_keys[-1]
+            key = subscriptions[-1 - number].binding_keys[-1]
             publisher.send(frames.publish(1, EXCHANGE, key, b"", frame_max=0, persistent=False))
             subscriber = sockets[-1 - number]
             subscriber.settimeout(RECEIVE_SECONDS)

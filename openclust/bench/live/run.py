@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 import msgspec
 import psutil
 
-from openclust.bench.brokers.wanted_cluster import BenchCluster, url
+from openclust.bench.brokers.bench_cluster import BenchCluster, url
 from openclust.bench.calibration.bursts import cpu_ns
 from openclust.bench.client import frames
 from openclust.bench.client.bench_connection import BenchConnection

@@ -45,8 +45,8 @@ class _Stream:
         exchange = f"bench.company.{secrets.token_hex(4)}"
         self._publisher = BenchConnection(url)
         self._publisher.call(frames.exchange_declare(1, exchange, "fanout"), frames.EXCHANGE_DECLARE_OK)
-        wanted = [[Subscription(f"{exchange}.{each}", exchange, [""])] for each in range(streams.subscribers)]
-        self.sockets = attach(self._publisher, wanted, AT_ONCE, lambda _: None)
+        subscriptions = [[Subscription(f"{exchange}.{each}", exchange, [""])] for each in range(streams.subscribers)]
+        self.sockets = attach(self._publisher, subscriptions, AT_ONCE, lambda _: None)
         frame_max = self._publisher.frame_max
         self._message = frames.publish(1, exchange, "", bytes(streams.size), frame_max=frame_max, persistent=False)
         self.due = 0.0

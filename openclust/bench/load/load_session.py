@@ -80,7 +80,7 @@ class Session:
             kind = "topic" if work.pattern == "topic" else "fanout"
             for connection in (self.connection, *self._elsewhere):
                 connection.call(frames.exchange_declare(1, self.exchange, kind), frames.EXCHANGE_DECLARE_OK)
-        wanted = [
+        subscriptions = [
             Subscription(
                 queue=queue,
                 exchange=self.exchange,
@@ -92,13 +92,13 @@ class Session:
             )
             for number, queue in enumerate(self.queues)
         ]
-        raise_open_files(len(wanted))
-        self._declare_first(wanted)
-        for place, part in share(wanted, self._elsewhere or [self.connection]):
+        raise_open_files(len(subscriptions))
+        self._declare_first(subscriptions)
+        for place, part in share(subscriptions, self._elsewhere or [self.connection]):
             tell = partial(self._tell_attached, len(self._sockets))
             self._sockets += attach(place, [[each] for each in part], work.attach_window, tell)
         if self._elsewhere:
-            self._wait_until_known(wanted[0])
+            self._wait_until_known(subscriptions[0])
         if work.acknowledged:
             self.connection.call(frames.confirm_select(1), frames.CONFIRM_SELECT_OK)
         publisher = Publisher(self.connection, work, self.exchange, self.queues[0])
@@ -107,11 +107,11 @@ class Session:
         if work.pattern != "connections":
             self._traffic.calibrate()
 
-    def _declare_first(self, wanted: Sequence[Subscription]) -> None:
+    def _declare_first(self, subscriptions: Sequence[Subscription]) -> None:
         """Where their home is to be: most brokers keep a queue where it was declared."""
         if self._order.declared_at is not None:
             with closing(BenchConnection(self._order.declared_at)) as connection:
-                for each in wanted:
+                for each in subscriptions:
                     connection.call(declaration(each), frames.QUEUE_DECLARE_OK)
 
     def _tell_attached(self, before: int, number: int) -> None:

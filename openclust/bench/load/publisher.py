@@ -138,8 +138,8 @@ class Publisher:
         was_full = self._rest is not None
         self._rest = view[sent:] if sent < len(view) else None
         if was_full != (self._rest is not None):
-            wanted = select.EPOLLIN | select.EPOLLOUT if self._rest is not None else select.EPOLLIN
-            self._epoll.modify(self._socket, wanted)
+            events = select.EPOLLIN | select.EPOLLOUT if self._rest is not None else select.EPOLLIN
+            self._epoll.modify(self._socket, events)
 
     def _place(self, message: int) -> int:
         turns, key = divmod(message, len(self._reached))
@@ -148,8 +148,8 @@ class Publisher:
     def _sample(self, slot: int, batch: int, now_ns: int) -> None:
         """Stamp one message of this batch, not always the same one: the first waits for less than the last."""
         self._turn += 1
-        wanted = self._turn * 7 % batch
-        for index in range(wanted, min(batch, wanted + len(self._reached))):
+        first = self._turn * 7 % batch
+        for index in range(first, min(batch, first + len(self._reached))):
             if self._reached[(slot + index) % len(self._reached)]:
                 break
         else:

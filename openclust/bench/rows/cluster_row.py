@@ -1,4 +1,4 @@
-"""The rows of the table of a cluster's targets: what each came to, against what is wanted."""
+"""The rows of the table of a cluster's targets: what each came to, against what is options."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def show_rows(rows: Sequence[ClusterRow], console: Console) -> None:
         shown.add_column(column)
     for row in rows:
         if row.failed:
-            shown.add_row(row.title, _wanted(row), "failed", "no", row.failed)
+            shown.add_row(row.title, _target_text(row), "failed", "no", row.failed)
             continue
         met = {None: "-", True: "yes", False: "no"}[row.met]
-        shown.add_row(row.title, _wanted(row), _amount(row.value, row.unit), met, row.shown)
+        shown.add_row(row.title, _target_text(row), _amount(row.value, row.unit), met, row.shown)
     console.print(shown)
     for row in rows:
         for note in row.notes:
@@ -53,7 +53,7 @@ def rows_data(rows: Sequence[ClusterRow]) -> dict[str, Any]:
     return {"rows": [{**msgspec.to_builtins(row), "failed": row.failed or None, "met": row.met} for row in rows]}
 
 
-def _wanted(row: ClusterRow) -> str:
+def _target_text(row: ClusterRow) -> str:
     bound = "at least" if row.is_floor else "at most"
     return "-" if row.target is None else f"{bound} {_amount(row.target, row.unit)}"
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
+from openclust.bench.brokers.bench_cluster import BenchCluster, ClusterBenchOptions, MakeCluster, url
 from openclust.bench.brokers.local_broker import StartedBroker
 from openclust.bench.brokers.one_root import under_one_root
-from openclust.bench.brokers.wanted_cluster import BenchCluster, ClusterBenchOptions, MakeCluster, url
 from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.crowd.gathering import gather
 from openclust.bench.crowd.joining import join_with_bindings
@@ -36,8 +36,8 @@ SILENCE_SECONDS = 5.0
 """Without confirms a silence tells that a root went, and took messages along: no need to wait long for them."""
 
 
-def _start(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
-    found = [_time_up() for _ in range(wanted.rounds)]
+def _start(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+    found = [_time_up() for _ in range(options.rounds)]
     return ClusterRow(
         key="start",
         title="`openclust up`, 3 primaries and 2 secondaries, until all serve",
@@ -69,29 +69,29 @@ def _time_up() -> float:
         process.communicate(timeout=STOP_SECONDS)
 
 
-def _fanout(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
-    work = LoadWork(pattern="fanout", subscribers=wanted.subscribers, window=wanted.window, **_times(wanted))
-    title = f"fan-out to {wanted.subscribers:,} over 3 brokers, CPU of all a delivery, against one broker"
-    return _against_one("fanout", title, CPU_RATIO_OF_FANOUT, work, wanted, make, watcher, secondaries=0)
+def _fanout(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+    work = LoadWork(pattern="fanout", subscribers=options.subscribers, window=options.window, **_times(options))
+    title = f"fan-out to {options.subscribers:,} over 3 brokers, CPU of all a delivery, against one broker"
+    return _against_one("fanout", title, CPU_RATIO_OF_FANOUT, work, options, make, watcher, secondaries=0)
 
 
-def _fanout_from_secondary(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
-    work = LoadWork(pattern="fanout", subscribers=wanted.subscribers, window=wanted.window, **_times(wanted))
-    title = f"fan-out to {wanted.subscribers:,} over 3 others, from a secondary, against one broker"
-    return _against_one("fanout-secondary", title, CPU_RATIO_OF_FANOUT, work, wanted, make, watcher, secondaries=1)
+def _fanout_from_secondary(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+    work = LoadWork(pattern="fanout", subscribers=options.subscribers, window=options.window, **_times(options))
+    title = f"fan-out to {options.subscribers:,} over 3 others, from a secondary, against one broker"
+    return _against_one("fanout-secondary", title, CPU_RATIO_OF_FANOUT, work, options, make, watcher, secondaries=1)
 
 
-def _shared(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
-    work = LoadWork(pattern="shared", window=1_000, **_times(wanted))
+def _shared(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+    work = LoadWork(pattern="shared", window=1_000, **_times(options))
     title = "shared queue, no-ack, published and consumed on non-root brokers, CPU of all a message, against one broker"
-    return _against_one("shared", title, CPU_RATIO_OF_SHARED, work, wanted, make, watcher, secondaries=0)
+    return _against_one("shared", title, CPU_RATIO_OF_SHARED, work, options, make, watcher, secondaries=0)
 
 
-def _times(wanted: ClusterBenchOptions) -> dict[str, Any]:
+def _times(options: ClusterBenchOptions) -> dict[str, Any]:
     return {
-        "size": wanted.size,
-        "seconds": wanted.seconds,
-        "warm_up_seconds": wanted.warm_up,
+        "size": options.size,
+        "seconds": options.seconds,
+        "warm_up_seconds": options.warm_up,
         "silence_seconds": SILENCE_SECONDS,
     }
 
@@ -101,7 +101,7 @@ def _against_one(
     title: str,
     target: float,
     work: LoadWork,
-    wanted: ClusterBenchOptions,
+    options: ClusterBenchOptions,
     make: MakeCluster,
     watcher: Quiet,
     *,
@@ -119,7 +119,7 @@ def _against_one(
                 ),
                 Contender(name="one broker", url=single.url, pids=(single.pid,)),
             ]
-            ours, one = (summarize(*found) for found in run_rounds(work, contenders, wanted.rounds, watcher))
+            ours, one = (summarize(*found) for found in run_rounds(work, contenders, options.rounds, watcher))
             return ours, one
 
     ours, one = under_one_root(make, 3, secondaries, both)
@@ -149,7 +149,7 @@ def _us(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f} us"
 
 
-def _bindings(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+def _bindings(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
     with make(3, 1) as brokers:
         joiner = next(name for name in brokers.names if name not in brokers.primaries)
         # A secondary lets clients in when its primaries have told it who may come.
@@ -160,8 +160,8 @@ def _bindings(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) ->
         found = join_with_bindings(
             url(brokers, joiner),
             [url(brokers, name) for name in brokers.primaries],
-            queues=min(QUEUES_OF_JOINER, wanted.bindings),
-            bindings=wanted.bindings,
+            queues=min(QUEUES_OF_JOINER, options.bindings),
+            bindings=options.bindings,
             start_others=lambda: brokers.start(*brokers.primaries),
             is_rooted=lambda: brokers.root(joiner) is not None,
             held_by_others=lambda: min(brokers.held(name) for name in brokers.primaries),
@@ -178,21 +178,21 @@ def _bindings(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) ->
     )
 
 
-def _crowd(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+def _crowd(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
     with make(3, 3) as brokers:
         brokers.start()
         brokers.wait_until_serving()
         found = gather(
             [url(brokers, name) for name in brokers.names],
             brokers.pids(),
-            subscribers=wanted.crowd,
-            per_connection=wanted.per_connection,
-            messages=wanted.messages,
-            size=wanted.size,
+            subscribers=options.crowd,
+            per_connection=options.per_connection,
+            messages=options.messages,
+            size=options.size,
             tell=watcher.doing,
         )
     took = found.last_receipts_ms
-    each = "a connection each" if wanted.per_connection == 1 else f"{wanted.per_connection} a connection"
+    each = "a connection each" if options.per_connection == 1 else f"{options.per_connection} a connection"
     return ClusterRow(
         key="crowd",
         title=f"subscribers attached at once over 6 brokers, {each}, each with every message",
@@ -223,11 +223,11 @@ ROWS: dict[str, Callable[[ClusterBenchOptions, MakeCluster, Quiet], ClusterRow |
 }
 
 
-def measure(key: str, wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
+def measure(key: str, options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
     """One of `ROWS`, which may come to several lines; what goes wrong is said in it."""
     watcher.doing(key)
     try:
-        found = ROWS[key](wanted, make, watcher)
+        found = ROWS[key](options, make, watcher)
         return found if isinstance(found, list) else [found]
     except BenchError as error:
         return [ClusterRow(key=key, title=key, unit="", failed=str(error))]

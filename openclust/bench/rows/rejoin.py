@@ -8,8 +8,8 @@ import time
 
 import msgspec
 
+from openclust.bench.brokers.bench_cluster import BenchCluster, ClusterBenchOptions, MakeCluster, url
 from openclust.bench.brokers.kernel_counters import received_bytes
-from openclust.bench.brokers.wanted_cluster import BenchCluster, ClusterBenchOptions, MakeCluster, url
 from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.load.generator import Generator
 from openclust.bench.load.load_messages import Order
@@ -83,29 +83,29 @@ class Rejoining(msgspec.Struct, frozen=True, kw_only=True):
     p99_ms: dict[str, float | None]
 
 
-def rejoin(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
-    """A backup of three is killed, is away for `wanted.down` seconds, and starts again with its data."""
+def rejoin(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
+    """A backup of three is killed, is away for `options.down` seconds, and starts again with its data."""
     work = LoadWork(
         pattern="durable",
-        window=wanted.unconfirmed,
-        prefetch=wanted.prefetch,
-        size=wanted.size,
-        rate=wanted.rate,
+        window=options.unconfirmed,
+        prefetch=options.prefetch,
+        size=options.size,
+        rate=options.rate,
     )
     with make(3, 0) as brokers:
         brokers.start()
         root = brokers.wait_until_serving()
         generator = Generator(Order(url=url(brokers, root), work=work), watcher.told)
         try:
-            generator.run(wanted.warm_up)
-            found = _follow(wanted, brokers, root, ContinuousLoad(generator), watcher)
+            generator.run(options.warm_up)
+            found = _follow(options, brokers, root, ContinuousLoad(generator), watcher)
         finally:
             generator.close()
-    return _rows(wanted, found)
+    return _rows(options, found)
 
 
 def _follow(
-    wanted: ClusterBenchOptions, brokers: BenchCluster, root: str, load: ContinuousLoad, watcher: Quiet
+    options: ClusterBenchOptions, brokers: BenchCluster, root: str, load: ContinuousLoad, watcher: Quiet
 ) -> Rejoining:
     backup = next(name for name in reversed(brokers.primaries) if name != root)
     times: dict[str, int] = {"before": time.perf_counter_ns()}
@@ -116,7 +116,7 @@ def _follow(
         times["down"] = time.perf_counter_ns()
         brokers.kill(backup)
         watcher.doing(f"rejoin: {backup} is down")
-        time.sleep(wanted.down)
+        time.sleep(options.down)
         missed = brokers.position(root)
         times["starting"] = time.perf_counter_ns()
         brokers.start(backup)
@@ -139,7 +139,7 @@ def _follow(
         caught_up_s=(times["after"] - times["starting"]) / 1e9,
         received_bytes=received,
         behind=missed[1] - had[1] if missed and had else 0,
-        missed_messages=round(wanted.rate * (times["starting"] - times["down"]) / 1e9),
+        missed_messages=round(options.rate * (times["starting"] - times["down"]) / 1e9),
         p99_ms=p99,
     )
 
@@ -160,13 +160,13 @@ def _wait_until_level(brokers: BenchCluster, root: str, backup: str, load: Conti
         time.sleep(STEP_SECONDS)
 
 
-def _rows(wanted: ClusterBenchOptions, found: Rejoining) -> list[ClusterRow]:
+def _rows(options: ClusterBenchOptions, found: Rejoining) -> list[ClusterRow]:
     received = "bytes unknown" if found.received_bytes is None else f"{found.received_bytes / 1e6:.1f} MB received"
     spent = ", ".join(f"{name} {_ms(took)}" for name, took in found.p99_ms.items())
     return [
         ClusterRow(
             key="rejoin",
-            title=f"a backup down for {wanted.down:g} s at {wanted.rate:,.0f} messages/s, from its start to level",
+            title=f"a backup down for {options.down:g} s at {options.rate:,.0f} messages/s, from its start to level",
             unit="s",
             value=found.caught_up_s,
             shown=(

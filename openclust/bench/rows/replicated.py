@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from openclust.bench.brokers.wanted_cluster import BenchCluster, ClusterBenchOptions, MakeCluster, url
+from openclust.bench.brokers.bench_cluster import BenchCluster, ClusterBenchOptions, MakeCluster, url
 from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.url import BrokerUrl
 from openclust.bench.load.comparison import Contender, introduce, run_rounds
@@ -24,45 +24,45 @@ Place = Callable[[Contender, list[BrokerUrl]], Contender]
 """Where a cluster's publisher and consumer are; of its addresses the first is where the queue has its home."""
 
 
-def replicated(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
+def replicated(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
     """Published and consumed at the root, or where the other cluster's queue has its leader."""
-    found = _measured(wanted, make, watcher, _at_home)
+    found = _measured(options, make, watcher, _at_home)
     return [
         *_rows("replicated", "replicated queue, persistent, at the root: messages a second", found, THROUGHPUT_RATIO),
         *_cpu_rows("replicated-cpu", "the same: messages a CPU-second of all three", found, CPU_RATIO),
     ]
 
 
-def replicated_backups(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
+def replicated_backups(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
     """Published at one backup, consumed at the other."""
-    found = _measured(wanted, make, watcher, _away)
+    found = _measured(options, make, watcher, _away)
     return [
         *_rows("replicated-backups", "replicated queue, persistent, at both backups: messages a second", found, None),
         *_cpu_rows("replicated-backups-cpu", "the same: messages a CPU-second of all three", found, None),
     ]
 
 
-def _measured(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet, place: Place) -> list[Summary]:
+def _measured(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet, place: Place) -> list[Summary]:
     """Ours first."""
     work = LoadWork(
         pattern="durable",
-        window=wanted.unconfirmed,
-        prefetch=wanted.prefetch,
-        size=wanted.size,
-        seconds=wanted.seconds,
-        warm_up_seconds=wanted.warm_up,
+        window=options.unconfirmed,
+        prefetch=options.prefetch,
+        size=options.size,
+        seconds=options.seconds,
+        warm_up_seconds=options.warm_up,
     )
-    others = list(_others(wanted, place))
+    others = list(_others(options, place))
     with make(BROKERS, 0) as brokers:
         brokers.start()
         root = brokers.wait_until_serving()
         urls = [url(brokers, name) for name in (root, *_backups(brokers, root))]
         ours = Contender(name="openclust", url=urls[0], pids=brokers.pids())
-        return [summarize(*one) for one in run_rounds(work, [place(ours, urls), *others], wanted.rounds, watcher)]
+        return [summarize(*one) for one in run_rounds(work, [place(ours, urls), *others], options.rounds, watcher)]
 
 
-def _others(wanted: ClusterBenchOptions, place: Place) -> Iterator[Contender]:
-    for name, urls in wanted.compare:
+def _others(options: ClusterBenchOptions, place: Place) -> Iterator[Contender]:
+    for name, urls in options.compare:
         if len(urls) != BROKERS:
             raise BenchError(f"--compare {name}: give the addresses of all three brokers, as NAME=URL,URL,URL")
         found = introduce(name, urls[0], None, urls[1:])

@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 
 import msgspec
 
-from openclust.bench.brokers.wanted_cluster import BenchCluster, ClusterBenchOptions, MakeCluster, url
+from openclust.bench.brokers.bench_cluster import BenchCluster, ClusterBenchOptions, MakeCluster, url
 from openclust.bench.client import frames
 from openclust.bench.client.bench_connection import BenchConnection
 from openclust.bench.client.bench_errors import BenchError
@@ -31,12 +31,12 @@ class Bereaved(msgspec.Struct, frozen=True, kw_only=True):
     elections: int
 
 
-def root_killed(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+def root_killed(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
     with make(3, 3) as brokers, ExitStack() as stack:
         brokers.start()
         root = brokers.wait_until_serving()
         others = [name for name in brokers.names if name != root]
-        watcher.doing(f"root-killed: attaching {wanted.crowd:,} subscribers")
+        watcher.doing(f"root-killed: attaching {options.crowd:,} subscribers")
         exchange = f"bench.{secrets.token_hex(4)}"
         for name in others:
             connection = stack.enter_context(closing(BenchConnection(url(brokers, name))))
@@ -45,8 +45,8 @@ def root_killed(wanted: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) 
             stack,
             [url(brokers, name) for name in others],
             exchange,
-            connections=wanted.crowd // wanted.per_connection,
-            per_connection=wanted.per_connection,
+            connections=options.crowd // options.per_connection,
+            per_connection=options.per_connection,
         )
         time.sleep(WATCHED_S)
         if brokers.root(root) != root:

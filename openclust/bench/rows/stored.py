@@ -6,10 +6,10 @@ import statistics
 import time
 from pathlib import Path
 
+from openclust.bench.brokers.bench_cluster import BenchCluster, MakeCluster, url
 from openclust.bench.brokers.broker_process import BrokerProcess
 from openclust.bench.brokers.disk import described, forget_cached
 from openclust.bench.brokers.local_broker import StartedBroker
-from openclust.bench.brokers.wanted_cluster import BenchCluster, MakeCluster, url
 from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.url import BrokerUrl
 from openclust.bench.load.filling import count, empty, fill

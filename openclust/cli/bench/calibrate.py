@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from openclust.cli.bench.benched_cluster import BenchedCluster
+from openclust.cli.bench.local_bench_cluster import LocalBenchCluster
 from openclust.cli.exit_codes import CommandFailure
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def calibrate(out: Path, data_in: Path | None, quick: bool, as_json: bool) -> No
     from openclust.bench.client.bench_errors import BenchError
     from openclust.bench.report.progress_bar import progress
 
-    def make(primaries: int, secondaries: int) -> BenchedCluster:
-        return BenchedCluster(primaries, secondaries, folder)
+    def make(primaries: int, secondaries: int) -> LocalBenchCluster:
+        return LocalBenchCluster(primaries, secondaries, folder)
 
     try:
         out.touch()  # What cannot be written is better known two minutes earlier.

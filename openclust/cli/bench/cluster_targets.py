@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from openclust.cli.bench.benched_cluster import BenchedCluster
+from openclust.cli.bench.local_bench_cluster import LocalBenchCluster
 from openclust.cli.exit_codes import FAILED, NO, CommandFailure
 
 
@@ -51,8 +51,8 @@ def cluster(
     only: str | None, as_json: bool, check: bool, compare: tuple[str, ...], data_in: Path | None, **options: Any
 ) -> int:
     """Start local clusters, measure them against one broker, and show what is wanted beside what was found."""
+    from openclust.bench.brokers.bench_cluster import ClusterBenchOptions
     from openclust.bench.brokers.disk import described, folder_on_disk
-    from openclust.bench.brokers.wanted_cluster import ClusterBenchOptions
     from openclust.bench.client.bench_errors import BenchError
     from openclust.bench.client.url import parse_named_urls
     from openclust.bench.report.progress_bar import progress
@@ -64,16 +64,16 @@ def cluster(
         if key not in ROWS:
             raise click.UsageError(f"--only: there is no row {key!r}; there are {', '.join(ROWS)}")
     try:
-        wanted = ClusterBenchOptions(**options, compare=tuple(parse_named_urls(text) for text in compare))
+        bench_options = ClusterBenchOptions(**options, compare=tuple(parse_named_urls(text) for text in compare))
         folder = folder_on_disk(data_in)
     except BenchError as error:
         raise CommandFailure(str(error)) from None
 
-    def make(primaries: int, secondaries: int) -> BenchedCluster:
-        return BenchedCluster(primaries, secondaries, folder)
+    def make(primaries: int, secondaries: int) -> LocalBenchCluster:
+        return LocalBenchCluster(primaries, secondaries, folder)
 
     with progress(len(keys)) as watcher:
-        rows = [row for key in keys for row in measure(key, wanted, make, watcher)]
+        rows = [row for key in keys for row in measure(key, bench_options, make, watcher)]
     if as_json:
         data = {**rows_data(rows), "data_in": str(folder)}
         click.echo(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())

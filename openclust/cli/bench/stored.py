@@ -64,13 +64,13 @@ def cold(
     from openclust.bench.brokers.disk import folder_on_disk
     from openclust.bench.rows.stored import cold as measure_cold
     from openclust.bench.rows.stored import cold_cluster
-    from openclust.cli.bench.benched_cluster import BenchedCluster
+    from openclust.cli.bench.local_bench_cluster import LocalBenchCluster
 
     if primaries > 1 and ended == "stop":
         raise click.UsageError("--ended stop is for one broker: those of a cluster are killed all at once")
 
-    def make(primaries: int, secondaries: int) -> BenchedCluster:
-        return BenchedCluster(primaries, secondaries, folder_on_disk(data_in))
+    def make(primaries: int, secondaries: int) -> LocalBenchCluster:
+        return LocalBenchCluster(primaries, secondaries, folder_on_disk(data_in))
 
     def measure(watcher: Any) -> list[Any]:
         if primaries > 1:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from openclust.cli.bench.benched_cluster import BenchedCluster
+from openclust.cli.bench.local_bench_cluster import LocalBenchCluster
 from openclust.shell.config.schema import ConfigError
 from topology.simulate.input.calibration import Calibration
 
@@ -56,8 +56,8 @@ class CostsHere:
             raise ConfigError(f"the costs of brokers that share this machine: {error}") from None
         return msgspec.structs.replace(costs, **found.costs)
 
-    def _make(self, primaries: int, secondaries: int) -> BenchedCluster:
-        return BenchedCluster(primaries, secondaries, self._folder)
+    def _make(self, primaries: int, secondaries: int) -> LocalBenchCluster:
+        return LocalBenchCluster(primaries, secondaries, self._folder)
 
 
 def middle(costs: Sequence[Calibration]) -> Calibration:

@@ -24,11 +24,11 @@ def played(layout: Layout, workload: Workload, plan: Drawn, stage: PlayedStage, 
     from openclust.bench.brokers.disk import folder_on_disk
     from openclust.bench.client.bench_errors import BenchError
     from openclust.bench.live.run import LiveQueue, play
-    from openclust.cli.bench.benched_cluster import BenchedCluster
+    from openclust.cli.bench.local_bench_cluster import LocalBenchCluster
 
     primaries = len(layout.primaries)
     try:
-        with BenchedCluster(primaries, len(layout.sites) - primaries, folder_on_disk(data_in)) as brokers:
+        with LocalBenchCluster(primaries, len(layout.sites) - primaries, folder_on_disk(data_in)) as brokers:
             brokers.start()
             root = brokers.wait_until_serving()
             # The first of the layout begins as root.

@@ -8,8 +8,8 @@ from typing import cast
 
 import pytest
 
+from openclust.bench.brokers.bench_cluster import BenchCluster, MakeCluster
 from openclust.bench.brokers.one_root import TRIES, under_one_root
-from openclust.bench.brokers.wanted_cluster import BenchCluster, MakeCluster
 from openclust.bench.client.bench_errors import BenchError
 
 

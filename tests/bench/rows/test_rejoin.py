@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from openclust.bench.brokers.wanted_cluster import ClusterBenchOptions
+from openclust.bench.brokers.bench_cluster import ClusterBenchOptions
 from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.load.work import Figures
 from openclust.bench.rows.rejoin import ContinuousLoad, Rejoining, _rows

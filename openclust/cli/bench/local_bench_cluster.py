@@ -22,15 +22,15 @@ ANSWER_SECONDS = 10.0
 POLL_SECONDS = 0.02
 
 
-class BenchedCluster:
-    """A context manager. Inside it, `start` the brokers that are wanted; outside, none is left, nor a file."""
+class LocalBenchCluster:
+    """A context manager. Inside it, `start` the brokers you need; outside, none is left, nor a file."""
 
     def __init__(self, primaries: int, secondaries: int = 0, data_in: Path | None = None) -> None:
         """Their data goes into a folder of its own in `data_in`, or among temporary files."""
         self._primaries, self._secondaries, self._data_in = primaries, secondaries, data_in
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def __enter__(self) -> BenchedCluster:
+    def __enter__(self) -> LocalBenchCluster:
         self._folder = tempfile.TemporaryDirectory(prefix="openclust-bench-", dir=self._data_in)
         folder = Path(self._folder.name)
         self._plan = plan_cluster("bench", folder, self._primaries, self._secondaries, log_level="warning")

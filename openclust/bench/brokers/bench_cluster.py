@@ -1,4 +1,4 @@
-"""What a row of the cluster's table is given: the options, and a way to make clusters."""
+"""The cluster that a row measures, as the row sees it, and the options of `openclust bench cluster`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ MakeCluster = Callable[[int, int], AbstractContextManager[BenchCluster]]
 
 
 class ClusterBenchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options."""
+    """Those of the command line."""
 
     rounds: int
     seconds: float
