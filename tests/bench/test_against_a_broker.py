@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +18,14 @@ from openclust.bench.client import frames
 from openclust.bench.client.bench_connection import BenchConnection
 from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.url import BrokerUrl
+from openclust.bench.load.comparison import Contender, run_rounds
 from openclust.bench.load.generator import Generator
 from openclust.bench.load.load_messages import Order, Progressed
 from openclust.bench.load.load_session import Session
 from openclust.bench.load.work import LoadWork, Pattern
+from openclust.bench.report.progress_bar import Quiet
 
+ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.sockets
 
 
@@ -86,6 +90,32 @@ def test_brokers_are_compared_and_the_table_has_their_ratios(broker: StartedBrok
     rows = bench("--only", "p2p", *SHORT, "--url", url(broker), "--compare", f"again={url(broker)}")["rows"]
     assert [row["row"] for row in rows] == ["p2p"]
     assert rows[0]["ratios"]["again"]["wall"] > 0
+
+
+def test_brokers_of_this_tree_and_of_a_checkout_are_started_anew_as_often_as_is_wanted() -> None:
+    short = ("--seconds", "0.2", "--warm-up", "0", "--rounds", "1")
+    found = bench("p2p", "--start", "--starts", "2", *short, "--compare-checkout", str(ROOT))
+    assert [(one["starts"], len(one["rounds"])) for one in found["brokers"]] == [(2, 2), (2, 2)]
+    (ranges,) = found["ratio_ranges"].values()
+    assert ranges["deliveries_per_second"]["count"] == 2
+
+
+def test_rounds_go_there_and_back_and_every_second_start_begins_with_the_other(broker: StartedBroker) -> None:
+    class Recorder(Quiet):
+        def __init__(self) -> None:
+            self.rounds: list[str] = []
+
+        def doing(self, what: str) -> None:
+            if "round" in what:
+                self.rounds.append(what)
+
+    work = LoadWork(pattern="p2p", count=10, warm_up_seconds=0)
+    contenders = [Contender(name=name, url=broker.url) for name in ("A", "B")]
+    for start, expected in enumerate(("ABBA", "BAAB")):
+        recorder = Recorder()
+        found = run_rounds(work, contenders, 2, recorder, start)
+        assert "".join(each[0] for each in recorder.rounds) == expected
+        assert [(contender.name, len(figures)) for contender, figures in found] == [("A", 2), ("B", 2)]
 
 
 @pytest.mark.parametrize("pattern", ["fanout", "durable"])

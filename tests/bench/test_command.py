@@ -48,6 +48,12 @@ def test_starting_a_broker_and_naming_one_exclude_each_other() -> None:
     assert "leave --url and --pid away" in result.output
 
 
+def test_several_starts_are_for_brokers_that_the_bench_starts() -> None:
+    result = run("p2p", "--starts", "2", "--url", "amqp://host.invalid/")
+    assert result.exit_code == 2
+    assert "give --start too" in result.output
+
+
 def test_uneven_bindings_are_refused_before_anything_is_connected() -> None:
     result = run("topic", "--bindings", "10", "--keys", "3", "--url", "amqp://host.invalid/")
     assert result.exit_code == 2

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+from openclust.bench.brokers.checkout import Checkout
 from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.frames import PROTOCOL_HEADER
 from openclust.bench.client.url import BrokerUrl
@@ -27,9 +28,7 @@ class StartedBroker:
     openclust of another source tree, run by this Python.
     """
 
-    def __init__(self, data_in: Path | None = None, checkout: Path | None = None) -> None:
-        if checkout is not None and not (checkout / "openclust" / "__main__.py").is_file():
-            raise BenchError(f"--compare-checkout {checkout}: there is no openclust/__main__.py in it")
+    def __init__(self, data_in: Path | None = None, checkout: Checkout | None = None) -> None:
         self._data_in, self._checkout = data_in, checkout
         self._data: tempfile.TemporaryDirectory[str] | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -66,8 +65,8 @@ class StartedBroker:
             stdout=self._log,
             stderr=self._log,
             start_new_session=True,
-            cwd=self._checkout,
-            env=None if self._checkout is None else {**os.environ, "PYTHONPATH": str(self._checkout.resolve())},
+            cwd=None if self._checkout is None else self._checkout.folder,
+            env=None if self._checkout is None else self._checkout.environment(os.environ),
         )
         self.pid = self._process.pid
         deadline = time.monotonic() + patience_s

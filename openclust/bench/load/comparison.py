@@ -1,9 +1,9 @@
-"""Rounds of one work, alternating between brokers."""
+"""Rounds of one work, alternating between brokers, and repeated with newly started ones."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -30,6 +30,12 @@ class Contender(msgspec.Struct, frozen=True, kw_only=True):
     subscribers_at: tuple[BrokerUrl, ...] = ()
     declared_at: BrokerUrl | None = None
     queue_arguments: dict[str, str] = {}
+
+
+Measured = tuple[Contender, list[Figures]]
+"""A broker, and what each round at it came to."""
+
+Each = TypeVar("Each")
 
 
 class Watcher(Protocol):
@@ -75,19 +81,43 @@ def order_for(contender: Contender, work: LoadWork) -> Order:
     )
 
 
+def in_turn(each: Sequence[Each], turn: int) -> list[Each]:
+    """The order of this turn. Every second turn goes backwards (A B, B A, A B ...): nothing is always first."""
+    return list(reversed(each)) if turn % 2 else list(each)
+
+
+def run_starts(starts: int, run: Callable[[int], list[Measured]]) -> list[Measured]:
+    """All rounds of all starts. `run` gets the number of the start, from 0; it starts the brokers and ends them.
+
+    How fast a process is depends also on the process: on where its memory is, on the core it was given. That luck
+    stays with it for all of its rounds, so that only other processes show how large it is.
+    """
+    found = run(0)
+    for start in range(1, starts):
+        for (_, figures), (_, more) in zip(found, run(start), strict=True):
+            figures += more
+    return found
+
+
 def run_rounds(
-    work: LoadWork, contenders: Sequence[Contender], rounds: int, watcher: Watcher
-) -> list[tuple[Contender, list[Figures]]]:
-    """Round 1 at each broker, round 2 at each... so that what slows this machine for a while slows all of them."""
+    work: LoadWork, contenders: Sequence[Contender], rounds: int, watcher: Watcher, start: int = 0
+) -> list[Measured]:
+    """Round 1 at each broker, round 2 at each... so that what slows this machine for a while slows all of them.
+
+    Whoever is first in one round is last in the next, and whoever begins one start ends the next.
+    """
     figures: list[list[Figures]] = [[] for _ in contenders]
-    generators: list[Generator] = []
+    generators: dict[int, Generator] = {}
+    places = range(len(contenders))
     try:
-        for contender in contenders:
+        for place in in_turn(places, start):
+            contender = contenders[place]
             watcher.doing(f"{contender.name}: attaching")
             with _naming(contender):
-                generators.append(Generator(order_for(contender, work), watcher.told))
+                generators[place] = Generator(order_for(contender, work), watcher.told)
         for number in range(rounds):
-            for contender, generator, found in zip(contenders, generators, figures, strict=True):
+            for place in in_turn(places, start + number):
+                contender, generator, found = contenders[place], generators[place], figures[place]
                 with _naming(contender):
                     if number == 0 and work.warm_up_seconds and work.pattern != "connections":
                         watcher.doing(f"{contender.name}: warming up")
@@ -98,7 +128,7 @@ def run_rounds(
                     found.append(generator.run())
                 watcher.finished_round()
     finally:
-        for generator in generators:
+        for generator in generators.values():
             watcher.doing("cleaning up")
             generator.close()
         _settle(contenders, forgiving=True)

@@ -11,8 +11,8 @@ from rich.table import Table
 
 from openclust.bench.load.work import LoadWork
 from openclust.bench.report.bench_table import MeasuredRow, measured
-from openclust.bench.report.round_summary import Summary
-from openclust.bench.report.statistics import PERCENTILES, percentile_name, ratio
+from openclust.bench.report.round_summary import Summary, ratio_of_deliveries
+from openclust.bench.report.statistics import PERCENTILES, RatioRange, percentile_name, ratio
 
 
 def show_summaries(work: LoadWork, summaries: Sequence[Summary], console: Console) -> None:
@@ -28,7 +28,7 @@ def show_summaries(work: LoadWork, summaries: Sequence[Summary], console: Consol
     console.print(shown)
     for name, ratios in ratios_to_others(work, summaries).items():
         said = ", ".join(
-            f"{value:.2f} x {what.replace('_', ' ')}" for what, value in ratios.items() if value is not None
+            _described(found, what, summaries[0].starts) for what, found in ratios.items() if found is not None
         )
         console.print(f"{summaries[0].name} / {name}: {said or 'no ratio: nothing to compare'}", soft_wrap=True)
     for summary in summaries:
@@ -65,34 +65,49 @@ def show_table(results: Sequence[MeasuredRow], console: Console) -> None:
                 console.print(f"note, {result.row.key}, {summary.name}: {note}", soft_wrap=True)
 
 
-def ratios_to_others(work: LoadWork, summaries: Sequence[Summary]) -> dict[str, dict[str, float | None]]:
+def ratios_to_others(work: LoadWork, summaries: Sequence[Summary]) -> dict[str, dict[str, RatioRange | None]]:
     """First broker / other, by the other's name; memory the other way round, so that more is always better."""
     first, found = summaries[0], {}
     for other in summaries[1:]:
         if work.pattern == "connections":
             found[other.name] = {
-                "attaches_per_broker_cpu_second": ratio(
+                "attaches_per_broker_cpu_second": _single_ratio(
                     first.attaches_per_broker_cpu_s, other.attaches_per_broker_cpu_s
                 ),
-                "attaches_per_second": ratio(first.attaches_per_s, other.attaches_per_s),
-                "less_memory_idle": ratio(other.idle_bytes_per_subscriber, first.idle_bytes_per_subscriber),
+                "attaches_per_second": _single_ratio(first.attaches_per_s, other.attaches_per_s),
+                "less_memory_idle": _single_ratio(other.idle_bytes_per_subscriber, first.idle_bytes_per_subscriber),
             }
         else:
             found[other.name] = {
-                "deliveries_per_broker_cpu_second": ratio(
-                    first.deliveries_per_broker_cpu_s, other.deliveries_per_broker_cpu_s
-                ),
-                "deliveries_per_second": ratio(first.deliveries_per_s, other.deliveries_per_s),
+                "deliveries_per_broker_cpu_second": ratio_of_deliveries(first, other, "broker_cpu_s"),
+                "deliveries_per_second": ratio_of_deliveries(first, other, "elapsed_s"),
             }
     return found
 
 
+def _single_ratio(ours: float | None, theirs: float | None) -> RatioRange | None:
+    found = ratio(ours, theirs)
+    return None if found is None else RatioRange(found, found, found, 1)
+
+
+def _described(found: RatioRange, measure: str, starts: int) -> str:
+    """`0.99 x deliveries per second (0.96 to 1.03 in 5 starts)`."""
+    of = "starts" if starts > 1 else "rounds"
+    spread = f" ({found.spread} in {found.count} {of})" if found.spread else ""
+    return f"{found.value:.2f} x {measure.replace('_', ' ')}{spread}"
+
+
 def summaries_data(work: LoadWork, summaries: Sequence[Summary]) -> dict[str, Any]:
     """For `--json` of one pattern."""
+    others = ratios_to_others(work, summaries)
     return {
         "work": msgspec.to_builtins(work),
         "brokers": msgspec.to_builtins(list(summaries)),
-        "ratios": ratios_to_others(work, summaries),
+        "ratios": {
+            name: {measure: found and found.value for measure, found in ratios.items()}
+            for name, ratios in others.items()
+        },
+        "ratio_ranges": msgspec.to_builtins(others),
     }
 
 

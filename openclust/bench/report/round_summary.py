@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
 from openclust.bench.load.comparison import Contender
 from openclust.bench.load.work import Figures
-from openclust.bench.report.statistics import latency_percentiles_ms, median, ratio
+from openclust.bench.report.statistics import RatioRange, latency_percentiles_ms, median, paired_ratio, ratio
 
 # The kernel counts CPU in steps of 10 ms: below this much of it, a figure per delivery is a guess.
 CPU_S_ENOUGH = 0.2
@@ -16,7 +17,10 @@ BUSY = 0.9
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """Medians over the rounds; latencies over all samples of all rounds. None is what could not be known."""
+    """Medians over the rounds; latencies over all samples of all rounds. None is what could not be known.
+
+    The rounds are in order, and as many for each of the `starts` of the broker.
+    """
 
     name: str
     product: str
@@ -33,12 +37,18 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     attaches_per_broker_cpu_s: float | None
     idle_bytes_per_subscriber: float | None
     bytes_per_subscriber_after_traffic: float | None
+    starts: int
     rounds: list[dict[str, float | None]]
     notes: list[str]
 
+    @property
+    def rounds_by_start(self) -> list[list[dict[str, float | None]]]:
+        each = len(self.rounds) // self.starts
+        return [self.rounds[first : first + each] for first in range(0, len(self.rounds), each)]
 
-def summarize(contender: Contender, figures: Sequence[Figures]) -> Summary:
-    """Sum up at least one round."""
+
+def summarize(contender: Contender, figures: Sequence[Figures], starts: int = 1) -> Summary:
+    """Sum up at least one round of each start."""
     first, last = figures[0], figures[-1]
     per_cpu_s = median(ratio(one.deliveries, one.broker_cpu_s) for one in figures)
     return Summary(
@@ -60,9 +70,24 @@ def summarize(contender: Contender, figures: Sequence[Figures]) -> Summary:
         # Of the first round only: what a broker has taken once it may keep for the next.
         idle_bytes_per_subscriber=_growth(first, first.rss_idle),
         bytes_per_subscriber_after_traffic=_growth(first, first.rss_after_traffic),
+        starts=starts,
         rounds=[_plain(one) for one in figures],
         notes=_notes(figures),
     )
+
+
+Per = Literal["elapsed_s", "broker_cpu_s"]
+"""A second on the clock, or of the broker's CPU."""
+
+
+def ratio_of_deliveries(first: Summary, other: Summary, per: Per) -> RatioRange | None:
+    """The deliveries in a second of the first broker over those of the other; None where nothing is known of them."""
+    starts = zip(_rates(first, per), _rates(other, per), strict=True)
+    return paired_ratio([list(zip(*rounds, strict=True)) for rounds in starts])
+
+
+def _rates(summary: Summary, per: Per) -> list[list[float | None]]:
+    return [[ratio(one["deliveries"], one[per]) for one in rounds] for rounds in summary.rounds_by_start]
 
 
 def _growth(figures: Figures, rss: int | None) -> float | None:

@@ -1,10 +1,12 @@
-"""Medians, percentiles and ratios of rounds."""
+"""Medians, percentiles and ratios of figures."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Iterable, Sequence
+
+import msgspec
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9, 100.0)
 
@@ -38,3 +40,35 @@ def ratio(ours: float | None, theirs: float | None) -> float | None:
     if ours is None or not theirs:
         return None
     return ours / theirs
+
+
+class RatioRange(msgspec.Struct, frozen=True):
+    """The median of `count` ratios, the least and the largest of them."""
+
+    value: float
+    least: float
+    most: float
+    count: int
+
+    @property
+    def spread(self) -> str:
+        """`0.96 to 1.03`; empty for one ratio."""
+        return f"{self.least:.2f} to {self.most:.2f}" if self.count > 1 else ""
+
+
+Pair = tuple[float | None, float | None]
+"""The same figure of two brokers, measured in the same round."""
+
+
+def paired_ratio(starts: Sequence[Sequence[Pair]]) -> RatioRange | None:
+    """The first of each pair over the second; None where no pair is known.
+
+    `starts` has the pairs of each start's rounds. The ratio of a start is the median of its rounds' ratios. With more
+    than one start these are what the median and the range are taken of, otherwise those of the rounds.
+    """
+    by_start = [[found for one, other in rounds if (found := ratio(one, other)) is not None] for rounds in starts]
+    known = [found for found in by_start if found]
+    if not known:
+        return None
+    values = [statistics.median(found) for found in known] if len(known) > 1 else known[0]
+    return RatioRange(statistics.median(values), min(values), max(values), len(values))

@@ -13,17 +13,18 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from openclust.bench.brokers.checkout import Checkout
 from openclust.bench.brokers.disk import described, folder_on_disk
 from openclust.bench.brokers.local_broker import StartedBroker
 from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.url import parse_named_urls, parse_url
-from openclust.bench.load.comparison import Contender, introduce, run_rounds
+from openclust.bench.load.comparison import Contender, Measured, in_turn, introduce, run_rounds, run_starts
 from openclust.bench.load.work import LoadWork, Pattern
 from openclust.bench.report.bench_report import show_summaries, show_table, summaries_data, table_data
 from openclust.bench.report.bench_table import ROWS, MeasuredRow, in_running_order, select_rows
 from openclust.bench.report.plot import check_plot, plot_summaries, plot_table
-from openclust.bench.report.progress_bar import Quiet, progress
-from openclust.bench.report.round_summary import Summary, summarize
+from openclust.bench.report.progress_bar import progress
+from openclust.bench.report.round_summary import summarize
 from openclust.cli.bench.calibrate import calibrate
 from openclust.cli.bench.cluster_targets import cluster
 from openclust.cli.bench.stored import backlog, cold
@@ -145,6 +146,13 @@ def _traffic_options(window: int, what: str) -> Callable[[Command], Command]:
         for option in (
             click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Messages a second at most."),
             click.option("--count", type=click.IntRange(1), help="Messages a round, instead of --seconds."),
+            click.option(
+                "--starts",
+                type=click.IntRange(1, 100),
+                default=1,
+                show_default=True,
+                help="With --start: so often start them anew, each time for --rounds. The ratios are medians.",
+            ),
             click.option("--window", type=click.IntRange(1, 1_000_000), default=window, show_default=True, help=what),
         ):
             command = option(command)
@@ -235,7 +243,7 @@ def table(only: str | None, check: bool, **options: Any) -> int:
         raise click.UsageError(f"--only: there is no row {error.args[0]!r}; there are {keys}") from None
     rounds = options["rounds"] or 3
     groups = in_running_order(rows)
-    found: dict[str, MeasuredRow] = {}
+    rows_found: dict[str, MeasuredRow] = {}
     with _one_line(), ExitStack() as stack:
         contenders = _contenders(options, stack)
         turns = sum(_rounds(group[0].work, rounds) for group in groups)
@@ -244,14 +252,15 @@ def table(only: str | None, check: bool, **options: Any) -> int:
             changes = {name: options[name] for name in ("seconds", "warm_up_seconds", "size", "attach_window")}
             work = msgspec.structs.replace(group[0].work, **changes)
             try:
-                summaries, failed = _run(work, contenders, _rounds(work, rounds), watcher), ""
+                measured = run_rounds(work, contenders, _rounds(work, rounds), watcher)
+                summaries, failed = [summarize(*found) for found in measured], ""
             except BenchError as error:
                 summaries, failed = [], str(error)
-            found |= {
+            rows_found |= {
                 row.key: MeasuredRow(row=msgspec.structs.replace(row, work=work), summaries=summaries, failed=failed)
                 for row in group
             }
-    results = [found[row.key] for row in rows]
+    results = [rows_found[row.key] for row in rows]
     with _one_line():
         if options["as_json"]:
             _print_json(table_data(results))
@@ -270,14 +279,21 @@ def _rounds(work: LoadWork, rounds: int) -> int:
 
 
 def _measure(pattern: Pattern, options: dict[str, Any], rounds: int = 3) -> None:
-    rounds = options["rounds"] or rounds
+    rounds, starts = options["rounds"] or rounds, options.get("starts", 1)
+    if starts > 1 and not options["starting"]:
+        raise click.UsageError("--starts starts the broker anew each time: give --start too")
     with _one_line():
         fields = {name: value for name, value in options.items() if name in LoadWork.__struct_fields__}
         work = LoadWork(pattern=pattern, **fields)
-        with ExitStack() as stack:
-            contenders = _contenders(options, stack, pattern)
-            watcher = stack.enter_context(progress(rounds * len(contenders)))
-            summaries = _run(work, contenders, rounds, watcher)
+        brokers = 1 + len(options["compare"]) + bool(options["compare_checkout"])
+        with progress(starts * rounds * brokers) as watcher:
+
+            def run(start: int) -> list[Measured]:
+                with ExitStack() as stack:
+                    contenders = _contenders(options, stack, pattern, start)
+                    return run_rounds(work, contenders, rounds, watcher, start)
+
+            summaries = [summarize(*found, starts) for found in run_starts(starts, run)]
         if options["as_json"]:
             _print_json(summaries_data(work, summaries))
         else:
@@ -288,27 +304,28 @@ def _measure(pattern: Pattern, options: dict[str, Any], rounds: int = 3) -> None
             plot_summaries(work, summaries, options["plot"])
 
 
-def _run(work: LoadWork, contenders: list[Contender], rounds: int, watcher: Quiet) -> list[Summary]:
-    return [summarize(contender, figures) for contender, figures in run_rounds(work, contenders, rounds, watcher)]
-
-
-def _contenders(options: dict[str, Any], stack: ExitStack, pattern: Pattern | None = None) -> list[Contender]:
-    """Log in at all of them before anything is measured; start our own first if that is asked for."""
+def _contenders(
+    options: dict[str, Any], stack: ExitStack, pattern: Pattern | None = None, start: int = 0
+) -> list[Contender]:
+    """Log in at all of them before anything is measured; start those that are to be started."""
     if options["plot"]:
         check_plot(options["plot"])
     if options["starting"] and (options["url"] or options["pid"]):
         raise click.UsageError("--start brings its own broker: leave --url and --pid away")
     others = [parse_named_urls(text) for text in options["compare"]]
     data_in = _data_folder(options, pattern)
-    other = StartedBroker(data_in, options["compare_checkout"]) if options["compare_checkout"] else None
+    started: list[tuple[str, StartedBroker]] = []
     if options["starting"]:
-        local = stack.enter_context(StartedBroker(data_in))
-        found = [introduce("openclust", local.url, local.pid)]
-    else:
-        found = [introduce(None, parse_url(options["url"] or DEFAULT_URL), options["pid"])]
-    if other is not None:
-        stack.enter_context(other)
-        found.append(introduce(options["compare_checkout"].resolve().name, other.url, other.pid))
+        started.append(("openclust", StartedBroker(data_in)))
+    if options["compare_checkout"]:
+        checkout = Checkout(options["compare_checkout"])
+        started.append((checkout.name, StartedBroker(data_in, checkout)))
+    found = []
+    if not options["starting"]:
+        found.append(introduce(None, parse_url(options["url"] or DEFAULT_URL), options["pid"]))
+    for _, broker in in_turn(started, start):
+        stack.enter_context(broker)
+    found += [introduce(name, broker.url, broker.pid) for name, broker in started]
     found += [introduce(name, urls[0], None, urls[1:]) for name, urls in others]
     names = [contender.name for contender in found]
     return [

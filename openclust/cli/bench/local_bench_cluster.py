@@ -9,12 +9,16 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from openclust.cli.cluster.cluster_view import ClusterView, ask
 from openclust.cli.cluster.local_cluster import HOST, plan_cluster
 from openclust.cli.http_client import HttpClient
+
+if TYPE_CHECKING:
+    from openclust.bench.brokers.checkout import Checkout
 
 SERVE_SECONDS = 30.0
 STOP_SECONDS = 10.0
@@ -25,9 +29,19 @@ POLL_SECONDS = 0.02
 class LocalBenchCluster:
     """A context manager. Inside it, `start` the brokers you need; outside, none is left, nor a file."""
 
-    def __init__(self, primaries: int, secondaries: int = 0, data_in: Path | None = None) -> None:
-        """Their data goes into a folder of its own in `data_in`, or among temporary files."""
+    def __init__(
+        self,
+        primaries: int,
+        secondaries: int = 0,
+        data_in: Path | None = None,
+        checkout: Checkout | None = None,
+    ) -> None:
+        """Their data goes into a folder of its own in `data_in`, or among temporary files.
+
+        With `checkout` they are brokers of another source tree.
+        """
         self._primaries, self._secondaries, self._data_in = primaries, secondaries, data_in
+        self._checkout = checkout
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> LocalBenchCluster:
@@ -68,6 +82,7 @@ class LocalBenchCluster:
 
         One that was killed finds its data again.
         """
+        environment, checkout = self._plan.environment(), self._checkout
         for name in names or self.names:
             with open(self._log(name), "wb") as log:
                 self._processes[name] = subprocess.Popen(
@@ -75,7 +90,8 @@ class LocalBenchCluster:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    env=self._plan.environment(),
+                    cwd=None if checkout is None else checkout.folder,
+                    env=environment if checkout is None else checkout.environment(environment),
                     start_new_session=True,  # Ctrl-C is for the bench, which ends them when it has cleaned up
                 )
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from openclust.bench.client.url import BrokerUrl
 from openclust.bench.load.comparison import Contender
 from openclust.bench.load.work import Figures, LoadWork
-from openclust.bench.report.bench_report import ratios_to_others, show_summaries, show_table, summaries_data, table_data
+from openclust.bench.report.bench_report import show_summaries, show_table, summaries_data, table_data
 from openclust.bench.report.bench_table import ROWS, MeasuredRow, in_running_order, select_rows
 from openclust.bench.report.round_summary import Summary, summarize
 
@@ -100,7 +100,24 @@ def test_a_pattern_shows_each_broker_and_the_ratio() -> None:
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "ours / theirs: 4.00 x deliveries per broker cpu second, 2.00 x deliveries per second" in text
     assert "250.00 us" in text and "5.00 ms" in text
-    assert summaries_data(work, both)["ratios"] == ratios_to_others(work, both)
+    assert summaries_data(work, both)["ratios"] == {
+        "theirs": {"deliveries_per_broker_cpu_second": 4.0, "deliveries_per_second": 2.0}
+    }
+
+
+def test_the_spread_of_a_ratio_is_that_of_the_starts_or_with_one_start_that_of_the_rounds() -> None:
+    def runs(name: str, deliveries: tuple[int, ...], starts: int) -> Summary:
+        rounds = [Figures(messages=each, deliveries=each, elapsed_s=1.0, broker_cpu_s=1.0) for each in deliveries]
+        return summarize(Contender(name=name, url=BrokerUrl("h")), rounds, starts)
+
+    def last_line(starts: int) -> str:
+        both = [runs("ours", (110, 90, 120, 120), starts), runs("theirs", (100,) * 4, starts)]
+        console = Console(file=io.StringIO(), width=200)
+        show_summaries(LoadWork(pattern="p2p"), both, console)
+        return console.file.getvalue().splitlines()[-1]  # type: ignore[attr-defined, no-any-return]
+
+    assert last_line(1).endswith("1.15 x deliveries per second (0.90 to 1.20 in 4 rounds)")
+    assert last_line(2).endswith("1.10 x deliveries per second (1.00 to 1.20 in 2 starts)")
 
 
 def test_too_little_cpu_to_measure_is_noted() -> None:

@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from openclust.bench.report.statistics import latency_percentiles_ms, median, percentile, ratio
+from openclust.bench.report.statistics import (
+    RatioRange,
+    latency_percentiles_ms,
+    median,
+    paired_ratio,
+    percentile,
+    ratio,
+)
 
 
 def test_a_percentile_is_a_sample_that_so_many_do_not_exceed() -> None:
@@ -36,3 +43,23 @@ def test_a_median_leaves_out_what_is_unknown() -> None:
 )
 def test_a_ratio_needs_both_sides(ours: float | None, theirs: float | None, expected: float | None) -> None:
     assert ratio(ours, theirs) == expected
+
+
+def test_figures_of_one_round_are_compared_with_each_other() -> None:
+    """The machine was half as fast in the second round: the medians of both brokers would say 1.0."""
+    assert paired_ratio([[(100.0, 100.0), (60.0, 50.0), (110.0, 100.0)]]) == RatioRange(1.1, 1.0, 1.2, 3)
+
+
+def test_over_several_starts_each_start_counts_once() -> None:
+    starts = [[(9.0, 10.0), (9.0, 10.0), (20.0, 10.0)], [(11.0, 10.0)], [(10.0, 10.0)]]
+    assert paired_ratio(starts) == RatioRange(1.0, 0.9, 1.1, 3)
+
+
+def test_pairs_of_which_one_side_is_unknown_are_left_out() -> None:
+    assert paired_ratio([[(None, 1.0), (3.0, 2.0), (3.0, 0.0)]]) == RatioRange(1.5, 1.5, 1.5, 1)
+    assert paired_ratio([[(None, 1.0)], [(1.0, None)]]) is None
+
+
+def test_one_ratio_has_no_spread() -> None:
+    assert RatioRange(1.5, 1.5, 1.5, 1).spread == ""
+    assert RatioRange(1.0, 0.956, 1.03, 3).spread == "0.96 to 1.03"
