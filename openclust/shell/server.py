@@ -21,6 +21,7 @@ from openclust.broker.model.effects import CheckLogin, CloseTransport, Effect, N
 from openclust.broker.server.broker import Broker
 from openclust.node import Node, perform
 from openclust.shell.cluster.cluster_driver import ClusterDriver
+from openclust.shell.cluster.peer_listener import PeerListener
 from openclust.shell.config.schema import Config
 from openclust.shell.definitions_file import import_at_start, import_in_cluster
 from openclust.shell.host.clock import monotonic_ms, wall_ms
@@ -33,7 +34,6 @@ from openclust.shell.net.heartbeats import beat, first_wait_ms
 from openclust.shell.net.listener import Listener, listening_sockets
 from openclust.shell.net.outbox_flush import OutboxFlush
 from openclust.shell.net.peer_address import peer_at
-from openclust.shell.net.peer_listener import PeerListener
 from openclust.shell.net.stream import GONE, Stream, Transport
 from openclust.shell.net.timer_wheel import TimerWheel
 from openclust.shell.store_driver import StoreDriver, new_store
@@ -91,11 +91,13 @@ class Server:
         self.listeners: list[Listener] = []
         self.client_tls = client_files(config.tls)
         self.peer_tls = peer_files(config.cluster)
-        self.peer_listener = PeerListener(self)
-        self.storage = StoreDriver(self, new_store(config))
-        self.member = ClusterDriver(self)
+        self.peer_listener = PeerListener(config, self.peer_tls, self)
+        # Whose store it is must be clear before anything else is read of the data directory.
+        store = new_store(config)
+        self.member = ClusterDriver(config, self.broker, self, self.peer_tls)
         self.node = Node(self.broker, self.member.membership)
-        self.proxies = ClientProxies(self)
+        self.storage = StoreDriver(config, store, self.node, self.turn_soon)
+        self.proxies = ClientProxies(self.broker, self)
         self._tls_server: asyncio.Server | None = None
         self._handshakes: set[TlsStream] = set()
         self._turn_planned = False
@@ -141,6 +143,12 @@ class Server:
 
     def flush(self, connections: list[Connection]) -> None:
         self._writing.add(connections)
+
+    def look_at_disk(self) -> None:
+        self.storage.look()
+
+    def end_proxied(self, count: int) -> None:
+        self.proxies.end(count)
 
     def farewell(self, connection: Connection) -> None:
         # Who never got in is told why, and has a moment to read it.
@@ -351,7 +359,7 @@ class Server:
         """Import definitions, then begin to listen. OSError where an address cannot be had."""
         config = self.config
         membership = self.member.membership
-        self.storage.begin()
+        self.storage.begin(self.loop, self.logins)
         if config.definitions.file is not None and membership.is_alone:
             import_at_start(self.broker, config.definitions.file, config.auth.users_file)
         books = self.broker.books
@@ -368,7 +376,7 @@ class Server:
             self.listeners.append(listener)
             log.info("accepting on %s:%d", *listener.address)
         await self.peer_listener.start()
-        self.member.start()
+        self.member.start(self.listeners[0].address, self.peer_listener.address)
         if config.definitions.file is not None and not membership.is_alone:
             self._run(
                 import_in_cluster(
@@ -381,7 +389,9 @@ class Server:
         if (tls := self.client_tls) is not None:
             failures = HandshakeFailures("client", "tls.cert", "tls.ca", lambda: tls.ours)
             self._tls_server = await self.loop.create_server(
-                lambda: TlsStream(self, tls.contexts, failures),
+                lambda: TlsStream(
+                    self, tls.contexts, failures, handshake_timeout_ms=config.limits.handshake_timeout_ms
+                ),
                 config.tls.host or config.listen.host,
                 config.tls.port,
                 backlog=config.listen.backlog,

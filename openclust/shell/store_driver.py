@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from openclust.cluster.storage.recovery import recover
 from openclust.shell.cluster.data_directory import check_owner
 from openclust.shell.config.schema import ConfigError
+from openclust.shell.host.clock import monotonic_ms
 from openclust.shell.store import MemoryStore, Store, open_store
 
 if TYPE_CHECKING:
     from openclust.broker.journal.store_rows import Write
+    from openclust.cluster.membership.membership import Membership
+    from openclust.node import Node
     from openclust.shell.config.schema import Config
-    from openclust.shell.server import Server
+    from openclust.shell.users.logins import Logins
 
 log = logging.getLogger("openclust.store")
 
@@ -37,68 +42,69 @@ def new_store(config: Config) -> Store:
 class StoreDriver:
     """Call `begin` before the broker listens, `write` what each turn of the node gives, `stop` at the end."""
 
-    def __init__(self, server: Server, store: Store) -> None:
-        self._server = server
-        self.store = store
+    def __init__(self, config: Config, store: Store, node: Node, turn_soon: Callable[[], None]) -> None:
+        self._config = config
+        self._store = store
+        self._node = node
+        self._turn_soon = turn_soon
 
-    def begin(self) -> None:
+    def begin(self, loop: asyncio.AbstractEventLoop, logins: Logins) -> None:
         """Become what the store has kept; ConfigError where that cannot be read."""
-        server = self._server
+        broker, membership = self._node.broker, self._node.membership
         began = time.monotonic()
-        contents = self.store.contents()
+        contents = self._store.contents()
         try:
-            recover(server.member.membership, contents, self.store)
+            recover(membership, contents, self._store)
         except ValueError as error:
-            place = server.config.cluster.data_dir
+            place = self._config.cluster.data_dir
             raise ConfigError(
                 f"{place}: a row of the store is damaged: {error}; openclust store verify tells all that is"
             ) from None
-        if server.member.membership.is_alone:
-            server.logins.log_says(server.broker.users)
-            if server.config.auth.users_file is not None:
+        if membership.is_alone:
+            logins.log_says(broker.users)
+            if self._config.auth.users_file is not None:
                 # The file says who the users are, whoever they were before.
-                server.broker.replace_users(server.logins.users.values())
+                broker.replace_users(logins.users.values())
         if contents.rows or contents.definitions:
-            waiting = sum(len(queue) for vhost in server.broker.vhosts.values() for queue in vhost.queues.values())
+            waiting = sum(len(queue) for vhost in broker.vhosts.values() for queue in vhost.queues.values())
             took_s = time.monotonic() - began
-            log.info("%d messages and the log up to %s read in %.1f s", waiting, _end(server), took_s)
-        self.store.start(server.loop, self._stored, self._failed)
+            log.info("%d messages and the log up to %s read in %.1f s", waiting, _end(membership), took_s)
+        self._store.start(loop, self._stored, self._failed)
 
     def write(self, writes: list[Write]) -> None:
         """Have these written."""
-        self.store.write(writes)
-        self._server.member.membership.storing.disk.waits(self.store.waiting_bytes)
+        self._store.write(writes)
+        self._node.membership.storing.disk.waits(self._store.waiting_bytes)
 
     def look(self) -> None:
         """Every heartbeat: tell how the disk is."""
-        store = self.store
+        store = self._store
         # The directory is not for the clients who are told.
         failure = store.failing.rpartition(": cannot write: ")[2]
-        self._server.node.disk_is(failure, store.waiting_bytes, self._server.now_ms())
+        self._node.disk_is(failure, store.waiting_bytes, monotonic_ms())
 
     def _stored(self, done: int) -> None:
-        server = self._server
-        server.node.stored(done, server.now_ms())
-        disk = server.member.membership.storing.disk
-        disk.waits(self.store.waiting_bytes)
+        self._node.stored(done, monotonic_ms())
+        disk = self._node.membership.storing.disk
+        disk.waits(self._store.waiting_bytes)
         if disk.illness:
             self.look()
-        server.turn_soon()
+        self._turn_soon()
 
     def _failed(self, text: str) -> None:
         """The store has logged it, and tries again."""
         self.look()
-        self._server.turn_soon()
+        self._turn_soon()
 
     def stop(self) -> None:
-        writes = self._server.member.membership.storing.take_writes()
+        writes = self._node.membership.storing.take_writes()
         if writes:
             self.write(writes)
         # A disk that does not even take what came before will not take it all in time.
-        if not self.store.close(ILL_WAIT_S if self.store.failing else WELL_WAIT_S):
+        if not self._store.close(ILL_WAIT_S if self._store.failing else WELL_WAIT_S):
             log.error("not all could be written before the end")
 
 
-def _end(server: Server) -> str:
-    last = server.member.membership.replica.position
+def _end(membership: Membership) -> str:
+    last = membership.replica.position
     return f"{last.sequence} of epoch {last.epoch}"

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -29,13 +29,17 @@ from openclust.shell.config.addresses import (
     peer_advertised,
     tls_advertised,
 )
+from openclust.shell.host.clock import monotonic_ms
 from openclust.shell.tracing.rates import Rates
 from openclust.shell.tracing.trace import new_tracing
 
 if TYPE_CHECKING:
+    from openclust.broker.server.broker import Broker
+    from openclust.node import Node
     from openclust.shell.cluster.links import Link
     from openclust.shell.config.schema import Config
-    from openclust.shell.server import Server
+    from openclust.shell.tls.certificate_files import TlsFiles
+    from openclust.shell.tls.peer_context import PeerContexts
 
 log = logging.getLogger("openclust.cluster")
 
@@ -46,19 +50,35 @@ GOODBYE_WAIT_MS = 500
 GOODBYE_POLL_S = 0.005
 
 
+class ClusterHost(Protocol):
+    """What runs the node that has this membership."""
+
+    loop: asyncio.AbstractEventLoop
+    node: Node
+
+    def turn(self) -> None: ...
+    def turn_soon(self) -> None: ...
+    def look_at_disk(self) -> None: ...
+    def end_proxied(self, count: int) -> None: ...
+
+
 class ClusterDriver:
     """Call `send` in each turn of the node."""
 
-    def __init__(self, server: Server) -> None:
-        config = server.config
-        self._server = server
+    def __init__(
+        self, config: Config, broker: Broker, host: ClusterHost, peer_tls: TlsFiles[PeerContexts] | None
+    ) -> None:
+        self._config = config
+        self._broker = broker
+        self._host = host
+        self._loop = host.loop
+        self._peer_tls = peer_tls
         self._cluster = config.cluster
-        self._loop = server.loop
         self._votes = Votes(config.cluster.data_dir)
         self._identity = ClusterUuidFile(config.cluster.data_dir)
         self._uuid = self._identity.uuid
         # Its tracer must be the broker's before there is anything that asks for it.
-        self.tracing = new_tracing(server)
+        self.tracing = new_tracing(config, broker, host.loop)
         self.membership = self._membership(config)
         self.membership.client_addresses = {name: each.client for name, each in config.cluster.primaries.items()}
         self.membership.readiness.dialled = self._dialled
@@ -68,7 +88,9 @@ class ClusterDriver:
         self._disk_failed = False
         self._lease: asyncio.TimerHandle | None = None
         self._tick: asyncio.TimerHandle | None = None
-        self._rebalancing = Rebalancing(server, self.membership)
+        self._rebalancing = Rebalancing(
+            host.loop, self.membership, turn_soon=host.turn_soon, end_proxied=host.end_proxied
+        )
 
     def _membership(self, config: Config) -> Membership:
         cluster = config.cluster
@@ -82,7 +104,7 @@ class ClusterDriver:
             heartbeat_ms=cluster.heartbeat_ms,
             uuid=self._identity.uuid,
             peer=entry.peer if entry is not None else "",
-            life=self._server.broker.unguessable(),
+            life=self._broker.unguessable(),
         )
         election = None
         if not cluster.join:
@@ -92,7 +114,7 @@ class ClusterDriver:
                 start_grace_ms=cluster.start_grace_ms,
             )
             stamp_ms = time.time_ns() // 1_000_000
-            election = begin(terms, config.name, stamp_ms, self._server.now_ms(), self._votes.last)
+            election = begin(terms, config.name, stamp_ms, monotonic_ms(), self._votes.last)
         bounds = Bounds(
             state_bytes_max=cluster.state_max_mb * MB,
             log_entries_max=cluster.log_tail_max,
@@ -102,7 +124,7 @@ class ClusterDriver:
             outbox_bytes_max=cluster.link_outbox_mb_max * MB,
         )
         return Membership(
-            self._server.broker,
+            self._broker,
             hello,
             cluster.secret or "",
             election,
@@ -113,23 +135,23 @@ class ClusterDriver:
 
     # -- life
 
-    def start(self) -> None:
-        """Dial the others, and begin to elect. The listeners are there."""
+    def start(self, client_address: tuple[str, int], peer_address: tuple[str, int] | None) -> None:
+        """Dial the others, and begin to elect. The addresses are where this broker listens."""
         membership = self.membership
-        self._introduce_ourselves()
+        self._introduce_ourselves(client_address, peer_address)
         self._warn()
         if self._cluster.join:
             self._joining = [self._new_link(address, self._unheard_outbox()) for address in self._cluster.join]
         else:
             look_at_primaries(self._cluster.data_dir, membership.primaries)
             membership.want_primaries({name: each.peer for name, each in self._cluster.primaries.items()})
-            membership.tell(StoreRead(self._server.now_ms()))
+            membership.tell(StoreRead(monotonic_ms()))
         self._rebalancing.start()
         self._on_tick()
 
-    def _introduce_ourselves(self) -> None:
-        server, config, membership = self._server, self._server.config, self.membership
-        client = client_advertised(config, server.listeners[0].address)
+    def _introduce_ourselves(self, client_address: tuple[str, int], peer_address: tuple[str, int] | None) -> None:
+        config, membership = self._config, self.membership
+        client = client_advertised(config, client_address)
         membership.presences.own = msgspec.structs.replace(
             membership.presences.own,
             client=client,
@@ -137,13 +159,13 @@ class ClusterDriver:
             http=http_advertised(config),
             weight=config.redirect.weight,
         )
-        if server.peer_listener.address is not None:
-            peer = peer_advertised(config, server.peer_listener.address)
+        if peer_address is not None:
+            peer = peer_advertised(config, peer_address)
             membership.hello = msgspec.structs.replace(membership.hello, peer=peer)
 
     def _warn(self) -> None:
         membership = self.membership
-        if not membership.is_alone and not self._cluster.secret and self._server.peer_tls is None:
+        if not membership.is_alone and not self._cluster.secret and self._peer_tls is None:
             log.warning("no cluster secret: peers are admitted from the loopback only")
         if self._cluster.data_dir is not None or not membership.is_primary:
             return
@@ -153,14 +175,14 @@ class ClusterDriver:
 
     async def stop(self, reason: str) -> None:
         """Say goodbye to all peers, with who asked for it, and end the links once that is written."""
-        self._server.node.leave(reason, self._server.now_ms())
-        self._server.turn()
+        self._host.node.leave(reason, monotonic_ms())
+        self._host.turn()
         self._rebalancing.stop()
         for timer in (self._tick, self._lease):
             if timer is not None:
                 timer.cancel()
-        end_ms = self._server.now_ms() + GOODBYE_WAIT_MS
-        while any(link.is_writing for link in self.links.values()) and self._server.now_ms() < end_ms:
+        end_ms = monotonic_ms() + GOODBYE_WAIT_MS
+        while any(link.is_writing for link in self.links.values()) and monotonic_ms() < end_ms:
             await asyncio.sleep(GOODBYE_POLL_S)
         await asyncio.gather(*(link.close() for link in [*self.links.values(), *self._joining]))
         if self.tracing is not None:
@@ -181,7 +203,7 @@ class ClusterDriver:
         if self._lease is None and membership.is_root and not membership.is_alone:
             self._watch_lease()
         if self.tracing is not None:
-            self.tracing.look()
+            self.tracing.look(self.membership)
 
     def send(self, messages: list[Outbox]) -> None:
         for outbox in messages:
@@ -195,28 +217,28 @@ class ClusterDriver:
             self.tracing.written()
 
     def _on_tick(self) -> None:
-        now_ms = self._server.now_ms()
-        self._server.storage.look()
-        self._server.node.beat(now_ms)
+        now_ms = monotonic_ms()
+        self._host.look_at_disk()
+        self._host.node.beat(now_ms)
         self.rates.look(now_ms)
         if self.tracing is not None:
-            self.tracing.tick()
+            self.tracing.tick(self.membership)
         self._tick = self._loop.call_later(self.membership.heartbeat_ms / 1_000, self._on_tick)
-        self._server.turn()
+        self._host.turn()
 
     def _watch_lease(self) -> None:
         """A root that is not heard resigns when its lease ends, not at its next heartbeat."""
         self._lease = None
-        ends_ms = self._server.node.lease_ends_ms
+        ends_ms = self._host.node.lease_ends_ms
         if ends_ms is None:
             return
-        left_ms = ends_ms + 1 - self._server.now_ms()
+        left_ms = ends_ms + 1 - monotonic_ms()
         if left_ms > 0:
             # It will have been prolonged by then, most likely: looked at again, not set anew each time it is.
             self._lease = self._loop.call_later(min(left_ms, 60_000) / 1_000, self._watch_lease)
             return
-        self._server.node.look_at_lease(self._server.now_ms())
-        self._server.turn()
+        self._host.node.look_at_lease(monotonic_ms())
+        self._host.turn()
 
     # -- links
 
@@ -232,21 +254,22 @@ class ClusterDriver:
         # Not at the top: a broker of one needs no client library in its memory. Others have loaded it when they start.
         from openclust.shell.cluster.links import Link
 
-        tls = self._server.peer_tls
-        return Link(address, outbox, self._introduction, tls=tls, on_up=self._link_up, on_down=self._link_down)
+        return Link(
+            address, outbox, self._introduction, tls=self._peer_tls, on_up=self._link_up, on_down=self._link_down
+        )
 
     def _introduction(self, nonce: str) -> bytes:
         return introduce(self.membership.hello, nonce, self._cluster.secret or "")
 
     def _link_up(self, link: Link, frame_max: int) -> None:
         if link.peer:
-            self._server.node.link_up(link.peer, frame_max, self._server.now_ms())
-            self._server.turn_soon()
+            self._host.node.link_up(link.peer, frame_max, monotonic_ms())
+            self._host.turn_soon()
 
     def _link_down(self, link: Link) -> None:
         if link.peer:
-            self._server.node.link_down(link.peer, self._server.now_ms())
-            self._server.turn_soon()
+            self._host.node.link_down(link.peer, monotonic_ms())
+            self._host.turn_soon()
 
     def _sync_links(self) -> None:
         """Dial whom the membership wants as peers, and no others."""
@@ -313,14 +336,14 @@ class ClusterDriver:
 
     def snapshot(self) -> dict[str, Any]:
         """What is known of the cluster here."""
-        return cluster_snapshot(self, self._server.now_ms())
+        return cluster_snapshot(self.membership, self.links, self.rates, monotonic_ms())
 
     def force_root(self) -> bool:
         """Be root without an election; whether it is one now."""
         membership = self.membership
         if membership.is_primary:
-            membership.tell(Force(self._server.now_ms()))
-            self._server.turn_soon()
+            membership.tell(Force(monotonic_ms()))
+            self._host.turn_soon()
         return membership.is_root
 
     def step_down(self, reason: str) -> bool:
@@ -329,6 +352,6 @@ class ClusterDriver:
         if not membership.is_primary:
             return False
         was_root = membership.election.role in (ElectionRole.ROOT, ElectionRole.TAKING_OVER)
-        membership.tell(StepDown(self._server.now_ms(), reason))
-        self._server.turn_soon()
+        membership.tell(StepDown(monotonic_ms(), reason))
+        self._host.turn_soon()
         return was_root

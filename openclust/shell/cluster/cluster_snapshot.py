@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,15 +13,14 @@ from openclust.cluster.protocol.status import Position, Status
 if TYPE_CHECKING:
     from openclust.broker.server.broker import Broker
     from openclust.cluster.membership.membership import Membership
-    from openclust.shell.cluster.cluster_driver import ClusterDriver
     from openclust.shell.cluster.links import Link
+    from openclust.shell.tracing.rates import Rates
 
 PUBLISHERS_WAIT = ("memory", "cluster")
 """What connections are held for whose messages are not taken."""
 
 
-def cluster_snapshot(member: ClusterDriver, now_ms: int) -> dict[str, Any]:
-    membership = member.membership
+def cluster_snapshot(membership: Membership, links: Mapping[str, Link], rates: Rates, now_ms: int) -> dict[str, Any]:
     broker = membership.broker
     meta_bindings = membership.meta_bindings
     position = membership.replica.position
@@ -40,7 +40,7 @@ def cluster_snapshot(member: ClusterDriver, now_ms: int) -> dict[str, Any]:
         **readiness_snapshot(membership),
         "publishers": publishers_snapshot(broker),
         "brokers": [_shown(membership, name, now_ms) for name in _names(membership)],
-        "links": [_link(membership, link) for _, link in sorted(member.links.items())],
+        "links": [_link(membership, link) for _, link in sorted(links.items())],
         "connections": membership.client_count(),
         "queues": broker.queue_count,
         "meta_bindings": {
@@ -55,7 +55,7 @@ def cluster_snapshot(member: ClusterDriver, now_ms: int) -> dict[str, Any]:
             "definitions_not_made_here": membership.replica.diverged,
         },
         "is_draining": membership.is_draining,
-        "rates": member.rates.shown(),
+        "rates": rates.shown(),
     }
 
 

@@ -4,30 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from openclust.cluster.placing.moving import Moved, Moving
 from openclust.cluster.placing.rebalance import ROUND_MS
+from openclust.shell.host.clock import monotonic_ms
 
 if TYPE_CHECKING:
     from openclust.cluster.membership.membership import Membership
-    from openclust.shell.server import Server
 
 log = logging.getLogger("openclust.rebalancing")
 
 
 class Rebalancing:
-    """`start` it when the broker serves, `stop` it before it ends."""
+    """`start` it when the broker serves, `stop` it before it ends.
 
-    def __init__(self, server: Server, membership: Membership) -> None:
-        self._server = server
+    `end_proxied` cuts off so many of the clients that another broker serves through this one.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        membership: Membership,
+        *,
+        turn_soon: Callable[[], None],
+        end_proxied: Callable[[int], None],
+    ) -> None:
+        self._loop = loop
         self._membership = membership
-        self._moving = Moving(server.broker, membership.hello.name, membership.placing)
+        self._turn_soon = turn_soon
+        self._end_proxied = end_proxied
+        self._moving = Moving(membership.broker, membership.hello.name, membership.placing)
         self._told = Moved(0, "rebalancing")
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        self._timer = self._server.loop.call_later(ROUND_MS / 1_000, self._round)
+        self._timer = self._loop.call_later(ROUND_MS / 1_000, self._round)
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -36,17 +49,17 @@ class Rebalancing:
 
     def _round(self) -> None:
         self.start()
-        server, membership = self._server, self._membership
-        now_ms = server.broker.now_ms = server.now_ms()
+        membership = self._membership
+        now_ms = membership.broker.now_ms = monotonic_ms()
         done = self._moving.round(
             membership.roster, membership.client_count(), now_ms, is_draining=membership.is_draining
         )
         if done.reason == "draining" and done.count < membership.placing.settings.drain_per_s:
             # They are nobody's connections here any more, so they cannot be told; who serves them is not concerned.
-            server.proxies.end(membership.placing.settings.drain_per_s - done.count)
+            self._end_proxied(membership.placing.settings.drain_per_s - done.count)
         self._tell(done)
         if done.count:
-            server.turn_soon()
+            self._turn_soon()
 
     def _tell(self, done: Moved) -> None:
         if done.count and done.is_dry and done != self._told:

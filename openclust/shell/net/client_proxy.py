@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, TypeVar
 from openclust.broker.amqp.placement import PROXIED
 from openclust.broker.model.effects import Proxy
 from openclust.shell.config.addresses import split_address
+from openclust.shell.host.clock import monotonic_ms
 from openclust.shell.host.event_log import fields
 from openclust.shell.host.notes import about
-from openclust.shell.net.stream import Stream
+from openclust.shell.net.stream import Stream, StreamHost
 from openclust.wire.codec import decode_method, method_frame, name_of
 from openclust.wire.errors import ConnectionError as PeerError
 from openclust.wire.frames import FRAME_HEARTBEAT, FRAME_METHOD, PROTOCOL_HEADER
@@ -32,7 +33,7 @@ from openclust.wire.methods import (
 
 if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
-    from openclust.shell.server import Server
+    from openclust.broker.server.broker import Broker
 
 log = logging.getLogger("openclust.proxy")
 
@@ -54,9 +55,10 @@ class Unwilling(Exception):
 class ClientProxies:
     """All clients that are served through this broker."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._loop = server.loop
+    def __init__(self, broker: Broker, host: StreamHost) -> None:
+        self._broker = broker
+        self._host = host
+        self._loop = host.loop
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     def __len__(self) -> int:
@@ -81,9 +83,9 @@ class ClientProxies:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _serve(self, effect: Proxy) -> None:
-        server, connection = self._server, effect.connection
+        connection = effect.connection
         try:
-            if len(self._tasks) + server.broker.open_count() > server.config.limits.connections_max:
+            if len(self._tasks) + self._broker.open_count() > self._broker.limits.connections_max:
                 raise Unwilling("there are limits.connections_max already")
             async with asyncio.timeout(DIAL_WAIT_S):
                 far, open_ok = await self._dial(effect)
@@ -106,9 +108,9 @@ class ClientProxies:
 
     def _stay(self, effect: Proxy) -> None:
         """Let the client in here, if it is still there."""
-        self._server.broker.now_ms = self._server.now_ms()
+        self._broker.now_ms = monotonic_ms()
         effect.connection.stay(effect.open)
-        self._server.turn_soon()
+        self._host.turn_soon()
 
     def _take(self, connection: Connection) -> socket.socket | None:
         """The client's socket, which the broker knows no more; None where it cannot be had."""
@@ -117,7 +119,7 @@ class ClientProxies:
             return None
         sock = stream.hand_over()
         if sock is not None:
-            self._server.connection_lost(connection)
+            self._host.connection_lost(connection)
         return sock
 
     # -- the login at the other broker

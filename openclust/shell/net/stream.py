@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections import deque
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from openclust.broker.amqp.connection import Connection
-
-if TYPE_CHECKING:
-    from openclust.shell.server import Server
 
 READ_BYTES = 131_072
 PIECES_MAX = 512
 """How many pieces one sendmsg may take; the kernel's own bound is 1,024."""
+
+
+class StreamHost(Protocol):
+    """What a connection's socket tells the server, plain or TLS."""
+
+    loop: asyncio.AbstractEventLoop
+
+    def receive(self, connection: Connection, data: bytes) -> None: ...
+    def close_later(self, connection: Connection) -> None: ...
+    def connection_lost(self, connection: Connection) -> None: ...
+    def turn_soon(self) -> None: ...
 
 
 class Transport(Protocol):
@@ -68,18 +77,18 @@ class Stream:
         "fd",
         "finishing",
         "heard",
+        "host",
         "pending",
         "pending_bytes",
         "reading",
         "sent_ms",
-        "server",
         "silent_ms",
         "sock",
         "wait_ms",
     )
 
-    def __init__(self, server: Server, sock: socket.socket, connection: Connection, now_ms: int) -> None:
-        self.server = server
+    def __init__(self, host: StreamHost, sock: socket.socket, connection: Connection, now_ms: int) -> None:
+        self.host = host
         self.sock: socket.socket | None = sock
         # Not the socket itself: asyncio would spell it out, addresses and all, whenever it finds it unknown.
         self.fd = sock.fileno()
@@ -92,7 +101,7 @@ class Stream:
         self.pending: deque[bytes | memoryview] | None = None
         self.pending_bytes = 0
         self.reading = True
-        server.loop.add_reader(self.fd, self._readable)
+        host.loop.add_reader(self.fd, self._readable)
 
     # -- reading
 
@@ -109,17 +118,17 @@ class Stream:
             self.lost()
             return
         self.heard = True
-        self.server.receive(self.connection, data)
+        self.host.receive(self.connection, data)
 
     def pause_reading(self) -> None:
         if self.reading and self.sock is not None:
             self.reading = False
-            self.server.loop.remove_reader(self.fd)
+            self.host.loop.remove_reader(self.fd)
 
     def resume_reading(self) -> None:
         if not self.reading and self.sock is not None:
             self.reading = True
-            self.server.loop.add_reader(self.fd, self._readable)
+            self.host.loop.add_reader(self.fd, self._readable)
 
     # -- writing
 
@@ -176,19 +185,19 @@ class Stream:
         assert self.sock is not None, "only an open socket has bytes to wait for"
         self.pending = pending
         self.pending_bytes = size
-        self.server.loop.add_writer(self.fd, self._writable)
+        self.host.loop.add_writer(self.fd, self._writable)
         self.connection.flushed(size)
 
     def _writable(self) -> None:
         if self._drain():
             assert self.sock is not None, "drained, so open"
-            self.server.loop.remove_writer(self.fd)
+            self.host.loop.remove_writer(self.fd)
             self.pending = None
             if self.finishing:
                 self._shut()
         if self.sock is not None:
             self.connection.flushed(self.pending_bytes)
-            self.server.turn_soon()
+            self.host.turn_soon()
 
     def _drain(self) -> bool:
         """Send what is pending; whether all of it went."""
@@ -222,7 +231,7 @@ class Stream:
         self.flush()
         self.finishing = True
         if self.sock is not None:
-            self.server.close_later(self.connection)
+            self.host.close_later(self.connection)
             if self.pending is None:
                 self._shut()
 
@@ -244,7 +253,7 @@ class Stream:
         if self.pending is not None or self.connection.out:
             return None
         sock, self.sock = self.sock, None
-        self.server.loop.remove_reader(self.fd)
+        self.host.loop.remove_reader(self.fd)
         return sock
 
     def lost(self) -> None:
@@ -252,8 +261,8 @@ class Stream:
         sock, self.sock = self.sock, None
         if sock is None:
             return
-        self.server.loop.remove_reader(self.fd)
-        self.server.loop.remove_writer(self.fd)
+        self.host.loop.remove_reader(self.fd)
+        self.host.loop.remove_writer(self.fd)
         sock.close()
         self.pending = None
-        self.server.connection_lost(self.connection)
+        self.host.connection_lost(self.connection)

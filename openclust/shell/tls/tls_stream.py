@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from typing import TYPE_CHECKING, cast
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
 
 from openclust.broker.amqp.connection import Connection
+from openclust.shell.host.clock import monotonic_ms
+from openclust.shell.net.stream import StreamHost
 from openclust.shell.tls.handshake_context import Handshake, HandshakeContext
 from openclust.shell.tls.handshake_failure import HandshakeFailures
-
-if TYPE_CHECKING:
-    from openclust.shell.server import Server
 
 READ_BYTES = 131_072
 HEARD_BYTES = 8
@@ -24,6 +24,14 @@ FAREWELL_S = 1.0
 """How long who is refused has to read why, and to close its socket."""
 
 
+class TlsHost(StreamHost, Protocol):
+    """What a socket with TLS tells the server, of its handshake too: `Server` says what each call is for."""
+
+    def tls_accepted(self, stream: TlsStream) -> bool: ...
+    def tls_connected(self, stream: TlsStream, certificate: Mapping[str, Any]) -> Connection: ...
+    def tls_ended(self, stream: TlsStream) -> None: ...
+
+
 class TlsStream(asyncio.Protocol):
     """TLS over asyncio's plain transport.
 
@@ -32,22 +40,24 @@ class TlsStream(asyncio.Protocol):
 
     def __init__(
         self,
-        server: Server,
+        host: TlsHost,
         context: HandshakeContext,
         failures: HandshakeFailures,
         *,
+        handshake_timeout_ms: int,
         is_peer: bool = False,
     ) -> None:
-        self.server = server
+        self._host = host
         self.is_peer = is_peer
         self.heard = True
         self.sent_ms = self.silent_ms = self.wait_ms = 0
         # The TLS handshake has half of the time there is.
-        self.born_ms = server.now_ms()
+        self.born_ms = monotonic_ms()
         self.connection: Connection | None = None
         self.transport: asyncio.Transport | None = None
         self.address = ("", 0)
         self._failures = failures
+        self._handshake_timeout_ms = handshake_timeout_ms
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = cast(Handshake, context.wrap_bio(self._incoming, self._outgoing, server_side=True))
         self._began = b""
@@ -63,12 +73,12 @@ class TlsStream(asyncio.Protocol):
         transport.set_write_buffer_limits(high=65_536)
         name = transport.get_extra_info("peername") or ("", 0)
         self.address = (name[0], name[1])
-        if not self.server.tls_accepted(self):
+        if not self._host.tls_accepted(self):
             self._is_over = True
             transport.abort()
             return
-        wait_s = self.server.config.limits.handshake_timeout_ms / 2_000
-        self._timer = self.server.loop.call_later(wait_s, self._timed_out)
+        wait_s = self._handshake_timeout_ms / 2_000
+        self._timer = self._host.loop.call_later(wait_s, self._timed_out)
 
     def _shake_hands(self) -> None:
         try:
@@ -77,20 +87,20 @@ class TlsStream(asyncio.Protocol):
             self._send_on()
             return
         except ssl.SSLError as error:
-            self._failures.failed(self.address, error, self._began, self.server.now_ms())
+            self._failures.failed(self.address, error, self._began, monotonic_ms())
             self._part(getattr(error, "alert", b"") or NOT_TLS)
             return
         self._send_on()
         self._settle_timer()
         certificate = self._tls.getpeercert()
         self._tls.settle()
-        self.born_ms = self.server.now_ms() - self.server.config.limits.handshake_timeout_ms // 2
-        self.connection = self.server.tls_connected(self, certificate or {})
+        self.born_ms = monotonic_ms() - self._handshake_timeout_ms // 2
+        self.connection = self._host.tls_connected(self, certificate or {})
 
     def _timed_out(self) -> None:
         self._timer = None
         if not self._is_over:
-            self._failures.timed_out(self.address, self.server.now_ms())
+            self._failures.timed_out(self.address, monotonic_ms())
         self.abort()
 
     def _part(self, alert: bytes) -> None:
@@ -99,7 +109,7 @@ class TlsStream(asyncio.Protocol):
         self._settle_timer()
         if self.transport is None:
             return
-        self._timer = self.server.loop.call_later(FAREWELL_S, self._timed_out)
+        self._timer = self._host.loop.call_later(FAREWELL_S, self._timed_out)
         self.transport.write(alert)
         self._write_eof()
 
@@ -135,7 +145,7 @@ class TlsStream(asyncio.Protocol):
         self._send_on()
         if pieces:
             self.heard = True
-            self.server.receive(connection, pieces[0] if len(pieces) == 1 else b"".join(pieces))
+            self._host.receive(connection, pieces[0] if len(pieces) == 1 else b"".join(pieces))
         if is_ended:
             self.abort()
 
@@ -150,11 +160,11 @@ class TlsStream(asyncio.Protocol):
         self._settle_timer()
         if self.connection is not None:
             connection, self.connection = self.connection, None
-            self.server.connection_lost(connection)
+            self._host.connection_lost(connection)
             return
         if self._began and not self._is_over:
-            self._failures.gave_up(self.address, self.server.now_ms())
-        self.server.tls_ended(self)
+            self._failures.gave_up(self.address, monotonic_ms())
+        self._host.tls_ended(self)
 
     def pause_reading(self) -> None:
         if self.transport is not None and self.transport.is_reading():
@@ -198,7 +208,7 @@ class TlsStream(asyncio.Protocol):
     def resume_writing(self) -> None:
         if self.connection is not None and self.transport is not None:
             self.connection.flushed(self.transport.get_write_buffer_size())
-            self.server.turn_soon()
+            self._host.turn_soon()
 
     # -- the end
 
@@ -206,7 +216,7 @@ class TlsStream(asyncio.Protocol):
         self.flush()
         if self.transport is None or self.connection is None or self._is_over:
             return
-        self.server.close_later(self.connection)
+        self._host.close_later(self.connection)
         # It wants the other side's farewell too, which need not be waited for.
         with contextlib.suppress(ssl.SSLError):
             self._tls.unwrap()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,9 +18,9 @@ from openclust.shell.tracing.trace_file import TraceFile
 from openclust.shell.tracing.trace_lines import BeginLine, EndLine, LostLine, StatusLine
 
 if TYPE_CHECKING:
+    from openclust.broker.server.broker import Broker
     from openclust.cluster.membership.membership import Membership
     from openclust.shell.config.schema import Config
-    from openclust.shell.server import Server
 
 log = logging.getLogger("openclust.trace")
 
@@ -31,13 +33,18 @@ HANDED_MAX = 10_000
 END_ROOM_BYTES = 1_000
 
 
-def new_tracing(server: Server) -> TraceWriter | None:
+def wall_us() -> int:
+    return time.time_ns() // 1_000
+
+
+def new_tracing(
+    config: Config, broker: Broker, loop: asyncio.AbstractEventLoop, now_us: Callable[[], int] = wall_us
+) -> TraceWriter | None:
     """The trace that the configuration asks for, if its file can be had; the broker's tracer is set."""
-    config = server.config
     if not config.trace.file:
         return None
     path = config.trace.file.replace("{name}", config.name)
-    tracing = TraceWriter(server, config)
+    tracing = TraceWriter(config, broker, loop, now_us)
     try:
         tracing.open(path)
     except OSError as error:
@@ -45,16 +52,20 @@ def new_tracing(server: Server) -> TraceWriter | None:
         return None
     if not tracing.tracer.is_on:
         return None  # it was full before
-    server.broker.tracer = tracing.tracer
+    broker.tracer = tracing.tracer
     return tracing
 
 
 class TraceWriter:
     """Call `look` after each turn, `tick` every heartbeat, `written` when all outboxes are, `stop` at the end."""
 
-    def __init__(self, server: Server, config: Config) -> None:
-        self._server = server
+    def __init__(
+        self, config: Config, broker: Broker, loop: asyncio.AbstractEventLoop, now_us: Callable[[], int]
+    ) -> None:
         self._config = config
+        self._broker = broker
+        self._loop = loop
+        self._now_us = now_us
         self._name = config.name
         self._bytes_max = config.trace.max_mb * MB
         self._path = ""
@@ -75,7 +86,7 @@ class TraceWriter:
             return
         self._add(
             BeginLine(
-                at_us=_now_us(),
+                at_us=self._now_us(),
                 broker=self._name,
                 cluster=self._config.cluster_key,
                 role="secondary" if self._config.cluster.join else "primary",
@@ -88,7 +99,7 @@ class TraceWriter:
     # -- what the core tells
 
     def _message(self, event: TraceEvent) -> None:
-        event.at_us = _now_us()
+        event.at_us = self._now_us()
         event.broker = self._name
         if event.event == DELIVER and len(self._handed) < HANDED_MAX:
             self._handed.append(event)
@@ -98,7 +109,7 @@ class TraceWriter:
     def written(self) -> None:
         """The bytes of all deliveries so far are with their sockets."""
         if self._handed:
-            now_us = _now_us()
+            now_us = self._now_us()
             handed, self._handed = self._handed, []
             for event in handed:
                 event.written_us = now_us
@@ -106,25 +117,23 @@ class TraceWriter:
 
     # -- how the broker is
 
-    def look(self) -> None:
+    def look(self, membership: Membership) -> None:
         """There may be another root, or other clients."""
-        membership = self._server.member.membership
         clients = membership.client_count()
-        others = clients != self._clients and _now_us() - self._status_us >= CLIENTS_EVERY_US
+        others = clients != self._clients and self._now_us() - self._status_us >= CLIENTS_EVERY_US
         if others or membership.root != self._root:
             self._tell_status(membership, clients)
 
-    def tick(self) -> None:
+    def tick(self, membership: Membership) -> None:
         """Time has passed."""
-        self.look()
-        if _now_us() - self._status_us >= STATUS_EVERY_US:
-            membership = self._server.member.membership
+        self.look(membership)
+        if self._now_us() - self._status_us >= STATUS_EVERY_US:
             self._tell_status(membership, membership.client_count())
             if self._file is not None:
                 self._file.flush()
 
     def _tell_status(self, membership: Membership, clients: int) -> None:
-        self._root, self._clients, self._status_us = membership.root, clients, _now_us()
+        self._root, self._clients, self._status_us = membership.root, clients, self._now_us()
         self._add(
             StatusLine(
                 at_us=self._status_us,
@@ -133,7 +142,7 @@ class TraceWriter:
                 clients=clients,
                 cpu_us=time.process_time_ns() // 1_000,
                 memory_bytes=self._process.memory_info().rss,
-                published=self._server.broker.published,
+                published=self._broker.published,
             )
         )
 
@@ -145,7 +154,7 @@ class TraceWriter:
             return
         if file.lost:
             lost, file.lost = file.lost, 0
-            file.add(self._encode(LostLine(at_us=_now_us(), broker=self._name, count=lost)) + b"\n")
+            file.add(self._encode(LostLine(at_us=self._now_us(), broker=self._name, count=lost)) + b"\n")
         file.add(self._encode(line) + b"\n")
 
     def _is_full(self) -> bool:
@@ -168,17 +177,17 @@ class TraceWriter:
         self._quiet()
         if file is not None:
             if file.size < self._bytes_max:
-                file.add(self._encode(EndLine(at_us=_now_us(), broker=self._name, why=why)) + b"\n")
+                file.add(self._encode(EndLine(at_us=self._now_us(), broker=self._name, why=why)) + b"\n")
             file.stop(wait=wait)
 
     def _quiet(self) -> None:
         """Nobody asks for messages from here on."""
         self.tracer.is_on = False
-        self._server.broker.tracer = None
+        self._broker.tracer = None
         self._handed.clear()
 
     def _failed_in_thread(self, why: str) -> None:
-        self._server.loop.call_soon_threadsafe(self._failed, why)
+        self._loop.call_soon_threadsafe(self._failed, why)
 
     def _failed(self, why: str) -> None:
         log.error("no more is traced: %s: %s", self._path, why)
@@ -186,7 +195,3 @@ class TraceWriter:
         self._quiet()
         if file is not None:
             file.stop()
-
-
-def _now_us() -> int:
-    return time.time_ns() // 1_000

@@ -34,7 +34,11 @@ def server() -> Iterator[Server]:
 
 def name_of(server: Server, certificate: dict[str, Any], *, is_peer: bool) -> str:
     stream = TlsStream(
-        server, HandshakeContext(ssl.PROTOCOL_TLS_SERVER), HandshakeFailures("", "", ""), is_peer=is_peer
+        server,
+        HandshakeContext(ssl.PROTOCOL_TLS_SERVER),
+        HandshakeFailures("", "", ""),
+        handshake_timeout_ms=1_000,
+        is_peer=is_peer,
     )
     return server.tls_connected(stream, certificate).peer.certificate_name
 

@@ -8,31 +8,28 @@ import logging
 import threading
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from openclust.broker.amqp.trace import TraceEvent
 from openclust.broker.server.broker import Broker
 from openclust.shell.config.schema import Config, TraceSection
-from openclust.shell.server import Server
-from openclust.shell.tracing import trace as module
-from openclust.shell.tracing.trace import MB, TraceWriter, new_tracing
+from openclust.shell.tracing.trace import MB, STATUS_EVERY_US, TraceWriter, new_tracing
 from tests.support.client import Client, new_broker
 
 
 class House:
-    """What tracing sees of a server: its broker, its membership, its loop."""
+    """What tracing sees of a server: its broker, its membership, its loop, its clock."""
 
     def __init__(self, file: Path | str, **settings: int) -> None:
         self.config = Config(cluster_key="k", name="p1", trace=TraceSection(file=str(file), sample=1, **settings))
         self.broker: Broker = new_broker()
-        self.membership = SimpleNamespace(root="p1", client_count=lambda: 3)
-        self.member = SimpleNamespace(membership=self.membership)
-        self.loop = SimpleNamespace(call_soon_threadsafe=lambda call, *arguments: call(*arguments))
+        self.membership: Any = SimpleNamespace(root="p1", client_count=lambda: 3)
+        self.loop: Any = SimpleNamespace(call_soon_threadsafe=lambda call, *arguments: call(*arguments))
+        self.now_us = 1_000_000
 
     def tracing(self) -> TraceWriter | None:
-        return new_tracing(cast(Server, self))
+        return new_tracing(self.config, self.broker, self.loop, lambda: self.now_us)
 
     def begun(self) -> TraceWriter:
         tracing = self.tracing()
@@ -80,22 +77,20 @@ def test_messages_are_told_with_the_time_and_the_broker(tmp_path: Path) -> None:
     assert (publish["key"], publish["size"], deliver["count"]) == (queue, 5, 1)
 
 
-def test_another_root_and_other_clients_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now_us = [1_000_000]
-    monkeypatch.setattr(module, "_now_us", lambda: now_us[0])
+def test_another_root_and_other_clients_are_told(tmp_path: Path) -> None:
     house = House(tmp_path / "t")
     tracing = house.begun()
-    tracing.look()
-    tracing.look()
+    tracing.look(house.membership)
+    tracing.look(house.membership)
     house.membership.root = ""
-    tracing.look()
+    tracing.look(house.membership)
     house.membership.client_count = lambda: 4
-    tracing.look()
-    now_us[0] += 100_000
-    tracing.look()
-    tracing.tick()
-    now_us[0] += 1_000_000
-    tracing.tick()
+    tracing.look(house.membership)
+    house.now_us += 100_000
+    tracing.look(house.membership)
+    tracing.tick(house.membership)
+    house.now_us += 1_000_000
+    tracing.tick(house.membership)
     tracing.stop()
     told = [(line["root"], line["clients"]) for line in lines(tmp_path / "t") if line["event"] == "status"]
     assert told == [("p1", 3), ("", 3), ("", 4), ("", 4)], "not at once again, but every second"
@@ -104,11 +99,12 @@ def test_another_root_and_other_clients_are_told(tmp_path: Path, monkeypatch: py
 def test_at_its_bound_a_trace_ends_with_a_line_that_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     house = House(tmp_path / "t", max_mb=1)
     tracing = house.begun()
-    for _ in range(20_000):
-        tracing._message(TraceEvent(event="publish", id="x" * 16, key="k" * 50))
-    assert house.broker.tracer is None, "nobody is asked any more"
-    tracing.look()
-    tracing.tick()
+    client = Client(house.broker)
+    key = client.queue("k" * 200)
+    while house.broker.tracer is not None:
+        client.publish(key, b"1")
+    tracing.look(house.membership)
+    tracing.tick(house.membership)
     tracing.stop()
     path = tmp_path / "t"
     for thread in threading.enumerate():
@@ -149,17 +145,17 @@ def test_a_full_disk_ends_the_trace_with_one_line_in_the_log(caplog: pytest.LogC
 
 
 async def _on_a_full_disk(house: House) -> object:
-    house.loop = cast(SimpleNamespace, asyncio.get_running_loop())
+    house.loop = asyncio.get_running_loop()
     tracing = house.begun()
     client = Client(house.broker)
     client.queue("work")
-    for _ in range(200):
-        client.publish("work", b"1")
-        tracing._status_us = 0
-        tracing.tick()
-        if house.broker.tracer is None:
-            break
-        await asyncio.sleep(0.01)
+    client.publish("work", b"1")
+    tracing.look(house.membership)
+    house.now_us += STATUS_EVERY_US
+    tracing.tick(house.membership)
+    async with asyncio.timeout(10):
+        while house.broker.tracer is not None:
+            await asyncio.sleep(0.001)
     client.publish("work", b"1")
     tracing.stop()
     return house.broker.tracer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -82,8 +81,8 @@ def _seen_by_root() -> dict[str, Any]:
     cluster = Joined("p1", "p2", "p3", secondaries=("s1",))
     membership = cluster["p1"]
     links = {peer: IdleLink(outbox) for peer, outbox in membership.outboxes.items()}
-    asked = SimpleNamespace(membership=membership, links=links, rates=Rates(membership))
-    real = msgspec.to_builtins(cluster_snapshot(asked, cluster.now_ms))  # type: ignore[arg-type]
+    seen = cluster_snapshot(membership, links, Rates(membership), cluster.now_ms)  # type: ignore[arg-type]
+    real = msgspec.to_builtins(seen)
     return _with_values(real, msgspec.json.decode(_VALUES))
 
 

@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from openclust.shell.config.addresses import peer_listen
+from openclust.shell.config.schema import Config
 from openclust.shell.net.listener import Listener, listening_sockets
 from openclust.shell.tls.certificate_files import TlsFiles
 from openclust.shell.tls.certificates import OurCertificate
 from openclust.shell.tls.handshake_failure import HandshakeFailures
 from openclust.shell.tls.peer_context import PeerContexts
-from openclust.shell.tls.tls_stream import TlsStream
-
-if TYPE_CHECKING:
-    from openclust.shell.server import Server
+from openclust.shell.tls.tls_stream import TlsHost, TlsStream
 
 log = logging.getLogger("openclust.server")
+
+
+class PeerHost(TlsHost, Protocol):
+    """What the listener gives the server: a peer's socket, plain or by TLS."""
+
+    def peer_connected(self, sock: socket.socket, address: tuple[str, int]) -> None: ...
 
 
 class PeerListener:
     """`address` is where it listens once it does; None in a cluster of one."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, config: Config, files: TlsFiles[PeerContexts] | None, host: PeerHost) -> None:
+        """`files` are those of TLS; None where peers come without."""
+        self._config = config
+        self._files = files
+        self._host = host
         self._plain: list[Listener] = []
         self._tls: list[asyncio.Server] = []
         self._failures = HandshakeFailures("broker", "cluster.peer_cert", "cluster.peer_ca", self._ours)
@@ -34,26 +42,30 @@ class PeerListener:
 
     async def start(self) -> None:
         """OSError where the address cannot be had."""
-        server = self._server
-        where = peer_listen(server.config)
+        where = peer_listen(self._config)
         if where is None:
             return
-        for sock in listening_sockets(*where, server.config.listen.backlog):
+        for sock in listening_sockets(*where, self._config.listen.backlog):
             host, port = sock.getsockname()[:2]
             self.address = self.address or (host, port)
-            if server.peer_tls is None:
-                self._plain.append(Listener(server.loop, sock, server.peer_connected))
+            if self._files is None:
+                self._plain.append(Listener(self._host.loop, sock, self._host.peer_connected))
             else:
-                made = partial(self._tls_stream, server.peer_tls)
-                self._tls.append(await server.loop.create_server(made, sock=sock))
-            log.info("accepting peers on %s:%d%s", host, port, "" if server.peer_tls is None else ", by TLS")
+                made = partial(self._tls_stream, self._files)
+                self._tls.append(await self._host.loop.create_server(made, sock=sock))
+            log.info("accepting peers on %s:%d%s", host, port, "" if self._files is None else ", by TLS")
 
     def _ours(self) -> Sequence[OurCertificate]:
-        files = self._server.peer_tls
-        return files.ours if files is not None else ()
+        return self._files.ours if self._files is not None else ()
 
     def _tls_stream(self, files: TlsFiles[PeerContexts]) -> TlsStream:
-        return TlsStream(self._server, files.contexts.accepting, self._failures, is_peer=True)
+        return TlsStream(
+            self._host,
+            files.contexts.accepting,
+            self._failures,
+            handshake_timeout_ms=self._config.limits.handshake_timeout_ms,
+            is_peer=True,
+        )
 
     def close(self) -> None:
         for listener in self._plain:
