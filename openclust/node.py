@@ -155,8 +155,8 @@ class Node:
         membership.begin_turn()
         self.broker.settle()
         membership.end_turn()
-        messages = list(membership.dirty)
-        membership.dirty.clear()
+        messages = list(membership.links.dirty)
+        membership.links.dirty.clear()
         return _ready(self.broker, membership.storing.take_writes(), messages)
 
     def stored(self, done: int, now_ms: int) -> None:
@@ -182,7 +182,7 @@ class Node:
         is_left = broker.dirty or broker.effects or broker.dead_letters or broker.confirming
         it = self.membership
         return (
-            bool(is_left or it.dirty)
+            bool(is_left or it.links.dirty)
             or it.replica.is_busy
             or it.storing.checkpoints.is_busy
             or it.meta_bindings.is_busy

@@ -84,7 +84,7 @@ def test_outboxes_are_told_once_a_turn() -> None:
     assert [each.peer for each in it.turn().messages] == ["p2"]
     assert it.turn().messages == []
     it.link_down("p2", NOW_MS)
-    assert not it.membership.outboxes["p2"].is_up
+    assert not it.membership.links.outboxes["p2"].is_up
 
 
 def test_effects_are_told_once() -> None:
@@ -177,7 +177,7 @@ def test_digests_are_told_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> No
     it.link_up("p2", 131_072, NOW_MS)
     said: list[tuple[int, str]] = []
     monkeypatch.setattr(
-        it.membership, "send", lambda peer, message: said.append((it.broker.now_ms, type(message).__name__))
+        it.membership.links, "send", lambda peer, message: said.append((it.broker.now_ms, type(message).__name__))
     )
     for now_ms in range(NOW_MS, NOW_MS + 2 * DIGEST_EVERY_MS + 1, 100):
         it.beat(now_ms)

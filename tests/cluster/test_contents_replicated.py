@@ -315,9 +315,9 @@ def test_a_repetition_is_confirmed_when_others_have_the_first_of_it_though_that_
     client = cluster.client("p1")
     client.call(ConfirmSelect(), ConfirmSelectOk)
     member = cluster["p1"]
-    send = member.send
+    send = member.links.send
     monkeypatch.setattr(
-        member,
+        member.links,
         "send",
         lambda to, message: (member.is_root and isinstance(message, Append | Snapshot)) or send(to, message),
     )
@@ -333,7 +333,7 @@ def test_a_repetition_is_confirmed_when_others_have_the_first_of_it_though_that_
     client.publish("q", b"1", message_id="a", delivery_mode=2)
     cluster.tick()
     assert not client.confirms, "no other broker has it"
-    monkeypatch.setattr(member, "send", send)
+    monkeypatch.setattr(member.links, "send", send)
     cluster.redial("p2", "p1")
     cluster.redial("p3", "p1")
     cluster.tick(300)

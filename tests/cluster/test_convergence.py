@@ -145,7 +145,7 @@ def test_a_cluster_that_is_whole_again_is_as_if_nothing_had_been(healed: Joined)
     assert len(set(states.values())) == 1, states
     # Meta-bindings
     for one in names:
-        for other in healed[one].outboxes:
+        for other in healed[one].links.outboxes:
             assert agree(healed, one, other), f"{other} holds something else of {one}"
     for name in SECONDARIES:
         known = healed[name].meta_bindings.held.get(OTHERS)

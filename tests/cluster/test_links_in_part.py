@@ -17,7 +17,7 @@ def test_a_message_for_a_secondary_that_is_not_linked_to_yet_harms_nobody() -> N
     for client in inboxes.values():
         subscribe(client, "amq.fanout")
     # The link of s2 to p1 was there first: p1 has heard what it wants, and cannot tell it anything.
-    del cluster["p1"].outboxes["s2"]
+    del cluster["p1"].links.outboxes["s2"]
     cluster.broker("p1").topology_changed()
     cluster.client("s1").publish("", b"x", exchange="amq.fanout")
     assert inboxes["s3"].bodies() == [b"x"]
@@ -109,7 +109,7 @@ def test_a_consumer_whose_broker_goes_in_the_turn_in_which_it_came_harms_nobody(
     client.queue("work")
     cluster["p1"].role.asked("s1", Ask(number=1, question=CONSUME))
     # All of this is one turn of p1: no `settle` before it is over.
-    cluster["p1"].peers.pop("s1")
+    cluster["p1"].links.peers.pop("s1")
     cluster["p1"].link_down("s1")
     cluster.settle()
     client.publish("work", b"x")

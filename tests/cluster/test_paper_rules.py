@@ -112,7 +112,7 @@ def test_a_primary_partition_of_one_is_a_whole_cluster() -> None:
 def test_primaries_are_fully_interconnected_by_one_link_each_way(cluster: Joined) -> None:
     for name in PRIMARIES:
         others = set(ALL) - {name}
-        assert set(cluster[name].outboxes) == set(cluster.members[name].wires) == others
+        assert set(cluster[name].links.outboxes) == set(cluster.members[name].wires) == others
         assert set(cluster[name].admission.connections) == others
 
 
@@ -146,7 +146,7 @@ def test_secondaries_come_and_go_without_a_change_of_configuration(cluster: Join
 
 def test_a_secondary_is_linked_to_all_primaries_and_to_no_secondary(cluster: Joined) -> None:
     for name in SECONDARIES:
-        assert set(cluster[name].outboxes) == set(cluster.members[name].wires) == set(PRIMARIES)
+        assert set(cluster[name].links.outboxes) == set(cluster.members[name].wires) == set(PRIMARIES)
     problem = difference(cluster["s1"].hello, cluster["s2"].hello)
     assert problem is not None and "a secondary joins primaries" in problem
 
@@ -239,7 +239,7 @@ def test_brokers_speak_amqp_to_each_other_as_users_of_type_cluster(cluster: Join
 
 def test_every_broker_is_client_and_server_of_every_broker_it_knows(cluster: Joined) -> None:
     for name in ALL:
-        assert set(cluster.members[name].wires) == set(cluster[name].outboxes)
+        assert set(cluster.members[name].wires) == set(cluster[name].links.outboxes)
 
 
 # -- state
@@ -479,7 +479,7 @@ def test_a_message_of_a_secondary_is_routed_by_the_root_to_the_other_secondaries
 
 
 def copies_from(cluster: Joined, name: str) -> dict[str, int]:
-    return {peer: outbox.relayed for peer, outbox in sorted(cluster[name].outboxes.items())}
+    return {peer: outbox.relayed for peer, outbox in sorted(cluster[name].links.outboxes.items())}
 
 
 @pytest.mark.parametrize("at", ALL)

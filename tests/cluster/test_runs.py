@@ -123,7 +123,7 @@ def test_a_run_larger_than_the_room_leaves_its_rest_in_the_queue(cluster: Joined
 def test_a_run_into_a_full_outbox_stays_in_the_queue(cluster: Joined) -> None:
     client, publisher = taker(cluster, "p2"), cluster.client("p3")
     feed(publisher, [b"first"])
-    outbox = cluster["p1"].outboxes["p2"]
+    outbox = cluster["p1"].links.outboxes["p2"]
     outbox.bytes_max, before = -1, outbox.bytes_max
     feed(publisher, BODIES)
     assert client.bodies() == [b"first"] and len(root_queue(cluster)) == 500
@@ -137,7 +137,7 @@ def test_the_publisher_of_a_run_waits_when_the_link_to_the_root_is_full(cluster:
     publisher = cluster.client("p3")
     feed(publisher, [b"first"])
     feed(publisher, [b"second"])
-    outbox = cluster["p3"].outboxes["p1"]
+    outbox = cluster["p3"].links.outboxes["p1"]
     outbox.bytes_max, before = 1_000, outbox.bytes_max
     publisher.connection.receive(b"".join(publish_frames("q", body) for body in BODIES))
     assert publisher.connection.hold == "cluster"

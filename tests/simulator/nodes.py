@@ -356,7 +356,7 @@ class Nodes(World):
         for _ in range(TURNS_MAX):
             ready = node.turn()
             host.disk.uuid = node.membership.hello.uuid
-            if node.membership.peers_changed:
+            if node.membership.links.peers_changed:
                 self._sync(host)
             turn = _Turn(self, host)
             perform(ready, turn)
@@ -409,15 +409,15 @@ class Nodes(World):
     def _sync(self, host: Host) -> None:
         """Dial whom the membership wants, and no others."""
         membership = host.running.membership
-        membership.peers_changed = False
-        for name in sorted(membership.peers):
+        membership.links.peers_changed = False
+        for name in sorted(membership.links.peers):
             link = self.network.links[host.name, name]
             if name not in host.wanted:
                 self._dial(host, name)
             elif link.is_connected and name not in host.up:
                 # A secondary dialled it before it knew its name.
                 self._tell_up((host.name, name), link.connection)
-        for name in sorted(host.wanted - membership.peers.keys()):
+        for name in sorted(host.wanted - membership.links.peers.keys()):
             host.wanted.discard(name)
             pair = (host.name, name)
             if self.network.links[pair].is_connected:
@@ -462,7 +462,7 @@ class Nodes(World):
 
         def up(now_ms: int) -> None:
             membership = host.running.membership
-            is_known = pair[1] in membership.peers
+            is_known = pair[1] in membership.links.peers
             if link.connection == number and link.is_connected and is_known and pair[1] not in host.up:
                 host.up.add(pair[1])
                 self.note(pair[0], f"is linked to {pair[1]}")

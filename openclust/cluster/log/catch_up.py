@@ -54,7 +54,7 @@ class CatchUp:
             self.give_up(f"there is no link to {best}, whose log it needs")
 
     def _ask(self, fetching: _Fetching) -> bool:
-        return self._cluster.send(
+        return self._cluster.links.send(
             fetching.voter, Fetch(epoch=fetching.epoch, after=self._log.last, ends=self._log.ends())
         )
 
@@ -62,7 +62,7 @@ class CatchUp:
         """What has come does not go on from here: only a snapshot helps."""
         if self._fetching is not None:
             fetch = Fetch(epoch=self._fetching.epoch, after=Position(), ends=self._log.ends())
-            self._cluster.send(self._fetching.voter, fetch)
+            self._cluster.links.send(self._fetching.voter, fetch)
 
     def ask_again(self, name: str) -> None:
         """That broker's link to us is a new one: if it had answered, that is lost with the old one."""
@@ -105,7 +105,7 @@ class CatchUp:
         fetching = self._fetching
         if fetching is None or self._replica.is_installing:
             return
-        if self._cluster.broker.now_ms - fetching.since_ms > TAKE_OVER_BEATS * self._cluster.heartbeat_ms:
+        if self._cluster.broker.now_ms - fetching.since_ms > TAKE_OVER_BEATS * self._cluster.links.heartbeat_ms:
             self.give_up(f"{fetching.voter} did not send the log it holds")
 
     def give_up(self, reason: str) -> None:

@@ -57,7 +57,7 @@ class Defining:
         finally:
             after, self._after = self._after, None
         last = self._cluster.replica.position
-        position = Position(self._cluster.epoch, last.sequence + 1) if is_new else last
+        position = Position(self._cluster.leadership.epoch, last.sequence + 1) if is_new else last
         # Before it is in the log: when the election hears of that, it may find that this broker is root no more.
         self._followers.wait(Waiting(None if for_other else wanted, position, done, result, self._broker.now_ms))
         if is_new:

@@ -94,10 +94,10 @@ class Followers:
     def committed(self, *, on_disk: bool = False) -> Position:
         """Up to where at least half of the defined primaries hold the log, or have it on disk."""
         cluster = self._cluster
-        needed = 1 if cluster.commits_alone else (len(cluster.primaries) + 1) // 2
+        needed = 1 if cluster.commits_alone else (len(cluster.links.primaries) + 1) // 2
         held = [cluster.storing.on_disk if on_disk else self._log.last]
         for name, each in self._followers.items():
-            if name in cluster.primaries and not each.is_pledged:
+            if name in cluster.links.primaries and not each.is_pledged:
                 held.append(each.on_disk if on_disk else each.held)
         return sorted(held, reverse=True)[needed - 1] if len(held) >= needed else Position()
 
@@ -127,7 +127,7 @@ class Followers:
     def _is_awaited(self, change: Waiting) -> bool:
         """Whether a follower that usually answers in time may still do so."""
         lacking = [each for each in self._followers.values() if each.held < change.position and not each.is_late]
-        if self._cluster.broker.now_ms - change.since_ms < PATIENCE_BEATS * self._cluster.heartbeat_ms:
+        if self._cluster.broker.now_ms - change.since_ms < PATIENCE_BEATS * self._cluster.links.heartbeat_ms:
             return bool(lacking)
         for follower in lacking:
             follower.is_late = True

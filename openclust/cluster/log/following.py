@@ -86,20 +86,20 @@ class Following:
         log = self._log
         on_disk = min(self._cluster.storing.on_disk, log.last)
         enlist = Enlist(position=log.last, on_disk=on_disk, ends=log.ends(), is_pledged=self._look_at_vote())
-        self._cluster.send(self._root, enlist)
+        self._cluster.links.send(self._root, enlist)
 
     def ask_for_all(self) -> None:
         """Get a snapshot: the log here cannot be made to go on."""
         self._asked_ms = self._broker.now_ms
         enlist = Enlist(position=Position(), ends=self._log.ends(), is_pledged=self._look_at_vote())
-        self._cluster.send(self._root, enlist)
+        self._cluster.links.send(self._root, enlist)
 
     def _tell_held(self) -> None:
         """How much of the root's log is here."""
         last = self._log.last
         on_disk = min(self._cluster.storing.on_disk, last)
         held = Held(epoch=self._epoch, position=last, on_disk=on_disk, is_pledged=self._look_at_vote())
-        self._cluster.send(self._root, held)
+        self._cluster.links.send(self._root, held)
 
     def _look_at_vote(self) -> bool:
         self._has_told_pledge = self._is_pledged()
@@ -111,14 +111,14 @@ class Following:
     def differs(self) -> None:
         """What is here is not what the log says: get a snapshot, unless one was asked for just now."""
         now_ms = self._broker.now_ms
-        if now_ms - self._asked_all_ms > PATIENCE_BEATS * self._cluster.heartbeat_ms:
+        if now_ms - self._asked_all_ms > PATIENCE_BEATS * self._cluster.links.heartbeat_ms:
             self._asked_all_ms = now_ms
             self.ask_for_all()
 
     @property
     def _is_due(self) -> bool:
         """Whether to ask again; not while what was asked for may be on its way."""
-        is_late = self._broker.now_ms - self._asked_ms > ENLIST_BEATS * self._cluster.heartbeat_ms
+        is_late = self._broker.now_ms - self._asked_ms > ENLIST_BEATS * self._cluster.links.heartbeat_ms
         return is_late and not self._cluster.storing.disk.is_full
 
     def _misses(self, position: Position) -> bool:
@@ -130,4 +130,4 @@ class Following:
         if self._behind[0] != last:
             self._behind = last, now_ms
             return False
-        return now_ms - self._behind[1] >= self._cluster.heartbeat_ms
+        return now_ms - self._behind[1] >= self._cluster.links.heartbeat_ms

@@ -137,19 +137,19 @@ class LogSender:
             if not entries:
                 self._offer(feed)
                 return True
-            if name not in self._cluster.primaries:
+            if name not in self._cluster.links.primaries:
                 # Messages are not for it; the count goes on.
                 entries = [LogEntry(each.position, "work", b"") if each.kind == "work" else each for each in entries]
             entries = _some(entries)
             is_end = entries[-1].position == self._log.last
             if not self._has_room(name, LIVE_BYTES_MAX if is_end else AHEAD_BYTES_MAX):
                 return False
-            committed = self._cluster.role.committed()
+            committed = self._cluster.leadership.role.committed()
             is_urgent = self._cluster.storing.urgent > feed.sent
             append = Append(
                 epoch=feed.epoch, after=feed.sent, entries=entries, committed=committed, is_urgent=is_urgent
             )
-            self._cluster.send(name, append)
+            self._cluster.links.send(name, append)
             feed.sent, feed.told_ms = entries[-1].position, self._cluster.broker.now_ms
         if feed.is_once and feed.sent == self._log.last:
             del self._feeds[name]
@@ -158,9 +158,9 @@ class LogSender:
     def _is_due(self, name: str, feed: _Feed, sent: Position) -> bool:
         """Who gets no messages is told of work once a heartbeat, and of all else at once."""
         cluster = self._cluster
-        if name in cluster.primaries or feed.is_once or sent < max(cluster.replica.changed, feed.upto):
+        if name in cluster.links.primaries or feed.is_once or sent < max(cluster.replica.changed, feed.upto):
             return True
-        if cluster.broker.now_ms - feed.told_ms < cluster.heartbeat_ms // 2:
+        if cluster.broker.now_ms - feed.told_ms < cluster.links.heartbeat_ms // 2:
             return False
         feed.upto = self._log.last
         return True
@@ -170,10 +170,10 @@ class LogSender:
         if feed.part == len(making.parts) or not self._may_send(name, feed):
             return False
         message = making.message(feed.part, feed.epoch, "")
-        is_primary = name in self._cluster.primaries
+        is_primary = name in self._cluster.links.primaries
         if not message.is_last or is_primary:
             message = msgspec.structs.replace(message, is_last=False, common=feed.common)
-            self._cluster.send(name, message)
+            self._cluster.links.send(name, message)
             feed.part += 1
         else:
             self._send_last(name, feed, making.position, message.changes)
@@ -212,7 +212,7 @@ class LogSender:
         return False
 
     def _send_part(self, name: str, feed: _Feed, message: Snapshot) -> None:
-        self._cluster.send(name, msgspec.structs.replace(message, part=feed.part))
+        self._cluster.links.send(name, msgspec.structs.replace(message, part=feed.part))
         feed.part += 1
 
     def _send_last(self, name: str, feed: _Feed, position: Position, changes: list[bytes]) -> None:
@@ -232,7 +232,7 @@ class LogSender:
         return feed.part - feed.arrived < PARTS_UNDER_WAY and self._has_room(name)
 
     def _has_room(self, name: str, bytes_max: int = AHEAD_BYTES_MAX) -> bool:
-        outbox = self._cluster.outboxes.get(name)
+        outbox = self._cluster.links.outboxes.get(name)
         return outbox is not None and outbox.size + outbox.waiting_bytes < bytes_max
 
 

@@ -87,7 +87,7 @@ class LogWriter:
             body = encode_change(change)
             self._replica.definitions.size.added(body)
             self._append_change(body)
-            if not self._cluster.is_root:
+            if not self._cluster.leadership.is_root:
                 # When the election hears that the log has grown, it may find that this broker is root no more.
                 return
         self._broker.are_users_settled = True
@@ -139,7 +139,7 @@ class LogWriter:
     # -- turns and time
 
     def flush(self) -> None:
-        if not self._broker.are_users_settled and not self._cluster.is_alone:
+        if not self._broker.are_users_settled and not self._cluster.links.is_alone:
             self._settle_users()
         if self._uncommitted:
             self._uncommitted.committed(self.committed())

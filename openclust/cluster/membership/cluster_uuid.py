@@ -39,21 +39,21 @@ class ClusterUuid:
         cluster = self._cluster
         if (
             cluster.hello.uuid == self.uuid
-            or not cluster.is_root
-            or cluster.role.committed(on_disk=True) < self._opened
+            or not cluster.leadership.is_root
+            or cluster.leadership.role.committed(on_disk=True) < self._opened
         ):
             return
         self._learn(self.uuid)
-        for name in cluster.outboxes:
+        for name in cluster.links.outboxes:
             self.tell(name)
 
     def tell(self, name: str) -> None:
         """As root: tell a follower, if it is so."""
         if self._cluster.hello.uuid:
-            self._cluster.send(name, Founded(uuid=self._cluster.hello.uuid))
+            self._cluster.links.send(name, Founded(uuid=self._cluster.hello.uuid))
 
     def told(self, peer: str, message: Founded) -> None:
-        if peer == self._cluster.root:
+        if peer == self._cluster.leadership.root:
             self._learn(message.uuid)
 
     def met(self, uuid: str) -> None:

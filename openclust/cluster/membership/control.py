@@ -103,7 +103,7 @@ class Control:
         replica = self._cluster.replica
         match message:
             case Enlist():
-                self._cluster.role.enlisted(peer, message)
+                self._cluster.leadership.role.enlisted(peer, message)
             case Append():
                 replica.append(peer, message)
             case Snapshot():
@@ -111,7 +111,7 @@ class Control:
             case Arrived():
                 replica.arrived(peer, message)
             case Held():
-                self._cluster.role.held(peer, message)
+                self._cluster.leadership.role.held(peer, message)
             case Fetch():
                 replica.fetch(peer, message)
 
@@ -143,7 +143,7 @@ class Control:
         cluster = self._cluster
         match message:
             case Ask():
-                cluster.role.asked(peer, message)
+                cluster.leadership.role.asked(peer, message)
             case Answer():
                 cluster.root_requests.answered(peer, message)
             case Settled():
@@ -152,7 +152,7 @@ class Control:
                 else:
                     cluster.forwarding.settled(peer, message)
             case Pressure():
-                (cluster.pressed.add if message.is_high else cluster.pressed.discard)(peer)
+                (cluster.links.pressed.add if message.is_high else cluster.links.pressed.discard)(peer)
             case Welcome():
                 cluster.welcomed(message)
             case Goodbye():

@@ -24,8 +24,9 @@ from openclust.cluster.membership.twins import Twins
 from openclust.cluster.placing.placing import Placing
 from openclust.cluster.protocol.bounds import Bounds
 from openclust.cluster.protocol.hello import Hello
-from openclust.cluster.protocol.messages import Goodbye, Message, Pressure, Welcome
-from openclust.cluster.protocol.outbox import Outbox
+from openclust.cluster.protocol.leadership import Leadership
+from openclust.cluster.protocol.links import Links
+from openclust.cluster.protocol.messages import Goodbye, Pressure, Welcome
 from openclust.cluster.protocol.peer_user import login
 from openclust.cluster.protocol.redirect import Redirect
 from openclust.cluster.protocol.roster import Roster
@@ -76,18 +77,19 @@ class Membership(Port):
         self.is_primary = election is not None
         self._election = election
         self.watch = Watch(hello.heartbeat_ms)
-        self.primaries: tuple[str, ...] = election.terms.primaries if election is not None else ()
-        self.heartbeat_ms = hello.heartbeat_ms
-        # Whether others may be there, or come: else what is told to others need not be kept.
-        self.is_alone = election is not None and len(self.primaries) == 1 and not hello.peer
-        self.peers: dict[str, str] = {}
-        self.peers_changed = False
+        # What this broker is at the moment.
+        self.leadership: Leadership[Role] = Leadership()
+        primaries = election.terms.primaries if election is not None else ()
+        self.links = Links(
+            hello.name,
+            primaries,
+            self.leadership,
+            heartbeat_ms=hello.heartbeat_ms,
+            is_alone=len(primaries) == 1 and not hello.peer,
+            outbox_bytes_max=bounds.outbox_bytes_max,
+        )
         # Where clients reach primaries that have not told us themselves.
         self.client_addresses: dict[str, str] = {}
-        self.outboxes: dict[str, Outbox] = {}
-        self.dirty: list[Outbox] = []
-        # Peers that are short of memory: any of them may be root next.
-        self.pressed: set[str] = set()
         self.misdirected = 0
         self.roster = Roster()
         self.is_draining = False
@@ -108,22 +110,14 @@ class Membership(Port):
         self.remote_consumers = RemoteConsumers(self)
         self.proxies = ConsumerProxies(self)
         self.readiness = Readiness(self)
-        # What this broker is at the moment; `reign` and `is_root` say of it what is asked for with each message.
-        self.role: Role = Leaderless(self)
-        self.reign: Reign | None = None
-        self.is_root = False
+        self.leadership.role = Leaderless(self)
         self.presences = Presences(self, "primary" if self.is_primary else "secondary")
-        self._outbox_bytes_max = bounds.outbox_bytes_max
         self._save_vote = save_vote
         self._effects: list[Effect] = []
         self._is_performing = False
         self._was_pressed = False
         # It has said goodbye to its peers: what it sees of them from now on is its own doing.
         self.is_leaving = False
-        # Peers that have said goodbye, and whose link is there still.
-        self._stopped: set[str] = set()
-        # Brokers whose new link to us has not said anything yet.
-        self._fresh: set[str] = set()
 
     @property
     def election(self) -> Election:
@@ -135,28 +129,11 @@ class Membership(Port):
         """Whether an operator has made this broker root without the others."""
         return self._election is not None and self._election.is_forced
 
-    def is_secondary(self, name: str) -> bool:
-        return name in self.peers and name not in self.primaries
-
     def is_there(self, name: str) -> bool:
         """Whether a peer speaks to us."""
         if self._election is not None and name in self.primaries:
             return is_online(self._election, name)
         return name in self.admission.connections
-
-    def root_outbox(self) -> Outbox | None:
-        """The way to the root, where it is another broker, and has been met: what has waited for it goes first."""
-        outbox = self.outboxes.get(self.root)
-        return outbox if outbox is not None and outbox.is_up and self.root not in self._fresh else None
-
-    def relaying_primary(self) -> str:
-        """Who passes messages on to the other secondaries: the root, or where there is none the first that is there."""
-        likely = (self.root, *self.primaries)
-        return next((name for name in likely if name in self.outboxes and self.outboxes[name].is_up), "")
-
-    def send(self, peer: str, message: Message) -> bool:
-        outbox = self.outboxes.get(peer)
-        return outbox is not None and outbox.control(message)
 
     # -- peers come and go
 
@@ -174,10 +151,10 @@ class Membership(Port):
         if former is not None:
             former.close(CONNECTION_FORCED, "CONNECTION_FORCED - the link was silent, and its broker was started again")
         self.cluster_uuid.met(hello.uuid)
-        self._fresh.add(hello.name)
-        self._stopped.discard(hello.name)
+        self.links.fresh.add(hello.name)
+        self.links.stopped.discard(hello.name)
         if hello.role == "secondary" and self.is_primary:
-            self._want_peer(hello.name, hello.peer)
+            self.links.want_peer(hello.name, hello.peer)
         return login(hello.name)
 
     def _twin_of(self, name: str) -> ConnectionError:
@@ -192,50 +169,38 @@ class Membership(Port):
             self.connection_lost(connection)
             connection.fail(self._twin_of(name), 0, 0)
 
-    def _want_peer(self, name: str, address: str) -> None:
-        if self.peers.get(name) != address:
-            self.peers[name] = address
-            self.peers_changed = True
-
     def want_primaries(self, addresses: dict[str, str]) -> None:
         """These are the other primaries, and where their peers reach them."""
         for name, address in sorted(addresses.items()):
             if name != self.name:
-                self._want_peer(name, address)
-
-    def outbox(self, peer: str) -> Outbox:
-        """What is to be sent to a peer; there from the first time that its link is made."""
-        outbox = self.outboxes.get(peer)
-        if outbox is None:
-            outbox = self.outboxes[peer] = Outbox(peer, self.dirty, self._outbox_bytes_max)
-        return outbox
+                self.links.want_peer(name, address)
 
     def link_up(self, peer: str, frame_max: int) -> None:
         """Our link to a peer is there: say what it must know."""
-        self.outbox(peer).open(frame_max)
-        if self.is_primary and self.is_secondary(peer):
-            addresses = {name: address for name, address in self.peers.items() if name in self.primaries}
-            self.send(
+        self.links.outbox(peer).open(frame_max)
+        if self.is_primary and self.links.is_secondary(peer):
+            addresses = {name: address for name, address in self.links.peers.items() if name in self.primaries}
+            self.links.send(
                 peer, Welcome(primaries={**addresses, self.name: self.hello.peer}, heartbeat_ms=self.heartbeat_ms)
             )
-            self.send(peer, self.election.status())
+            self.links.send(peer, self.election.status())
         if peer in self.primaries:
             self.presences.tell(peer)
         self.meta_bindings.tell_all(peer)
-        self.send(peer, Pressure(self.broker.books.alarm))
+        self.links.send(peer, Pressure(self.broker.books.alarm))
         self.role.link_up(peer)
         self._look_for_root(peer)
         self.broker.topology_changed()
 
     def link_down(self, peer: str) -> None:
         """Our link to a peer is gone, with all that was on it."""
-        self.outbox(peer).close()
+        self.links.outbox(peer).close()
         self.meta_bindings.link_down(peer)
         self.replica.peer_gone(peer)
         self.proxies.peer_gone(peer)
         self.role.peer_gone(peer)
-        if peer not in self.peers:
-            del self.outboxes[peer]
+        if peer not in self.links.peers:
+            del self.links.outboxes[peer]
         self.broker.topology_changed()
 
     def connection_lost(self, connection: Connection) -> None:
@@ -245,17 +210,16 @@ class Membership(Port):
         if hello is None:
             return
         name = hello.name
-        if not self.is_leaving and name not in self._stopped:
+        if not self.is_leaving and name not in self.links.stopped:
             self.broker.note("warning", f"lost {hello.role} {name}: its link to this broker has ended", connection)
-        self._fresh.discard(name)
-        self._stopped.discard(name)
+        self.links.fresh.discard(name)
+        self.links.stopped.discard(name)
         self.meta_bindings.gone(name)
         self.presences.gone(name)
-        self.pressed.discard(name)
+        self.links.pressed.discard(name)
         self.proxies.peer_gone(name)
-        if self.is_secondary(name):
-            del self.peers[name]
-            self.peers_changed = True
+        if self.links.is_secondary(name):
+            self.links.forget_peer(name)
         if name == self.root:
             self.remote_consumers.root_lost()
         self._silent(name)
@@ -265,14 +229,14 @@ class Membership(Port):
         if self._election is not None and not self.is_alone:
             self.tell(events.StepDown(self.broker.now_ms, f"this broker stops ({reason})"))
         self.is_leaving = True
-        for name in sorted(self.outboxes):
-            self.send(name, Goodbye(reason=reason))
+        for name in sorted(self.links.outboxes):
+            self.links.send(name, Goodbye(reason=reason))
 
     def left(self, name: str, reason: str) -> None:
         """A peer ends: nothing more will come of it, and its links are about to."""
         self.broker.note("info", f"{name} has stopped: {reason}")
-        self._stopped.add(name)
-        outbox = self.outboxes.get(name)
+        self.links.stopped.add(name)
+        outbox = self.links.outboxes.get(name)
         if outbox is not None:
             outbox.peer_has_stopped = True
         self._silent(name)
@@ -287,26 +251,22 @@ class Membership(Port):
 
     def peer_speaks(self, name: str) -> None:
         """The first word on a new link: the peer's own outbox is open, so it can answer."""
-        if name in self._fresh:
-            self._fresh.discard(name)
+        if name in self.links.fresh:
+            self.links.fresh.discard(name)
             self.role.speaks_anew(name)
             self._look_for_root(name)
 
     def _look_for_root(self, peer: str) -> None:
         """A link to or from this peer is there: perhaps it is the root, and nothing waits any more."""
-        if peer == self.root and self.root_outbox() is not None:
+        if peer == self.root and self.links.root_outbox() is not None:
             self.role.met()
-
-    def secondaries_up(self) -> list[str]:
-        """The secondaries to which this broker has a link."""
-        return [name for name, outbox in self.outboxes.items() if outbox.is_up and self.is_secondary(name)]
 
     def welcomed(self, message: Welcome) -> None:
         """A secondary learns whom to dial."""
         if self.is_primary:
             return
-        self.primaries = tuple(sorted(message.primaries))
-        self.heartbeat_ms = self.watch.heartbeat_ms = message.heartbeat_ms
+        self.links.primaries = tuple(sorted(message.primaries))
+        self.links.heartbeat_ms = self.watch.heartbeat_ms = message.heartbeat_ms
         self.want_primaries(message.primaries)
 
     # -- turns and time
@@ -331,8 +291,8 @@ class Membership(Port):
         self.forwarding.flush()
         if self.broker.books.alarm is not self._was_pressed:
             self._was_pressed = self.broker.books.alarm
-            for peer in self.outboxes:
-                self.send(peer, Pressure(self._was_pressed))
+            for peer in self.links.outboxes:
+                self.links.send(peer, Pressure(self._was_pressed))
 
     def tick(self) -> None:
         """A heartbeat has passed."""
@@ -371,8 +331,9 @@ class Membership(Port):
 
     def become(self, role: Role) -> None:
         """End what this broker was, and begin what it is from now on."""
-        before, self.role = self.role, role
-        self.reign, self.is_root = role.reign, role.is_root
+        leadership = self.leadership
+        before, leadership.role = leadership.role, role
+        leadership.lead(role.reign, is_root=role.is_root)
         before.leave()
         self.broker.topology_changed()
         role.enter()
@@ -402,7 +363,7 @@ class Membership(Port):
             case events.PersistVote():
                 self._is_on_disk(effect.vote)
             case events.Tell():
-                self._say(effect.status, self.outboxes)
+                self._say(effect.status, self.links.outboxes)
             case events.TellPeer():
                 self._say(effect.status, (effect.name,))
             case events.TakeOver():
@@ -428,7 +389,7 @@ class Membership(Port):
     def _say(self, status: Status, peers: Iterable[str]) -> None:
         if not self.is_leaving and self._is_on_disk(status.vote):
             for peer in peers:
-                self.send(peer, status)
+                self.links.send(peer, status)
 
     def _follow(self, reign: Reign) -> None:
         self.broker.note("info", f"{reign.root} is root of epoch {reign.epoch}")

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from openclust.cluster.membership.readiness import Readiness
     from openclust.cluster.placing.placing import Placing
     from openclust.cluster.protocol.hello import Hello
+    from openclust.cluster.protocol.leadership import Leadership
+    from openclust.cluster.protocol.links import Links
     from openclust.cluster.protocol.roster import Roster
     from openclust.cluster.protocol.status import Reign
     from openclust.cluster.relay.meta_bindings import MetaBindings
@@ -48,10 +50,9 @@ class Port:
     """The broker's `ClusterPort`, but for `admit`: `Membership` makes the parts, and lets peers in."""
 
     broker: Broker
-    is_root: bool
-    is_alone: bool
     is_draining: bool
-    reign: Reign | None
+    leadership: Leadership[Role]
+    links: Links
     roster: Roster
     hello: Hello
     presences: Presences
@@ -65,7 +66,6 @@ class Port:
     readiness: Readiness
     relay: Relay
     replica: Replica
-    role: Role
 
     @property
     def peer_address(self) -> str:
@@ -80,13 +80,40 @@ class Port:
         return self.readiness.closed_to_clients
 
     @property
+    def role(self) -> Role:
+        """What this broker is at the moment."""
+        return self.leadership.role
+
+    @property
+    def is_root(self) -> bool:
+        return self.leadership.is_root
+
+    @property
     def root(self) -> str:
         """The name of the root; empty where there is none."""
-        return self.reign.root if self.reign is not None else ""
+        return self.leadership.root
 
     @property
     def epoch(self) -> int:
-        return self.reign.epoch if self.reign is not None else 0
+        return self.leadership.epoch
+
+    @property
+    def reign(self) -> Reign | None:
+        return self.leadership.reign
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is no other broker in the cluster, and none can come."""
+        return self.links.is_alone
+
+    @property
+    def primaries(self) -> tuple[str, ...]:
+        """The names of all defined primaries, as far as this broker knows them."""
+        return self.links.primaries
+
+    @property
+    def heartbeat_ms(self) -> int:
+        return self.links.heartbeat_ms
 
     @property
     def is_in_touch(self) -> bool:
@@ -138,7 +165,7 @@ class Port:
         return self.relay.reply_outlet(address)
 
     def is_elsewhere(self, queue: Queue) -> bool:
-        return queue.owner is None and not self.is_root
+        return queue.owner is None and not self.leadership.is_root
 
     def home(self, queue: Queue) -> str:
         return self.root if self.is_elsewhere(queue) else self.broker.name

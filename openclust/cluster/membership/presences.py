@@ -50,15 +50,15 @@ class Presences:
         if now_ms - self._told_ms >= TELL_EVERY_MS or self._told_draining is not self._cluster.is_draining:
             self._told_ms = now_ms
             self._told_draining = self._cluster.is_draining
-            for name in self._cluster.primaries:
+            for name in self._cluster.links.primaries:
                 self.tell(name)
-        if self._cluster.is_root:
+        if self._cluster.leadership.is_root:
             self._tell_roster(now_ms)
-        elif not self._cluster.root and self._cluster.roster.root:
+        elif not self._cluster.leadership.root and self._cluster.roster.root:
             self._cluster.roster = msgspec.structs.replace(self._cluster.roster, root="")
 
     def tell(self, name: str) -> None:
-        self._cluster.send(name, Presence(info=self.current()))
+        self._cluster.links.send(name, Presence(info=self.current()))
 
     def heard(self, peer: str, message: Presence) -> None:
         if message.info.name == peer:
@@ -87,11 +87,11 @@ class Presences:
         if _places(before) != _places(roster) or now_ms - self._roster_ms >= TELL_EVERY_MS:
             self._roster_ms = now_ms
             cluster.roster = roster
-            for name in cluster.outboxes:
-                cluster.send(name, RosterTold(roster=roster))
+            for name in cluster.links.outboxes:
+                cluster.links.send(name, RosterTold(roster=roster))
 
     def told(self, peer: str, message: RosterTold) -> None:
-        if peer == self._cluster.root:
+        if peer == self._cluster.leadership.root:
             self._cluster.roster = message.roster
             self._cluster.refuse_twins()
 

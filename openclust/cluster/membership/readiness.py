@@ -76,7 +76,11 @@ class Readiness:
         if _lasts(self._blocked_ms, now_ms):
             found.append(Obstacle("publishers", f"publishers wait: {cluster.broker.books.reason}"))
         if _lasts(self._root_pressed_ms, now_ms):
-            found.append(Obstacle("publishers", f"publishers wait: the root {cluster.root} is short of memory or disk"))
+            found.append(
+                Obstacle(
+                    "publishers", f"publishers wait: the root {cluster.leadership.root} is short of memory or disk"
+                )
+            )
         return found
 
     def reasons(self) -> str:
@@ -86,12 +90,14 @@ class Readiness:
         cluster = self._cluster
         if self.hears_no_primary:
             return [Obstacle("primaries", self.no_primary())]
-        if not cluster.root:
+        if not cluster.leadership.root:
             return [Obstacle("root", f"no root: {'; '.join(f'{peer} {why}' for peer, why in self.why_no_root())}")]
-        if not cluster.is_root and cluster.root_outbox() is None:
-            return [Obstacle("link", f"no link to the root {cluster.root}")]
+        if not cluster.leadership.is_root and cluster.links.root_outbox() is None:
+            return [Obstacle("link", f"no link to the root {cluster.leadership.root}")]
         if not cluster.is_in_touch:
-            return [Obstacle("definitions", f"the definitions have not come from the root {cluster.root} yet")]
+            return [
+                Obstacle("definitions", f"the definitions have not come from the root {cluster.leadership.root} yet")
+            ]
         return []
 
     def why_no_root(self) -> list[tuple[str, str]]:
@@ -99,19 +105,19 @@ class Readiness:
         cluster = self._cluster
         if cluster.is_primary:
             return why_no_root(cluster.election)
-        if cluster.root:
+        if cluster.leadership.root:
             return []
-        if not cluster.primaries:
+        if not cluster.links.primaries:
             return [(cluster.name, f"has reached no primary yet{self._tried()}")]
         now_ms = cluster.broker.now_ms
-        silent = [name for name in cluster.primaries if not cluster.watch.is_online(name, now_ms)]
+        silent = [name for name in cluster.links.primaries if not cluster.watch.is_online(name, now_ms)]
         reasons = [(name, "is not heard here") for name in silent]
         return reasons or [(cluster.name, "hears no primary that says it is root; ask one of them")]
 
     @property
     def votes_needed(self) -> int | None:
         """How many primaries must vote for a root; None where the primaries are not known yet."""
-        primaries = self._cluster.primaries
+        primaries = self._cluster.links.primaries
         return votes_needed(len(primaries)) if primaries else None
 
     # -- a secondary without primaries
@@ -120,11 +126,13 @@ class Readiness:
     def hears_no_primary(self) -> bool:
         cluster = self._cluster
         now_ms = cluster.broker.now_ms
-        return not cluster.is_primary and not any(cluster.watch.is_online(each, now_ms) for each in cluster.primaries)
+        return not cluster.is_primary and not any(
+            cluster.watch.is_online(each, now_ms) for each in cluster.links.primaries
+        )
 
     def no_primary(self) -> str:
         """What is missing where a secondary hears no primary."""
-        primaries = self._cluster.primaries
+        primaries = self._cluster.links.primaries
         if not primaries:
             return f"this secondary has reached no primary of its cluster yet{self._tried()}"
         return f"this secondary hears none of the primaries {', '.join(primaries)}"
@@ -149,7 +157,7 @@ class Readiness:
         never reached any has no clients with work under way.
         """
         since_ms, now_ms = self._unheard_ms, self._cluster.broker.now_ms
-        if not self._cluster.primaries:
+        if not self._cluster.links.primaries:
             return self.no_primary()
         if since_ms is None or now_ms - since_ms < self._cluster.root_requests.wait_ms or not self.hears_no_primary:
             return ""
@@ -163,7 +171,7 @@ class Readiness:
         now_ms = cluster.broker.now_ms
         self._unheard_ms = _since(self._unheard_ms, self.hears_no_primary, now_ms)
         self._blocked_ms = _since(self._blocked_ms, cluster.broker.books.alarm, now_ms)
-        self._root_pressed_ms = _since(self._root_pressed_ms, cluster.root in cluster.pressed, now_ms)
+        self._root_pressed_ms = _since(self._root_pressed_ms, cluster.leadership.root in cluster.links.pressed, now_ms)
         if self._has_started and not cluster.is_leaving:
             self._tell(now_ms)
 

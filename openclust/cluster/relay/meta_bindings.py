@@ -125,7 +125,7 @@ class MetaBindings:
         """Tell what has changed."""
         if self.own.changed:
             changed, self.own.changed = self.own.changed, {}
-            for peer in self._cluster.outboxes:
+            for peer in self._cluster.links.outboxes:
                 self._tell(peer, changed)
         for peer, told in self._of_others.items():
             if told.changed:
@@ -145,13 +145,13 @@ class MetaBindings:
         cluster = self._cluster
         if cluster.is_primary:
             return
-        relay = cluster.relaying_primary()
-        if relay == cluster.root:
+        relay = cluster.links.relaying_primary()
+        if relay == cluster.leadership.root:
             relay = ""
         if relay != self._relay:
             self._relay = relay
             if relay:
-                cluster.send(relay, InterestLost(of_others=True))
+                cluster.links.send(relay, InterestLost(of_others=True))
 
     def _tell(self, peer: str, changed: dict[Item, bool], *, of_others: bool = False) -> None:
         items = list(changed.items())
@@ -159,12 +159,12 @@ class MetaBindings:
             some = items[at : at + ITEMS_A_MESSAGE]
             added = [item for item, is_wanted in some if is_wanted]
             removed = [item for item, is_wanted in some if not is_wanted]
-            self._cluster.send(peer, Interest(added=added, removed=removed, of_others=of_others))
+            self._cluster.links.send(peer, Interest(added=added, removed=removed, of_others=of_others))
 
     def tell_all(self, peer: str, *, of_others: bool = False) -> None:
         """Begin anew: the link is new, or something was lost, or a secondary has nobody else to ask."""
         if of_others and peer not in self._of_others:
-            if self._cluster.is_secondary(peer):
+            if self._cluster.links.is_secondary(peer):
                 self.serve_secondary(peer)
             return
         told = self._of_others[peer] if of_others else self.own
@@ -172,15 +172,15 @@ class MetaBindings:
         for at in range(0, len(items) or 1, ITEMS_A_MESSAGE):
             some = items[at : at + ITEMS_A_MESSAGE]
             is_last = at + ITEMS_A_MESSAGE >= len(items)
-            self._cluster.send(peer, Interest(added=some, is_first=not at, is_last=is_last, of_others=of_others))
+            self._cluster.links.send(peer, Interest(added=some, is_first=not at, is_last=is_last, of_others=of_others))
 
     def tell_digests(self) -> None:
         self.flush()
-        for peer in self._cluster.outboxes:
-            self._cluster.send(peer, InterestDigest(count=len(self.own.counts), digest=self.own.digest))
+        for peer in self._cluster.links.outboxes:
+            self._cluster.links.send(peer, InterestDigest(count=len(self.own.counts), digest=self.own.digest))
         for peer, told in self._of_others.items():
             digest = InterestDigest(count=len(told.counts), digest=told.digest, of_others=True)
-            self._cluster.send(peer, digest)
+            self._cluster.links.send(peer, digest)
 
     # -- others
 
@@ -212,7 +212,7 @@ class MetaBindings:
         if (held.count, held.digest) != (message.count, message.digest):
             self.repaired += 1
             self._broker.note("warning", "meta-bindings differ from what was told: asked for all anew", peer=peer)
-            self._cluster.send(peer, InterestLost(of_others=message.of_others))
+            self._cluster.links.send(peer, InterestLost(of_others=message.of_others))
 
     def gone(self, peer: str) -> None:
         """A broker is not there any more: it wants nothing."""
@@ -293,13 +293,13 @@ class MetaBindings:
         self._unserved = [each for each in self._unserved if each != name]
         told = self._of_others[name] = AdvertisedInterest()
         for other, held in sorted(self.held.items()):
-            if other != name and self._cluster.is_secondary(other):
+            if other != name and self._cluster.links.is_secondary(other):
                 told.gather(held)
         self.tell_all(name, of_others=True)
 
     def _aggregate(self, held: PeerInterest, item: Item, count: int, number: int) -> None:
         name = held.remote.name
-        if self._of_others and self._cluster.is_secondary(name):
+        if self._of_others and self._cluster.links.is_secondary(name):
             for other, told in self._of_others.items():
                 if other != name:
                     told.count(item, count, number)

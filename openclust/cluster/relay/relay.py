@@ -178,7 +178,7 @@ class Relay:
         for target in targets:
             if isinstance(target, RemoteBroker):
                 remotes.append(target)
-            elif target.owner is not None or self._cluster.is_root:
+            elif target.owner is not None or self._cluster.leadership.is_root:
                 here.append(target)
             else:
                 forward = True
@@ -191,11 +191,11 @@ class Relay:
     def _sends(self, names: list[str], forward: bool) -> list[tuple[Outbox, Reach]]:
         cluster = self._cluster
         # One copy serves both reasons: what is forwarded to the root is for its private queues too.
-        served = cluster.root if forward and cluster.root_outbox() is not None else ""
-        passes_on = cluster.relaying_primary() if OTHERS in names else ""
+        served = cluster.leadership.root if forward and cluster.links.root_outbox() is not None else ""
+        passes_on = cluster.links.relaying_primary() if OTHERS in names else ""
         sends = []
         for name in sorted({*names, passes_on} - {OTHERS, "", served}):
-            outbox = cluster.outboxes.get(name)
+            outbox = cluster.links.outboxes.get(name)
             if outbox is not None:
                 sends.append((outbox, Reach.PRIVATE | (Reach.PASS_ON if name == passes_on else 0)))
         return sends
@@ -206,8 +206,8 @@ class Relay:
         cluster = self._cluster
         if not name or name == cluster.name:
             return None
-        outbox = cluster.outboxes.get(name)
+        outbox = cluster.links.outboxes.get(name)
         if outbox is not None:
             return PeerFanout(self, "/", [(outbox, Reach.PRIVATE)])
-        first = cluster.outboxes.get(cluster.relaying_primary())
+        first = cluster.links.outboxes.get(cluster.links.relaying_primary())
         return None if first is None else PeerFanout(self, "/", [(first, Reach.PASS_ON)])

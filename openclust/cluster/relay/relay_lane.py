@@ -75,7 +75,7 @@ class RelayLane(Channel):
         self._verdicts: list[tuple[int, int, bool]] = []
         self._unroutable: list[int] = []
         self._gates = Gates()
-        if not membership.is_root or lane.epoch != membership.epoch:
+        if not membership.leadership.is_root or lane.epoch != membership.leadership.epoch:
             self.end_reign()
 
     def end_reign(self) -> None:
@@ -92,7 +92,7 @@ class RelayLane(Channel):
     def publish(self, arguments: bytes, header: bytes, body: bytes) -> None:
         """A message from another broker, which has looked at it already."""
         self.count += 1
-        if self._is_shared and (self._is_over or not self._cluster.is_root):
+        if self._is_shared and (self._is_over or not self._cluster.leadership.is_root):
             # Who sent it will know by now, or soon.
             self._cluster.misdirected += 1
         route = self.routes.get(arguments)
@@ -116,7 +116,7 @@ class RelayLane(Channel):
             or (properties[0] << 8 | properties[1]) & route.watch
             or self._confirms
             or broker.tracer is not None
-            or (self._is_shared and not self._cluster.is_root)
+            or (self._is_shared and not self._cluster.leadership.is_root)
         ):
             return 0
         taken = pass_run(broker, route, properties, bodies)
@@ -181,13 +181,17 @@ class RelayLane(Channel):
         sends: list[tuple[Outbox, Reach]] = []
         for target in targets:
             if isinstance(target, RemoteBroker):
-                if self.reach & Reach.PASS_ON and target.name != self._sender and cluster.is_secondary(target.name):
+                if (
+                    self.reach & Reach.PASS_ON
+                    and target.name != self._sender
+                    and cluster.links.is_secondary(target.name)
+                ):
                     # Its link to us may be there before ours to it.
-                    sends.append((cluster.outbox(target.name), Reach.PRIVATE))
+                    sends.append((cluster.links.outbox(target.name), Reach.PRIVATE))
             elif target.owner is not None:
                 if self.reach & Reach.PRIVATE:
                     found.append(target)
-            elif self.reach & Reach.SHARED and cluster.is_root:
+            elif self.reach & Reach.SHARED and cluster.leadership.is_root:
                 found.append(target)
         if sends:
             found.append(
@@ -207,10 +211,10 @@ class RelayLane(Channel):
                 verdicts = [(first, min(last, upto), taken) for first, last, taken in verdicts if first <= upto]
                 self._unroutable = [number for number in unroutable if number > upto]
                 unroutable = [number for number in unroutable if number <= upto]
-        if verdicts and self._cluster.is_root:
+        if verdicts and self._cluster.leadership.is_root:
             lane = self.lane
             settled = Settled(lane=lane.number, run=lane.run, verdicts=verdicts, unroutable=unroutable)
-            self._cluster.send(self._sender, settled)
+            self._cluster.links.send(self._sender, settled)
 
     def release(self) -> None:
         """Nothing is kept here but routes, which its broker forgets with the link."""

@@ -28,7 +28,7 @@ class Follower(Role):
         self._cluster.replica.feeder = self._following
         # What they want of each other is told by the root.
         self._cluster.meta_bindings.serve_secondaries(())
-        if self._cluster.root_outbox() is not None:
+        if self._cluster.links.root_outbox() is not None:
             self.met()
 
     def leave(self) -> None:
@@ -55,10 +55,10 @@ class Follower(Role):
         self._following.flush()
 
     def ask(self, number: int, question: Question) -> None:
-        self._cluster.send(self._root, Ask(number=number, question=question))
+        self._cluster.links.send(self._root, Ask(number=number, question=question))
 
     def forward(self, letter: Letter) -> bool:
-        outbox = self._cluster.root_outbox()
+        outbox = self._cluster.links.root_outbox()
         if outbox is None:
             return super().forward(letter)
         self._cluster.forwarding.send(outbox, letter)

@@ -38,7 +38,7 @@ class Root(Role):
         self.log.begin()
         cluster.broker.take_charge()
         cluster.handover.take_in()
-        cluster.meta_bindings.serve_secondaries(cluster.secondaries_up())
+        cluster.meta_bindings.serve_secondaries(cluster.links.secondaries_up())
         cluster.remote_consumers.attach_all_here()
         cluster.root_requests.ask_again()
         cluster.forwarding.send_again()
@@ -58,7 +58,7 @@ class Root(Role):
             cluster.broker.define(change, done)
 
     def link_up(self, peer: str) -> None:
-        if self._cluster.is_secondary(peer):
+        if self._cluster.links.is_secondary(peer):
             self._cluster.meta_bindings.serve_secondary(peer)
 
     def peer_gone(self, name: str) -> None:
@@ -97,7 +97,7 @@ class Root(Role):
         cluster = self._cluster
 
         def reply(answer: Answer) -> None:
-            cluster.send(peer, answer)
+            cluster.links.send(peer, answer)
 
         cluster.root_requests.decide(peer, ask.question, reply, ask.number, self.log)
 

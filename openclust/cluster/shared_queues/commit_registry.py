@@ -58,7 +58,9 @@ class CommitRegistry:
 
     def _holds(self, deed: DoneTransaction) -> bool:
         """Whether it is in the log, or is on its way there."""
-        return deed.position is not None or (deed.epoch == self._cluster.epoch and self._cluster.is_root)
+        return deed.position is not None or (
+            deed.epoch == self._cluster.leadership.epoch and self._cluster.leadership.is_root
+        )
 
     def did(self, name: Name, deed: DoneTransaction, *, is_open: bool) -> None:
         """This root has done it, in the open batch if any part of it is in the journal at all."""
@@ -77,7 +79,7 @@ class CommitRegistry:
     def sealed(self, position: Position) -> None:
         """The journal's batch is in the log now."""
         if self._bound:
-            sure = self._cluster.role.committed()
+            sure = self._cluster.leadership.role.committed()
             self._bound = {place: deed for place, deed in self._bound.items() if not _is_sure(deed, sure, position)}
         opened, self._open = self._open, []
         for deed in opened:

@@ -89,7 +89,7 @@ class ConsumerProxies:
 
     def _make(self, peer: str, customer: _Customer, queue: Queue, question: Consume) -> None:
         demand_exclusive(queue, question.exclusive)
-        outbox = self._cluster.outboxes.get(peer)
+        outbox = self._cluster.links.outboxes.get(peer)
         if outbox is None or not outbox.is_up or customer.connection is None:
             # It will ask again when there is a link, and no answer would reach it now.
             raise ChannelError(RESOURCE_ERROR, f"there is no link to {peer}")
@@ -235,7 +235,7 @@ class ConsumerProxies:
 
     def queue_gone(self, proxy: ConsumerProxy) -> None:
         """The queue is deleted, and with it what was delivered of it."""
-        self._cluster.send(proxy.peer, Cancelled(proxy.source))
+        self._cluster.links.send(proxy.peer, Cancelled(proxy.source))
         proxy.return_all()
         self._forget(proxy)
 
@@ -282,7 +282,7 @@ class ConsumerProxies:
 
     def _start(self, proxy: ConsumerProxy) -> None:
         # Its broker may have gone since it asked, and then the proxy is cancelled.
-        outbox = self._cluster.outboxes.get(proxy.peer)
+        outbox = self._cluster.links.outboxes.get(proxy.peer)
         if not proxy.cancelled and outbox is not None and outbox.is_up:
             outbox.open_lane(Lane(number=proxy.lane, vhost=encode_text(proxy.queue.vhost.name), source=proxy.source))
             proxy.start()

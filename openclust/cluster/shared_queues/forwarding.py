@@ -85,13 +85,13 @@ class Forwarding:
         return len(self._waiting)
 
     def publish(self, channel: Channel | None, vhost: VirtualHost, message: Message, verdict: Verdict | None) -> None:
-        outbox = self._cluster.root_outbox()
+        outbox = self._cluster.links.root_outbox()
         if outbox is not None and verdict is None:
             # The way of most messages: nobody asks for this one again.
             self._relay(outbox, vhost.name, message)
         else:
             letter = Letter(channel, vhost.name, message, verdict, self._broker.now_ms, self._reach)
-            if not self._cluster.role.forward(letter):
+            if not self._cluster.leadership.role.forward(letter):
                 return
         if channel is not None and self._is_choked(outbox):
             self._hold(channel.connection)
@@ -100,7 +100,7 @@ class Forwarding:
         self, channel: Channel, vhost: VirtualHost, suffix: bytes, properties: bytes, bodies: list[bytes]
     ) -> int:
         """Messages alike in all but their bodies, of which nobody wants to be told: how many are on their way."""
-        outbox, lane = self._cluster.root_outbox(), self._lanes.get(vhost.name, 0)
+        outbox, lane = self._cluster.links.root_outbox(), self._lanes.get(vhost.name, 0)
         if outbox is None or lane not in outbox.opened or max(map(len, bodies)) > outbox.frame_max - FRAME_OVERHEAD:
             return 0
         outbox.relay(run_frames(lane, suffix, properties, bodies), len(bodies))
@@ -141,7 +141,7 @@ class Forwarding:
         """A lane whose messages are counted, from 1 in each run: another root begins to count anew."""
         lane = self._cluster.relay.lanes.number(reach, vhost)
         if lane not in self._sent:
-            epoch = self._cluster.epoch
+            epoch = self._cluster.leadership.epoch
             outbox.open_lane(Lane(number=lane, vhost=encode_text(vhost), flags=int(reach), run=self._run, epoch=epoch))
             self._sent[lane] = {}
             self._last[lane] = 0
@@ -150,7 +150,7 @@ class Forwarding:
     def settled(self, peer: str, message: Settled) -> None:
         """The root says what became of messages."""
         sent = self._sent.get(message.lane)
-        if sent is None or message.run != self._run or peer != self._cluster.root:
+        if sent is None or message.run != self._run or peer != self._cluster.leadership.root:
             return
         unroutable = set(message.unroutable)
         for first, last, accepted in message.verdicts:
@@ -216,7 +216,7 @@ class Forwarding:
         """There is another root, or another link to it, or this broker is root: it gets all that is not settled."""
         for letter in self._take_all():
             letter.reach = Reach.SHARED
-            self._cluster.role.forward(letter)
+            self._cluster.leadership.role.forward(letter)
 
     def _take_all(self) -> list[Letter]:
         """As far as its publisher waits to be told, what was sent; then what has waited."""
@@ -239,25 +239,27 @@ class Forwarding:
     def _is_choked(self, outbox: Outbox | None) -> bool:
         """Whether the root takes nothing more now; `outbox` is the way to it."""
         cluster = self._cluster
-        if cluster.is_root:
+        if cluster.leadership.is_root:
             return False
         if outbox is None or outbox.size + outbox.waiting_bytes > outbox.bytes_max:
             return True
-        return self._sent_bytes > self._bytes_max or (bool(cluster.pressed) and cluster.root in cluster.pressed)
+        return self._sent_bytes > self._bytes_max or (
+            bool(cluster.links.pressed) and cluster.leadership.root in cluster.links.pressed
+        )
 
     def _hold(self, connection: Connection) -> None:
         if connection.state is not State.OPEN or connection.hold:
             return
         connection.wait("cluster")
         self._held[connection] = None
-        if not self._cluster.root:
+        if not self._cluster.leadership.root:
             connection.tell_blocked(True, "the cluster has no root")
-        elif self._cluster.root in self._cluster.pressed:
-            connection.tell_blocked(True, f"the root {self._cluster.root} is short of memory or disk")
+        elif self._cluster.leadership.root in self._cluster.links.pressed:
+            connection.tell_blocked(True, f"the root {self._cluster.leadership.root} is short of memory or disk")
 
     def flush(self) -> None:
         """Let publishers go on, if they may."""
-        if self._held and not self._is_choked(self._cluster.root_outbox()):
+        if self._held and not self._is_choked(self._cluster.links.root_outbox()):
             held, self._held = self._held, {}
             for connection in held:
                 self._let_go(connection)

@@ -84,7 +84,7 @@ class Handover:
     def keep(self, strays: list[tuple[Queue, Entry]]) -> None:
         """These were taken out of their queues: no log has them, and their places are others'. To the root!"""
         self._add(strays)
-        if self._cluster.root_outbox() is not None and not self._queues:
+        if self._cluster.links.root_outbox() is not None and not self._queues:
             self.begin()
 
     def _add(self, strays: list[tuple[Queue, Entry]], *, of_log: bool = True) -> None:
@@ -139,7 +139,7 @@ class Handover:
         if self._queues:
             strays = 0 if self._waits_for_log else self.waiting
             waiting = strays + sum(len(queue) for queue in self._queues if queue.records != SHARED)
-            self._cluster.broker.note("info", f"{waiting} messages go to the root {self._cluster.root}")
+            self._cluster.broker.note("info", f"{waiting} messages go to the root {self._cluster.leadership.root}")
             self._open_lane()
 
     def log_is_joined(self) -> None:
@@ -177,7 +177,7 @@ class Handover:
         self._run += 1
         self._count = 0
         queue = self._queues[0]
-        outbox = self._cluster.root_outbox()
+        outbox = self._cluster.links.root_outbox()
         if outbox is not None:
             vhost, name = encode_text(queue.vhost.name), encode_text(queue.name)
             self._said = self._since.get(queue, 0)
@@ -188,14 +188,14 @@ class Handover:
                     flags=_FLAGS,
                     queue=name,
                     run=self._run,
-                    epoch=self._cluster.epoch,
+                    epoch=self._cluster.leadership.epoch,
                     since=self._said,
                 )
             )
             self._go_on()
 
     def _go_on(self) -> None:
-        outbox = self._cluster.root_outbox()
+        outbox = self._cluster.links.root_outbox()
         while outbox is not None and self._queues:
             queue = self._queues[0]
             while self._underway_bytes < UNDERWAY_BYTES_MAX and not outbox.is_full:

@@ -109,7 +109,7 @@ class RemoteConsumers:
             source.consumer = None
             done(answer)
         else:
-            self._cluster.role.registered(consumer, source, lambda: done(answer))
+            self._cluster.leadership.role.registered(consumer, source, lambda: done(answer))
 
     def follow(self, consumer: Consumer, source: RemoteQueue) -> None:
         """What the root delivers comes by this source from now on."""
@@ -151,7 +151,7 @@ class RemoteConsumers:
 
     def cancelled(self, peer: str, message: Cancelled) -> None:
         source = self._sources.get(message.source)
-        if peer == self._cluster.root and source is not None and source.consumer is not None:
+        if peer == self._cluster.leadership.root and source is not None and source.consumer is not None:
             self._lose(source.consumer)
 
     def credit_changed(self, channel: Channel) -> None:
@@ -176,9 +176,9 @@ class RemoteConsumers:
         """A channel of a peer's link that is to carry deliveries from now on."""
         source = self._sources.get(lane.source)
         peer = peer_name(connection)
-        if source is None or peer != self._cluster.root:
+        if source is None or peer != self._cluster.leadership.root:
             # Its client is gone, or the time is over in which it asked.
-            self._cluster.send(peer, Cancel(lane.source))
+            self._cluster.links.send(peer, Cancel(lane.source))
             source = None
         tracer = self._broker.tracer
         if tracer is not None:
@@ -195,12 +195,12 @@ class RemoteConsumers:
             told = None if isinstance(answer, AmqpError) else answer.fetched
             if told is None:
                 done(answer if isinstance(answer, AmqpError) else None)
-            elif self._cluster.is_root:
+            elif self._cluster.leadership.is_root:
                 self._fetched_here(channel, told, done)
             elif no_ack or not (run.is_over or _is_closed(channel)):
                 done(self._fetched(queue, told, no_ack))
             else:
-                self.unexpected(self._cluster.root, told)
+                self.unexpected(self._cluster.leadership.root, told)
                 if _is_closed(channel):
                     done(None)
                 else:
@@ -232,7 +232,7 @@ class RemoteConsumers:
 
     def unexpected(self, peer: str, fetched: FetchedMessage) -> None:
         """An answer to a basic.get that was asked twice: the message goes back."""
-        self._cluster.send(peer, Settle(source=ALL, returned=[fetched.number]))
+        self._cluster.links.send(peer, Settle(source=ALL, returned=[fetched.number]))
 
     # -- the root comes and goes
 
@@ -299,7 +299,7 @@ class RemoteConsumers:
                 self._tell(word)
 
     def _tell(self, word: Cancel | Prefetch | Settle | object) -> None:
-        self._cluster.send(self._cluster.root, word)  # type: ignore[arg-type]
+        self._cluster.links.send(self._cluster.leadership.root, word)  # type: ignore[arg-type]
 
 
 def _follow(consumer: Consumer) -> None:

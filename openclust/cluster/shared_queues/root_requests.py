@@ -74,7 +74,7 @@ class RootRequests:
             return 0
         self._number = number = self._number + 1
         self._pending[number] = _Open(question, done, self._broker.now_ms, lasting)
-        self._cluster.role.ask(number, question)
+        self._cluster.leadership.role.ask(number, question)
         return number
 
     def forget(self, number: int) -> None:
@@ -89,10 +89,10 @@ class RootRequests:
         """
         self._early.clear()
         for number, pending in list(self._pending.items()):
-            self._cluster.role.ask(number, pending.question)
+            self._cluster.leadership.role.ask(number, pending.question)
 
     def answered(self, peer: str, answer: Answer) -> None:
-        if peer != self._cluster.root:
+        if peer != self._cluster.leadership.root:
             return
         pending = self._pending.get(answer.number)
         if pending is None:
@@ -195,7 +195,7 @@ def defined(answer: Answer | AmqpError) -> Counts | int | AmqpError:
 
 
 def no_root(cluster: Membership, wait_ms: int) -> str:
-    root = cluster.root
+    root = cluster.leadership.root
     if root:
         return f"the root {root} did not answer for {wait_ms} ms"
     return f"the cluster has had no root for {wait_ms} ms (openclust why-no-root tells why)"

@@ -57,7 +57,7 @@ class Transactions:
         if any(item.queue.is_void for item in bundle.transaction.items()):
             done(_void())
         else:
-            self._cluster.role.commit(bundle, done)
+            self._cluster.leadership.role.commit(bundle, done)
 
     def ask_root(self, bundle: Bundle, done: Done) -> None:
         """Have the root do what is for shared queues; the rest is done here when it has."""
@@ -83,7 +83,7 @@ class Transactions:
 
     def commit_here(self, bundle: Bundle, done: Done) -> None:
         """As root."""
-        journal, epoch = self._broker.journal, self._cluster.epoch
+        journal, epoch = self._broker.journal, self._cluster.leadership.epoch
         question, mark = self._question(bundle), journal.mark
         places = bundle.perform()
         if places & SHARED:
@@ -107,7 +107,7 @@ class Transactions:
         self._run = self._run or encode_text(f"{self._cluster.name} {self._broker.unguessable()}")
         self._number += 1
         self._open[self._number] = None
-        is_root = self._cluster.is_root
+        is_root = self._cluster.leadership.is_root
         transaction = bundle.transaction
         publications = []
         for publication in bundle.publications:
@@ -121,7 +121,7 @@ class Transactions:
             run=self._run,
             number=self._number,
             oldest=next(iter(self._open)),
-            epoch=self._cluster.epoch,
+            epoch=self._cluster.leadership.epoch,
             vhost=encode_text(bundle.channel.connection.vhost.name),
             publications=publications,
             settled=_settled(transaction.acks, transaction.rejects),
@@ -135,11 +135,11 @@ class Transactions:
         deed = self.done_before.find(question.run, question.number)
         if deed is None:
             deed = self._do(peer, question)
-        elif deed.epoch != self._cluster.epoch:
+        elif deed.epoch != self._cluster.leadership.epoch:
             # By another root. What follows it in the log is not sure to stay before it is itself.
-            deed = DoneTransaction(self._cluster.epoch, None, self._broker.journal.number, ON_DISKS)
+            deed = DoneTransaction(self._cluster.leadership.epoch, None, self._broker.journal.number, ON_DISKS)
             self._did(question, deed, self._broker.journal.mark)
-        answer, epoch = Answer(number=number, unroutable=deed.unroutable), self._cluster.epoch
+        answer, epoch = Answer(number=number, unroutable=deed.unroutable), self._cluster.leadership.epoch
 
         def kept(is_kept: bool) -> None:
             if is_kept:
@@ -168,14 +168,14 @@ class Transactions:
         for settle in question.settled:
             proxies.settle(peer, settle)
         places |= redirect_letters(broker, len(broker.dead_letters))
-        deed = DoneTransaction(self._cluster.epoch, None, journal.number, places, unroutable)
+        deed = DoneTransaction(self._cluster.leadership.epoch, None, journal.number, places, unroutable)
         self._did(question, deed, mark)
         return deed
 
     def _named(self, peer: str, question: Commit) -> list[Entry]:
         """The deliveries that it settles; ChannelError where one of them is with that broker no more."""
         entries: list[Entry] = []
-        if (question.settled or question.is_bound) and question.epoch != self._cluster.epoch:
+        if (question.settled or question.is_bound) and question.epoch != self._cluster.leadership.epoch:
             raise _void()
         for settle in question.settled:
             named = self._cluster.proxies.named(peer, settle)
@@ -194,7 +194,7 @@ class Transactions:
         self.done_before.did(name, deed, is_open=is_open)
 
     def _is_root_of(self, epoch: int) -> bool:
-        return self._cluster.is_root and self._cluster.epoch == epoch
+        return self._cluster.leadership.is_root and self._cluster.leadership.epoch == epoch
 
 
 def _void() -> ChannelError:

@@ -113,7 +113,7 @@ class Arriving:
             return False
         self._told = arrived
         peer, epoch = self._of
-        self._cluster.send(peer, Arrived(epoch=epoch, parts=arrived))
+        self._cluster.links.send(peer, Arrived(epoch=epoch, parts=arrived))
         return True
 
     def _spool(self, is_contents: bool, message: Snapshot) -> None:

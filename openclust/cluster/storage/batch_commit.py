@@ -112,7 +112,7 @@ class BatchCommit:
             moved = True
         self._look()
         if moved:
-            self._cluster.role.is_on_disk()
+            self._cluster.leadership.role.is_on_disk()
 
     # -- batches
 
@@ -135,7 +135,7 @@ class BatchCommit:
             self._own.append((first, self.given))
             self.checkpoints.kept(len(sealed.own))
         if sealed.shared:
-            self._shared.append((sealed.number, self._cluster.role.add_work(sealed)))
+            self._shared.append((sealed.number, self._cluster.leadership.role.add_work(sealed)))
             if sealed.is_urgent:
                 self.urgent = self._shared[-1][1]
         self._look()
@@ -155,7 +155,7 @@ class BatchCommit:
         What this log has from before may be in no other. A repetition of it waits for the open batch, which tells
         nothing of that: so that batch is nowhere before the opening is.
         """
-        if not self._cluster.is_alone and opening > self._cluster.role.committed(on_disk=True):
+        if not self._cluster.links.is_alone and opening > self._cluster.leadership.role.committed(on_disk=True):
             self._shared.append((self._journal.number, opening))
         passing, self.passing = self.passing, []
         return passing
@@ -187,7 +187,7 @@ class BatchCommit:
         while own and own[0][1] <= self.done:
             own.popleft()
         journal.advance(ON_OWN_DISK, own[0][0] - 1 if own else self._sealed)
-        role = self._cluster.role
+        role = self._cluster.leadership.role
         on_disks = role.committed(on_disk=True)
         while shared and shared[0][1] <= on_disks:
             shared.popleft()

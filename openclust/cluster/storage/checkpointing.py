@@ -110,10 +110,10 @@ class Checkpointing:
         if definitions is not None:
             self._defined_bytes = sum(map(len, definitions))
         last = replica.log.last
-        sure = last.sequence if self._cluster.is_alone else replica.undo.base.sequence
+        sure = last.sequence if self._cluster.links.is_alone else replica.undo.base.sequence
         commits = self._cluster.root_requests.commits.done_before.names(last)
         found = self._library.collect(last.sequence, sure, self._cluster.cluster_uuid.uuid, commits)
-        keep_after = last.sequence if self._cluster.is_alone else replica.log.base.sequence
+        keep_after = last.sequence if self._cluster.links.is_alone else replica.log.base.sequence
         checkpoint = Checkpoint(last.epoch, last.sequence, keep_after, definitions, found.pages, found.dead, found.gone)
         storing.give(checkpoint)
         is_long = len(found.pages) + len(found.dead) + len(found.gone) > PAGES_MAX

@@ -52,7 +52,7 @@ class DiskHealth:
         """`failure` is why writes fail now; empty while they do not."""
         cluster = self._cluster
         now_ms = cluster.broker.now_ms
-        passed_ms = min(now_ms - self._looked_ms, LOOK_BEATS_MAX * cluster.heartbeat_ms)
+        passed_ms = min(now_ms - self._looked_ms, LOOK_BEATS_MAX * cluster.links.heartbeat_ms)
         self._looked_ms = now_ms
         storing = cluster.storing
         is_stuck = storing.done == self._done and storing.done < storing.given

@@ -198,7 +198,7 @@ class ClusterDriver:
         if membership.hello.uuid != self._uuid:
             self._uuid = membership.hello.uuid
             self._identity.save(self._uuid)
-        if membership.peers_changed:
+        if membership.links.peers_changed:
             self._sync_links()
         if self._lease is None and membership.is_root and not membership.is_alone:
             self._watch_lease()
@@ -274,23 +274,23 @@ class ClusterDriver:
     def _sync_links(self) -> None:
         """Dial whom the membership wants as peers, and no others."""
         membership = self.membership
-        membership.peers_changed = False
-        for name, address in membership.peers.items():
+        membership.links.peers_changed = False
+        for name, address in membership.links.peers.items():
             link = self.links.get(name)
             if link is not None and link.address == address:
                 continue
             if link is not None:
                 self._end(link)
             self._link_to(name, address)
-        for name in [name for name in self.links if name not in membership.peers]:
+        for name in [name for name in self.links if name not in membership.links.peers]:
             self._end(self.links.pop(name))
-        for link in self._joining if membership.peers else ():
+        for link in self._joining if membership.links.peers else ():
             # It has brought us here; now the broker behind it has a name, and perhaps another address.
             self._end(link)
-        self._joining = [] if membership.peers else self._joining
+        self._joining = [] if membership.links.peers else self._joining
 
     def _link_to(self, name: str, address: str) -> None:
-        outbox = self.membership.outbox(name)
+        outbox = self.membership.links.outbox(name)
         known = next((link for link in self._joining if link.address == address), None)
         if known is None:
             self.links[name] = self._new_link(address, outbox)

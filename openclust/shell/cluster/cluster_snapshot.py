@@ -131,7 +131,7 @@ def _agrees(membership: Membership, name: str) -> bool:
 
 def _names(membership: Membership) -> list[str]:
     """All that are known: the primaries first."""
-    others = {each.name for each in membership.roster.brokers} | set(membership.peers) | {membership.name}
+    others = {each.name for each in membership.roster.brokers} | set(membership.links.peers) | {membership.name}
     return [*membership.primaries, *sorted(others - set(membership.primaries))]
 
 
@@ -154,7 +154,7 @@ def _shown(membership: Membership, name: str, now_ms: int) -> dict[str, Any]:
         "queues": info.queues if info is not None else None,
         "is_draining": info.is_draining if info is not None else False,
         "disk": (status.illness or "well") if status and online else None,
-        "is_blocked": membership.broker.books.alarm if name == membership.name else name in membership.pressed,
+        "is_blocked": membership.broker.books.alarm if name == membership.name else name in membership.links.pressed,
     }
 
 

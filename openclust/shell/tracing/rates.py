@@ -37,7 +37,7 @@ class Rates:
         broker = self._membership.broker
         channels = (channel for connection in broker.connections for channel in connection.channels.values())
         delivered = broker.delivered + sum(channel.delivery_tag for channel in channels)
-        relayed = sum(outbox.relayed for outbox in self._membership.outboxes.values())
+        relayed = sum(outbox.relayed for outbox in self._membership.links.outboxes.values())
         return broker.published, delivered, relayed
 
     def shown(self) -> dict[str, float] | None:

@@ -27,14 +27,14 @@ def cluster() -> Joined:
 def tap(monkeypatch: pytest.MonkeyPatch, cluster: Joined, name: str) -> Sent:
     """All that a broker says from now on, and to whom."""
     sent: Sent = []
-    membership = cluster[name]
-    send = membership.send
+    links = cluster[name].links
+    send = links.send
 
     def tapped(peer: str, message: Message) -> bool:
         sent.append((peer, message))
         return send(peer, message)
 
-    monkeypatch.setattr(membership, "send", tapped)
+    monkeypatch.setattr(links, "send", tapped)
     return sent
 
 

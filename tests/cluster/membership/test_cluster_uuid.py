@@ -52,6 +52,6 @@ def test_a_name_that_only_its_maker_holds_keeps_nobody_apart(monkeypatch: pytest
 def test_only_the_root_may_tell_the_name() -> None:
     cluster = Joined("p1", "p2", "p3")
     uuid = cluster["p2"].hello.uuid
-    cluster["p3"].send("p2", Founded(uuid="another"))
+    cluster["p3"].links.send("p2", Founded(uuid="another"))
     cluster.settle()
     assert cluster["p2"].hello.uuid == uuid

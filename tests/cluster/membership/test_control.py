@@ -49,7 +49,7 @@ def refused(membership: Membership, connection: Connection, body: bytes) -> Chan
 
 
 def is_pressed_by_root(membership: Membership) -> bool:
-    return membership.root in membership.pressed
+    return membership.root in membership.links.pressed
 
 
 # -- who may
@@ -175,7 +175,7 @@ def test_a_secondary_learns_the_primaries_and_their_heartbeat(cluster: Joined) -
     assert cluster["s1"].primaries == ("p1", "p2", "p3")
     say(cluster, "p2", "s1", Welcome(primaries={"p1": "a:1", "p2": "b:1", "p3": "c:1"}, heartbeat_ms=250))
     assert cluster["s1"].watch.heartbeat_ms == cluster["s1"].heartbeat_ms == 250
-    assert cluster["s1"].peers["p3"] == "c:1" and cluster["s1"].peers_changed
+    assert cluster["s1"].links.peers["p3"] == "c:1" and cluster["s1"].links.peers_changed
 
 
 def test_only_the_root_tells_who_is_there(cluster: Joined) -> None:

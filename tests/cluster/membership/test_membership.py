@@ -112,11 +112,11 @@ def test_a_primary_with_another_list_of_primaries_is_told_so() -> None:
 
 def test_a_secondary_is_on_no_list_and_is_dialled_back() -> None:
     membership = member()
-    membership.peers_changed = False
+    membership.links.peers_changed = False
     secondary = hello("s1", role="secondary", primaries=(), peer="127.0.0.1:6000")
     user = membership.admit(dial(), introduce(secondary, "n", "s"))
-    assert (user.name, membership.is_secondary("s1")) == ("peer:s1", True)
-    assert membership.peers["s1"] == "127.0.0.1:6000" and membership.peers_changed
+    assert (user.name, membership.links.is_secondary("s1")) == ("peer:s1", True)
+    assert membership.links.peers["s1"] == "127.0.0.1:6000" and membership.links.peers_changed
 
 
 def test_a_secondary_that_is_gone_is_dialled_no_more() -> None:
@@ -124,9 +124,9 @@ def test_a_secondary_that_is_gone_is_dialled_no_more() -> None:
     connection = dial()
     secondary = hello("s1", role="secondary", primaries=(), peer="127.0.0.1:6000")
     connection.user = membership.admit(connection, introduce(secondary, "n", "s"))
-    membership.peers_changed = False
+    membership.links.peers_changed = False
     membership.connection_lost(connection)
-    assert "s1" not in membership.peers and membership.peers_changed
+    assert "s1" not in membership.links.peers and membership.links.peers_changed
 
 
 def test_bytes_that_are_no_introduction_are_refused() -> None:
@@ -181,7 +181,7 @@ def test_a_vote_is_put_on_disk_before_it_is_told() -> None:
     on_disk: list[tuple[Reign, int]] = []
 
     def save(vote: Reign) -> bool:
-        on_disk.append((vote, membership.outboxes["p2"].sent))
+        on_disk.append((vote, membership.links.outboxes["p2"].sent))
         return True
 
     membership = member(save_vote=save)
@@ -189,10 +189,10 @@ def test_a_vote_is_put_on_disk_before_it_is_told() -> None:
     membership.link_up("p2", 4_096)
     membership.broker.now_ms = 11_000
     connection = admitted(membership, "p2")
-    sent = membership.outboxes["p2"].sent
+    sent = membership.links.outboxes["p2"].sent
     say(membership, connection, status("p2", stands_in=1))
     assert on_disk[0] == (Reign(1, "p2"), sent), "nothing was said before the vote was on disk"
-    assert membership.outboxes["p2"].sent > sent
+    assert membership.links.outboxes["p2"].sent > sent
 
 
 def test_a_vote_that_cannot_be_put_on_disk_is_not_told() -> None:
@@ -201,10 +201,10 @@ def test_a_vote_that_cannot_be_put_on_disk_is_not_told() -> None:
     membership.link_up("p2", 4_096)
     membership.broker.now_ms = 11_000
     connection = admitted(membership, "p2")
-    sent = membership.outboxes["p2"].sent
+    sent = membership.links.outboxes["p2"].sent
     say(membership, connection, status("p2", stands_in=1))
     assert membership.election.vote == Reign(1, "p2")
-    assert membership.outboxes["p2"].sent == sent
+    assert membership.links.outboxes["p2"].sent == sent
 
 
 def lines(membership: Membership) -> list[str]:
@@ -233,7 +233,7 @@ def test_a_peer_that_says_goodbye_has_stopped_and_did_not_crash() -> None:
     say(membership, connection, status("p2", reign=Reign(3, "p2")))
     say(membership, connection, msgspec.structs.replace(status("p2", 2), ended=Ended(3, "this broker stops")))
     say(membership, connection, Goodbye(reason="asked by SIGTERM"))
-    assert not is_online(membership.election, "p2") and membership.outboxes["p2"].peer_has_stopped
+    assert not is_online(membership.election, "p2") and membership.links.outboxes["p2"].peer_has_stopped
     membership.connection_lost(connection)
     assert lines(membership) == [
         "info: p2 is root of epoch 3",
@@ -259,9 +259,11 @@ def test_a_broker_that_leaves_blames_nobody_for_what_follows() -> None:
     say(membership, connection, status("p2", reign=Reign(3, "p2")))
     lines(membership)
     membership.leave("asked by SIGTERM")
-    sent = membership.outboxes["p2"].sent
+    sent = membership.links.outboxes["p2"].sent
     membership.connection_lost(connection)
     membership.broker.now_ms += 1_000
     membership.tick()
     assert lines(membership) == []
-    assert membership.outboxes["p2"].sent <= sent + 1, "after its goodbye it says nothing of itself, but where it is"
+    assert membership.links.outboxes["p2"].sent <= sent + 1, (
+        "after its goodbye it says nothing of itself, but where it is"
+    )

@@ -106,7 +106,7 @@ def test_publishers_that_wait_count_when_it_lasts(cluster: Joined) -> None:
 
 def test_a_root_that_takes_nothing_is_told_by_those_who_publish_to_it(cluster: Joined) -> None:
     other = next(name for name in cluster.primaries if name != cluster.root)
-    cluster[other].pressed.add(cluster.root)
+    cluster[other].links.pressed.add(cluster.root)
     cluster.tick(BLOCKED_MS + 500)
     reason = f"publishers wait: the root {cluster.root} is short of memory or disk"
     assert missing(cluster, other) == [("publishers", reason)]

@@ -155,9 +155,9 @@ def test_basic_get_elsewhere_is_a_delivery_here(cluster: Traced) -> None:
 
 def test_a_copy_that_the_link_does_not_take_is_told_as_dropped(cluster: Traced) -> None:
     subscribe(cluster.client("p2"), "amq.topic", "a")
-    cluster["p1"].outboxes["p2"].bytes_max = -1
+    cluster["p1"].links.outboxes["p2"].bytes_max = -1
     cluster.client("p1").publish("a", b"1", exchange="amq.topic")
-    assert cluster["p1"].outboxes["p2"].dropped == 1
+    assert cluster["p1"].links.outboxes["p2"].dropped == 1
     assert cluster.seen() == ["p1 drop p2 private", "p1 publish"]
 
 
@@ -191,6 +191,12 @@ def test_what_brokers_say_to_each_other_is_no_message(cluster: Traced) -> None:
     assert cluster.told == []
 
 
+def relayed(cluster: Traced) -> Counter[str]:
+    """How many copies each broker has sent to others."""
+    outboxes = {name: cluster[name].links.outboxes.values() for name in cluster.members}
+    return Counter({name: sum(each.relayed for each in its) for name, its in outboxes.items()})
+
+
 def test_as_many_relays_are_told_as_copies_were_sent(cluster: Traced) -> None:
     for name in cluster.members:
         subscribe(cluster.client(name), "amq.topic", "#")
@@ -198,10 +204,10 @@ def test_as_many_relays_are_told_as_copies_were_sent(cluster: Traced) -> None:
     cluster.client("p2").bind("work", "amq.topic", "#")
     reader_at(cluster, "s2", no_ack=False)
     cluster.told.clear()
-    before = Counter({name: sum(each.relayed for each in cluster[name].outboxes.values()) for name in cluster.members})
+    before = relayed(cluster)
     for name in sorted(cluster.members):
         cluster.client(name).publish(f"from.{name}", b"x", exchange="amq.topic")
-    after = Counter({name: sum(each.relayed for each in cluster[name].outboxes.values()) for name in cluster.members})
+    after = relayed(cluster)
     relays = Counter(each.broker for each in cluster.told if each.event == "relay")
     arrivals = Counter(each.peer for each in cluster.told if each.event == "relayed-in")
     assert relays == after - before == arrivals

@@ -472,7 +472,7 @@ def test_what_the_root_told_of_others_is_checked_by_a_digest_too(wide: Joined) -
 
 def test_a_broker_alone_keeps_no_account_of_what_its_queues_want() -> None:
     alone = Joined("p1")
-    alone["p1"].is_alone = True
+    alone["p1"].links.is_alone = True
     subscribe(alone.client("p1"), "amq.topic", "a")
     assert not alone["p1"].meta_bindings.own.counts
 

@@ -30,7 +30,7 @@ def copies(cluster: Joined) -> Counter[str]:
     """How many relayed messages each broker has been sent by others so far."""
     sent: Counter[str] = Counter()
     for name in cluster.members:
-        for peer, outbox in cluster[name].outboxes.items():
+        for peer, outbox in cluster[name].links.outboxes.items():
             sent[peer] += outbox.relayed
     return sent
 
@@ -41,7 +41,7 @@ def fresh_copies(cluster: Joined, before: Counter[str]) -> dict[str, int]:
 
 def lane_of(cluster: Joined, of: str, to: str, reach: Reach, number: int = 500, earlier: int = 0) -> RelayLane:
     """A lane from one broker to another, of our own making, for this reign or an earlier one."""
-    cluster[of].send(to, Lane(number=number, vhost=b"/", flags=int(reach), epoch=cluster[of].epoch - earlier))
+    cluster[of].links.send(to, Lane(number=number, vhost=b"/", flags=int(reach), epoch=cluster[of].epoch - earlier))
     cluster.settle()
     lane = cluster.members[to].wires[of].connection.channels[number]
     assert isinstance(lane, RelayLane)
@@ -100,7 +100,7 @@ def test_what_is_no_longer_wanted_is_not_sent(wide: Joined) -> None:
 def test_a_message_of_a_secondary_reaches_the_others_through_the_root_alone(wide: Joined) -> None:
     inbox = wide.client("s2")
     subscribe(inbox, "amq.fanout")
-    root, backup = wide["p1"].outboxes["s2"], wide["p2"].outboxes["s2"]
+    root, backup = wide["p1"].links.outboxes["s2"], wide["p2"].links.outboxes["s2"]
     before = (root.relayed, backup.relayed)
     wide.client("s1").publish("", b"x", exchange="amq.fanout")
     assert (root.relayed, backup.relayed) == (before[0] + 1, before[1])
@@ -111,10 +111,10 @@ def test_a_message_of_a_secondary_is_not_sent_back_to_it(wide: Joined) -> None:
     inbox = wide.client("s1")
     subscribe(inbox, "amq.fanout")
     subscribe(wide.client("s2"), "amq.fanout")
-    before = wide["p1"].outboxes["s1"].relayed
+    before = wide["p1"].links.outboxes["s1"].relayed
     wide.client("s1").publish("", b"x", exchange="amq.fanout")
     assert inbox.bodies() == [b"x"]
-    assert wide["p1"].outboxes["s1"].relayed == before
+    assert wide["p1"].links.outboxes["s1"].relayed == before
 
 
 def test_without_a_root_private_messages_go_on_between_all(wide: Joined) -> None:
@@ -198,7 +198,7 @@ def test_who_opens_a_lane_for_another_root_or_for_an_earlier_reign_reaches_no_sh
 
 def test_a_lane_to_an_exchange_or_a_virtual_host_that_is_not_here_leads_nowhere(wide: Joined) -> None:
     push(wide, lane_of(wide, "p2", "p1", Reach.PRIVATE), "no such exchange", "", b"x")
-    wide["p2"].send("p1", Lane(number=501, vhost=b"no such vhost", flags=int(Reach.PRIVATE)))
+    wide["p2"].links.send("p1", Lane(number=501, vhost=b"no such vhost", flags=int(Reach.PRIVATE)))
     wide.settle()
     lane = wide.members["p1"].wires["p2"].connection.channels[501]
     assert isinstance(lane, RelayLane)
@@ -254,7 +254,7 @@ def test_a_lane_is_told_before_its_first_message_and_once_a_link(wide: Joined) -
     publisher = wide.client("p3")
     for _ in range(2):
         publisher.publish("", b"x", exchange="amq.fanout")
-    assert len(wide["p3"].outboxes["p2"].opened) == 1
+    assert len(wide["p3"].links.outboxes["p2"].opened) == 1
     wide.cut("p2", "p3")
     publisher.publish("", b"lost", exchange="amq.fanout")
     wide.mend("p2", "p3")
@@ -345,7 +345,7 @@ def test_transient_messages_past_a_links_bound_are_dropped_for_that_link_alone(w
     slow, well = wide.client("p2"), wide.client("p3")
     subscribe(slow, "amq.fanout")
     subscribe(well, "amq.fanout")
-    outbox = wide["p1"].outboxes["p2"]
+    outbox = wide["p1"].links.outboxes["p2"]
     publisher = wide.client("p1")
     outbox.bytes_max = -1
     publisher.publish("", b"dropped", exchange="amq.fanout")

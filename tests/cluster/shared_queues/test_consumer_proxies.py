@@ -97,7 +97,7 @@ def test_what_was_taken_is_told_seldom(cluster: Joined) -> None:
     client = cluster.client("p2")
     client.queue("q")
     client.consume("q", no_ack=True)
-    outbox = cluster["p2"].outboxes["p1"]
+    outbox = cluster["p2"].links.outboxes["p1"]
     before = outbox.sent
     publisher = cluster.client("p1")
     for _ in range(1_000):
@@ -110,7 +110,7 @@ def test_nothing_is_sent_into_a_full_outbox(cluster: Joined) -> None:
     client = cluster.client("p2")
     client.queue("q")
     client.consume("q")
-    outbox = cluster["p1"].outboxes["p2"]
+    outbox = cluster["p1"].links.outboxes["p2"]
     outbox.bytes_max, before = -1, outbox.bytes_max
     publish_many(cluster.client("p3"), 3)
     assert client.bodies() == [] and len(at_root(cluster)) == 3

@@ -139,9 +139,9 @@ def test_one_copy_serves_the_roots_shared_and_private_queues(cluster: Joined) ->
     inbox = cluster.client("p1")
     subscribe(inbox, "amq.fanout")
     inbox.bind("work", "amq.fanout")
-    before = cluster["p2"].outboxes["p1"].relayed
+    before = cluster["p2"].links.outboxes["p1"].relayed
     cluster.client("p2").publish("", b"x", exchange="amq.fanout")
-    assert cluster["p2"].outboxes["p1"].relayed == before + 1
+    assert cluster["p2"].links.outboxes["p1"].relayed == before + 1
     assert inbox.bodies() == [b"x"] and bodies(cluster) == [b"x"]
 
 
@@ -425,7 +425,7 @@ def test_a_message_whose_publisher_is_gone_still_finds_its_root(cluster: Joined)
 
 def test_who_publishes_faster_than_the_link_takes_waits_and_nothing_is_dropped(cluster: Joined) -> None:
     client = confirming(cluster, "s1")
-    outbox = cluster["s1"].outboxes["p1"]
+    outbox = cluster["s1"].links.outboxes["p1"]
     outbox.bytes_max = -1
     for number in range(3):
         client.publish("work", b"%d" % number)
@@ -452,12 +452,12 @@ def test_who_publishes_more_than_the_root_confirms_waits() -> None:
 
 def test_who_publishes_to_a_root_short_of_memory_waits(cluster: Joined) -> None:
     client = cluster.client("s1")
-    cluster["p1"].send("s1", Pressure(True))
+    cluster["p1"].links.send("s1", Pressure(True))
     cluster.settle()
     client.publish("work", b"1")
     client.publish("work", b"2")
     assert bodies(cluster) == [b"1"] and blocked(client) == ["blocked"]
-    cluster["p1"].send("s1", Pressure(False))
+    cluster["p1"].links.send("s1", Pressure(False))
     cluster.tick(HEARTBEAT_MS)
     assert bodies(cluster) == [b"1", b"2"] and blocked(client) == ["unblocked"]
 

@@ -158,7 +158,7 @@ def test_what_its_log_loses_goes_before_what_came_later_and_was_in_no_log(cluste
 
 def test_who_is_root_no_more_takes_nothing_and_says_so_of_nothing(cluster: Joined) -> None:
     fill(cluster)
-    outbox = cluster["p2"].outbox("p1")
+    outbox = cluster["p2"].links.outbox("p1")
     message = Message("", "q", encode_header(Properties(), 1), b"x", delivery_suffix("", "q"))
     flags = int(Reach.SHARED | Reach.CONFIRM)
     outbox.open_lane(Lane(number=HANDOVER_LANE, vhost=b"/", flags=flags, queue=b"q", run=1, epoch=1))

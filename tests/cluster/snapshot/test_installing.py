@@ -161,7 +161,7 @@ def test_a_part_is_told_of_when_it_is_on_disk(parts: list[Snapshot], monkeypatch
     """Though so much waits for the disk that no entry of the log would be taken."""
     follower = Follower()
     told: list[int] = []
-    monkeypatch.setattr(follower.membership, "send", lambda _, message: told.append(message.parts))
+    monkeypatch.setattr(follower.membership.links, "send", lambda _, message: told.append(message.parts))
     for part in parts[:6]:
         follower.membership.replica.snapshot(FROM, part)
         follower.one_turn(is_told=False)
@@ -182,7 +182,7 @@ def test_what_is_on_its_way_to_the_disk_is_not_asked_for_again(
 ) -> None:
     follower = Follower()
     sent: list[object] = []
-    monkeypatch.setattr(follower.membership, "send", lambda _, message: sent.append(message))
+    monkeypatch.setattr(follower.membership.links, "send", lambda _, message: sent.append(message))
     replica, storing = follower.membership.replica, follower.membership.storing
     for part in parts[:6]:
         replica.snapshot(FROM, part)

@@ -254,7 +254,7 @@ def test_a_snapshot_waits_while_much_is_on_its_way_to_its_follower(monkeypatch: 
     cluster = away(Bounds(slice_max=5, log_entries_max=3))
     define(cluster, *queues(50))
     come_back(cluster)
-    outbox = cluster["p1"].outboxes[AWAY]
+    outbox = cluster["p1"].links.outboxes[AWAY]
     sent = tap(monkeypatch, cluster, "p1")
     step_until(cluster, lambda: said(sent, AWAY, Snapshot))
     for _ in range(30):

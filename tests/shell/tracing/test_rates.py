@@ -13,7 +13,9 @@ def membership(**broker: Any) -> Any:
     channel = SimpleNamespace(delivery_tag=10)
     connection = SimpleNamespace(channels={1: channel})
     held = SimpleNamespace(published=0, delivered=5, connections=[connection])
-    return SimpleNamespace(broker=held, outboxes={"p2": SimpleNamespace(relayed=0)}, channel=channel)
+    return SimpleNamespace(
+        broker=held, links=SimpleNamespace(outboxes={"p2": SimpleNamespace(relayed=0)}), channel=channel
+    )
 
 
 def test_there_are_no_rates_before_the_second_look() -> None:
@@ -26,7 +28,7 @@ def test_a_rate_is_what_came_since_the_last_look() -> None:
     seen = membership()
     rates = Rates(cast(Membership, seen))
     rates.look(1_000)
-    seen.broker.published, seen.outboxes["p2"].relayed = 500, 50
+    seen.broker.published, seen.links.outboxes["p2"].relayed = 500, 50
     seen.channel.delivery_tag += 1_000
     rates.look(6_000)
     assert rates.shown() == {"published_per_s": 100, "delivered_per_s": 200, "relayed_per_s": 10}

@@ -80,7 +80,7 @@ def seen_by_root() -> dict[str, Any]:
 def _seen_by_root() -> dict[str, Any]:
     cluster = Joined("p1", "p2", "p3", secondaries=("s1",))
     membership = cluster["p1"]
-    links = {peer: IdleLink(outbox) for peer, outbox in membership.outboxes.items()}
+    links = {peer: IdleLink(outbox) for peer, outbox in membership.links.outboxes.items()}
     seen = cluster_snapshot(membership, links, Rates(membership), cluster.now_ms)  # type: ignore[arg-type]
     real = msgspec.to_builtins(seen)
     return _with_values(real, msgspec.json.decode(_VALUES))
