@@ -1,13 +1,13 @@
 """Who is root: a continuous election by unanimous vote of the primaries that are not offline.
 
-A pure state machine: `step(election, event)` gives the election after the event, and what is to be done, in order. What
-is true is decided in `evaluate`, after every event; which change of role that may bring is a table.
+A pure state machine: `step(election, event)` gives the election after the event, and the effects to perform, in order.
+`evaluate` decides after every event what follows from it; the table `TRANSITIONS` has every change of role.
 
 Two primaries are never root at the same time. A vote is for one candidate in one epoch, and on disk before it is sent;
 a root needs the votes of more than half of the defined primaries, so no epoch has two. It serves (`view.serves`) only
-while at least half of the defined primaries, itself counted, have heard from it within the lease; and who has heard a
-root, or voted for it, votes for no other until a longer wait is over, counted from the later moment. Any two such sets
-share a member.
+while at least half of the defined primaries, itself counted, have heard from it within the lease. A primary that has
+heard a root, or voted for it, votes for no other until a longer wait is over, counted from the later of these moments.
+More than half of the primaries and half of them always share a member.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from openclust.cluster.election.events import (
     TellPeer,
     Tick,
 )
+from openclust.cluster.election.lost_root import lost_root, stood_still
 from openclust.cluster.election.view import (
     Election,
     ElectionRole,
@@ -45,11 +46,8 @@ from openclust.cluster.election.view import (
     active,
     can_spare,
     electorate,
-    gave_up,
     is_online,
     is_starting,
-    not_heard,
-    stood_still,
     supporters,
     vote_of,
 )
@@ -57,7 +55,7 @@ from openclust.cluster.protocol.status import Ended, Reign, Seniority, Status
 
 
 class Trigger(Enum):
-    """What may change the role."""
+    """The reasons for which the role changes."""
 
     READY = "its store is read"
     ROOT_HEARD = "a root is heard"
@@ -92,7 +90,7 @@ TRANSITIONS: dict[tuple[ElectionRole, Trigger], ElectionRole] = {
 
 
 def step(election: Election, event: Event) -> tuple[Election, list[Effect]]:
-    """The election after the event, and what to do, in this order."""
+    """The election after the event, and the effects to perform, in this order."""
     before = election
     election = msgspec.structs.replace(election, now_ms=max(election.now_ms, event.now_ms))
     effects: list[Effect] = []
@@ -130,14 +128,14 @@ def step(election: Election, event: Event) -> tuple[Election, list[Effect]]:
         election, status = _number(election)
         effects.append(Tell(status))
     elif isinstance(event, StatusHeard) and event.status.name in election.promised:
-        # Its lease lives on being heard: it is told at once, not at our next heartbeat.
+        # The lease of a root or candidate depends on echoes: it gets one at once, not with the next heartbeat.
         election, status = _number(election)
         effects.append(TellPeer(event.status.name, status))
     return election, effects
 
 
 def _caught_up(election: Election, epoch: int) -> tuple[Election, list[Effect]]:
-    """Begin to serve, if those who voted are still there."""
+    """Begin to serve, if more than half of the primaries still support it."""
     if election.role is not ElectionRole.TAKING_OVER or election.stands_in != epoch:
         return election, []
     if 2 * len(supporters(election)) <= len(election.terms.primaries):
@@ -147,7 +145,7 @@ def _caught_up(election: Election, epoch: int) -> tuple[Election, list[Effect]]:
 
 
 def _force(election: Election) -> tuple[Election, list[Effect]]:
-    """Be root without an election, where no root is heard."""
+    """Make this primary root without an election, if no root is heard."""
     if election.role is not ElectionRole.ELECTOR:
         return election, []
     epoch = 1 + max([election.status().epoch, *(peer.status.epoch for peer in election.peers.values())])
@@ -158,13 +156,13 @@ def _force(election: Election) -> tuple[Election, list[Effect]]:
 
 
 def _told(election: Election) -> tuple[object, ...]:
-    """What peers should hear of at once."""
+    """The parts of the status of whose change peers are told at once."""
     reigns = (election.role, election.stands_in, election.vote, election.reign)
     return (*reigns, election.seniority, bool(election.illness), len(election.peers))
 
 
 def _number(election: Election) -> tuple[Election, Status]:
-    """The status as it is now, under a number of its own."""
+    """The current status, under the next number. When it was sent is remembered for its echo."""
     number = election.number + 1
     oldest = election.now_ms - election.terms.offline_ms
     sent = {each: at for each, at in election.sent.items() if at >= oldest}
@@ -173,13 +171,13 @@ def _number(election: Election) -> tuple[Election, Status]:
 
 
 def _hear(election: Election, status: Status) -> Election:
-    """Take a peer's status; who is no primary, or an older status, changes nothing."""
+    """Take a peer's status. One from a broker that is no primary, or an older one, changes nothing."""
     name = status.name
     if name == election.name or name not in election.terms.primaries:
         return election
     known = election.peers.get(name)
     if known is not None and is_online(election, name):
-        # A link keeps its order; what comes by another way must be later.
+        # One link keeps the order of statuses; one that comes by another link must be newer.
         before = (known.status.seniority.stamp_ms, known.status.number)
         if (status.seniority.stamp_ms, status.number) <= before:
             return election
@@ -194,10 +192,10 @@ def _hear(election: Election, status: Status) -> Election:
 
 
 def _rank(election: Election, status: Status) -> tuple[Election, list[Effect]]:
-    """Go behind a primary that had its place before this one had its own, and whose stamp is later all the same.
+    """Become junior to a primary that took its place before this one did, though its stamp is later.
 
-    One of the two clocks was wrong, and no matter which: how long each has had its place is counted by clocks that
-    nobody sets. They may run unlike, as those of leases may, and a status is late by a little.
+    The wall clock of one of the two was wrong, and it does not matter which: how long each has had its place is
+    measured by monotonic clocks. The comparison allows for their difference in speed and for the age of the status.
     """
     if status.name not in election.peers or status.seniority <= election.seniority:
         return election, []
@@ -211,35 +209,35 @@ def _rank(election: Election, status: Status) -> tuple[Election, list[Effect]]:
 
 
 def _promise(election: Election, status: Status) -> Election:
-    """Who may count on us from now on: a root that is heard, or the candidate we voted for, until it gives up.
+    """Note that a heard root, or the candidate we voted for, may count on our support, until it gives up.
 
-    What one says changes nothing for the others that count on us.
+    The status of one primary changes nothing for the others that may count on our support.
     """
     name = status.name
     reigns = status.reign is not None and status.reign.root == name
     stands = election.vote is not None and election.vote == Reign(status.stands_in, name)
     if reigns or stands:
         return msgspec.structs.replace(election, promised={**election.promised, name: election.now_ms})
-    # It says itself that it is not root: nothing to wait for.
+    # The primary itself says that it is not root: there is no reason to wait.
     others = {each: at for each, at in election.promised.items() if each != name}
     return msgspec.structs.replace(election, promised=others)
 
 
 def _may_vote_for(election: Election, name: str) -> bool:
-    """Whether no other can still be root on our word."""
+    """Whether no other primary can still be root by our support."""
     since = election.now_ms - election.terms.wait_ms
     return all(each == name or at <= since for each, at in election.promised.items())
 
 
 def _move(election: Election, trigger: Trigger) -> Election:
-    """The election in the role that the table gives."""
+    """The election in the role that `TRANSITIONS` gives."""
     role = TRANSITIONS.get((election.role, trigger))
     assert role is not None, f"{election.role} has no place for {trigger}"
     return msgspec.structs.replace(election, role=role)
 
 
 def evaluate(election: Election, *, is_tick: bool, passed_ms: int = 0) -> tuple[Election, list[Effect]]:
-    """What follows from what is known now, so long after the last event."""
+    """Decide by all that is known now; the last event was `passed_ms` ago."""
     if election.role is ElectionRole.STARTING:
         return election, []
     heard = _root_heard(election)
@@ -271,32 +269,30 @@ def _root_heard(election: Election) -> Reign | None:
 
 
 def _root_lost(election: Election, last: Reign, passed_ms: int) -> NoRoot:
-    """Why the root that was followed is none any more, as far as that can be seen from here."""
+    """Why the root that was followed is gone; the last event was `passed_ms` ago."""
     peer = election.peers[last.root]
-    ended = peer.status.ended
-    if ended is not None and ended.epoch == last.epoch:
-        return NoRoot(last, gave_up(ended), is_told=True)
-    if passed_ms > election.terms.stood_still_ms:
-        return NoRoot(last, not_heard(stood_still(passed_ms)))
-    if peer.lost:
-        return NoRoot(last, not_heard("its link has ended"))
-    if is_online(election, last.root):
-        return NoRoot(last, "says that it is root no more", is_told=True)
-    return NoRoot(last, not_heard(f"nothing came for {election.now_ms - peer.heard_ms} ms"))
+    return lost_root(
+        last,
+        peer.status.ended,
+        passed_ms=passed_ms,
+        stood_still_ms=election.terms.stood_still_ms,
+        silent_ms=None if peer.lost else election.now_ms - peer.heard_ms,
+        is_online=is_online(election, last.root),
+    )
 
 
 def _evaluate_reign(election: Election, heard: Reign | None, passed_ms: int) -> tuple[Election, list[Effect]]:
-    """A root, or one that takes over: may it go on?"""
+    """Let a root, or a primary that takes over, go on or resign."""
     own = election.reign.epoch if election.reign else election.stands_in
     if heard is not None and heard.epoch > own:
         return _resign(election, Trigger.OVERRULED, f"{heard.root} is root in the later epoch {heard.epoch}")
     there = supporters(election)
     defined = len(election.terms.primaries)
     if election.is_forced:
-        # With half of them again, it is a root like any other.
+        # Once half of the primaries hear it again, it is a root like any other.
         return msgspec.structs.replace(election, is_forced=2 * len(there) < defined), []
     if 2 * len(there) < defined or (election.role is ElectionRole.TAKING_OVER and 2 * len(there) <= defined):
-        # Nobody can have heard it meanwhile: whether they would is not known.
+        # While this process stood still nobody could hear it: the reason is its own, not a lack of primaries.
         is_own = passed_ms > election.terms.stood_still_ms
         reason = stood_still(passed_ms) if is_own else f"only {len(there)} of {defined} primaries hear it"
         return _resign(election, Trigger.QUORUM_LOST, reason)
@@ -306,7 +302,7 @@ def _evaluate_reign(election: Election, heard: Reign | None, passed_ms: int) -> 
 
 
 def _resign(election: Election, trigger: Trigger, reason: str) -> tuple[Election, list[Effect]]:
-    """Stop being root, and go to the end of the line: a new seniority."""
+    """Stop being root, and become the most junior primary by a new seniority."""
     was_root = election.role is ElectionRole.ROOT
     epoch = election.reign.epoch if election.reign else election.stands_in
     election = _move(election, trigger)
@@ -326,7 +322,7 @@ def _resign(election: Election, trigger: Trigger, reason: str) -> tuple[Election
 
 
 def _elect(election: Election, *, is_tick: bool) -> tuple[Election, list[Effect]]:
-    """No root is heard: stand, vote, or wait."""
+    """Where no root is heard: stand for election, vote, or wait."""
     first = active(election)[0].name
     if first != election.name and election.stands_in:
         election = msgspec.structs.replace(election, stands_in=0)
@@ -343,7 +339,7 @@ def _elect(election: Election, *, is_tick: bool) -> tuple[Election, list[Effect]
     effects: list[Effect] = []
     seen = max([election.status().epoch, *(peer.status.epoch for peer in election.peers.values())])
     if not election.stands_in or (is_tick and _is_overtaken(election)):
-        # Once a heartbeat at most: two who each think themselves the most senior would leapfrog for ever.
+        # Once a heartbeat at most: two primaries that each take themselves for the most senior would leapfrog for ever.
         vote = Reign(seen + 1, election.name)
         election = msgspec.structs.replace(election, stands_in=vote.epoch, vote=vote)
         effects.append(PersistVote(vote))
@@ -355,7 +351,7 @@ def _elect(election: Election, *, is_tick: bool) -> tuple[Election, list[Effect]
 
 
 def _is_overtaken(election: Election) -> bool:
-    """Whether somebody cannot vote for this candidate in its epoch any more, but could in a later one."""
+    """Whether a primary can vote for this candidate only in a later epoch than the one it stands in."""
     votes = (vote_of(election, name) for name in electorate(election))
     return _is_outlived(election) or any(
         vote and vote.epoch >= election.stands_in and vote.root != election.name for vote in votes
@@ -363,16 +359,16 @@ def _is_overtaken(election: Election) -> bool:
 
 
 def _is_outlived(election: Election) -> bool:
-    """Whether a log that this candidate has, or would fetch, is of a later epoch: its entries cannot follow."""
+    """Whether the log here, or one that would be fetched, ends in a later epoch: no entry of this one could follow."""
     peers = [election.peers[name] for name in electorate(election) if name in election.peers]
     return max([election.position, *(each.status.position for each in peers)]).epoch > election.stands_in
 
 
 def _is_elected(election: Election) -> bool:
-    """All of the electorate have voted for this primary, and it is more than half of the defined ones."""
+    """Whether the whole electorate has voted for this primary, and is more than half of the defined primaries."""
     there = electorate(election)
     wanted = Reign(election.stands_in, election.name)
     if 2 * len(there) <= len(election.terms.primaries) or any(is_starting(election, name) for name in there):
-        # One that starts may tell of a vote from its former life: it does not know yet what its log holds.
+        # A starting primary may repeat a vote of its former life, but does not know yet what its log holds.
         return False
     return not _is_outlived(election) and all(vote_of(election, name) == wanted for name in there)

@@ -1,4 +1,4 @@
-"""What an election is told, and what it wants done."""
+"""The events that an election is told of, and the effects that it asks for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class StoreRead(msgspec.Struct, frozen=True):
 
 
 class Tick(msgspec.Struct, frozen=True):
-    """Time has passed; about one a heartbeat."""
+    """Time has passed; there is about one tick a heartbeat."""
 
     now_ms: int
 
@@ -27,7 +27,7 @@ class StatusHeard(msgspec.Struct, frozen=True):
 
 
 class PeerLost(msgspec.Struct, frozen=True):
-    """The peer's link to us has ended: it is offline from now on, until it is heard again."""
+    """The peer's link to this broker has ended: the peer is offline until it is heard again."""
 
     now_ms: int
     name: str
@@ -41,7 +41,7 @@ class CaughtUp(msgspec.Struct, frozen=True):
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """The log has grown, or was cut."""
+    """The log here has grown, or was cut: it ends at `position` now."""
 
     now_ms: int
     position: Position
@@ -55,14 +55,14 @@ class StepDown(msgspec.Struct, frozen=True):
 
 
 class DiskIs(msgspec.Struct, frozen=True):
-    """What ails this broker's disk; empty where it is well."""
+    """The disk of this broker is ill, or well again: then `illness` is empty."""
 
     now_ms: int
     illness: str
 
 
 class Force(msgspec.Struct, frozen=True):
-    """An operator makes this primary root, whoever is missing: what only the missing ones hold is given up."""
+    """An operator makes this primary root. Entries that only missing primaries hold are given up."""
 
     now_ms: int
 
@@ -93,7 +93,7 @@ class TellPeer(msgspec.Struct, frozen=True):
 
 
 class TakeOver(msgspec.Struct, frozen=True):
-    """Fetch what the voters hold beyond our log, then say CaughtUp."""
+    """Fetch the entries that the voters hold beyond the log here, then tell the election `CaughtUp`."""
 
     epoch: int
     voters: dict[str, Position]
@@ -119,7 +119,7 @@ class Follow(msgspec.Struct, frozen=True):
 
 
 class NoRoot(msgspec.Struct, frozen=True):
-    """There is no root to follow any more. `how` goes behind its name in a line. `is_told`: it has said so itself."""
+    """There is no root to follow any more. A log line is the root's name, then `how`. `is_told`: the root said so."""
 
     last: Reign
     how: str
@@ -127,9 +127,9 @@ class NoRoot(msgspec.Struct, frozen=True):
 
 
 class ClocksDiffer(msgspec.Struct, frozen=True):
-    """Tell people that by its clock this primary would be senior to one that was there before, and by how much.
+    """Warn that by its wall clock this primary would be senior, by `by_ms`, to a primary that was there before it.
 
-    Either clock may be the wrong one, or that of a third, behind which the other has gone.
+    Either of the two clocks may be wrong, or that of a third primary, if the other has become junior to that one.
     """
 
     name: str

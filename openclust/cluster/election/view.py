@@ -1,4 +1,4 @@
-"""One primary's view of the others: who is there, who is senior, who supports it."""
+"""How one primary sees the others: which are there, which is the most senior, which support it."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def stood_still_ms(self) -> int:
-        """Longer between two events than this, and the process itself stood still: a tick comes every heartbeat."""
+        """A tick comes every heartbeat: if more time than this is between two events, this process stood still."""
         return self.heartbeat_ms * 3 // 2
 
     @property
     def lease_ms(self) -> int:
-        """How long a root may act on having been heard. Shorter than the voters' wait, for clocks that run unlike."""
+        """How long a root may act on having been heard. Shorter than the voters' wait: clocks differ in speed."""
         return self.heartbeat_ms * self.lease_beats * 9 // 10
 
     @property
     def wait_ms(self) -> int:
-        """How long who heard a root votes for no other."""
+        """How long a primary that heard a root votes for no other candidate."""
         return self.heartbeat_ms * self.lease_beats
 
 
 class OtherPrimary(msgspec.Struct, frozen=True):
     """What is known of another primary. `echoed_ms` is when we sent the last of our statuses that it has heard.
 
-    `back_ms` is when it was heard first, or first again after it was offline.
+    `back_ms` is when it was heard for the first time, or for the first time after it was offline.
     """
 
     status: Status
@@ -62,11 +62,12 @@ class OtherPrimary(msgspec.Struct, frozen=True):
 
 
 class Election(msgspec.Struct, frozen=True, kw_only=True):
-    """One primary's view. `sent` keeps the times of our last statuses, to know what an echo means.
+    """The election as one primary sees it. `sent` has the times of its last statuses, to know what an echo means.
 
-    `since_ms` is when it took its place. `promised` are those who may have counted on it as root or candidate, and when
-    they last did: for a while it votes for no other. The name is empty for whomever it followed before it was started.
-    `is_forced`: an operator made it root, and it needs nobody until it has half of the primaries again.
+    `since_ms` is when it took its place in the order of seniority. `promised` names the primaries that may count on its
+    support, as root or as candidate, and when they last could: until the wait is over it votes for no other. The empty
+    name stands for a root that it may have followed before it was started. `is_forced`: an operator made it root, and
+    it needs no support until half of the primaries hear it again.
     """
 
     terms: Terms
@@ -110,7 +111,7 @@ class Election(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def begin(terms: Terms, name: str, stamp_ms: int, now_ms: int, vote: Reign | None = None) -> Election:
-    """A primary that starts, with the vote that its store holds. Its wait begins anew: it may have followed a root."""
+    """A primary that starts, with the last vote on its disk. Its wait begins anew: it may have followed a root."""
     assert name in terms.primaries, "only primaries elect"
     return Election(
         terms=terms,
@@ -121,25 +122,9 @@ def begin(terms: Terms, name: str, stamp_ms: int, now_ms: int, vote: Reign | Non
         since_ms=now_ms,
         vote=vote,
         promised={"": now_ms} if len(terms.primaries) > 1 else {},
-        # Not from 0 again: an echo meant for a former life must not be taken for one of this.
+        # Numbers do not begin at 0: an echo for a former life of this broker must not count in this one.
         number=stamp_ms,
     )
-
-
-def stood_still(for_ms: int) -> str:
-    """What is said of a process that was stopped, or got no time on its machine."""
-    shown = f"{for_ms / 1_000:.1f} s" if for_ms >= 1_000 else f"{for_ms} ms"
-    return f"this process stood still for {shown} (stopped, or its machine is busy)"
-
-
-def gave_up(ended: Ended) -> str:
-    """What is said of a root that has told why it is none any more, behind its name."""
-    return f"has given up its place: {ended.reason}"
-
-
-def not_heard(why: str) -> str:
-    """What is said of a root that has gone without a word, behind its name."""
-    return f"is not heard any more: {why}"
 
 
 # -- who is there
@@ -152,13 +137,13 @@ def is_online(election: Election, name: str) -> bool:
 
 
 def hears_us(election: Election, name: str) -> bool:
-    """Whether an online peer has heard us of late, as far as we know; who is just back has had no time to say so."""
+    """Whether an online peer has heard us of late, as far as we know; one that is just back counts as if it had."""
     peer = election.peers[name]
     return election.now_ms - max(peer.echoed_ms, peer.back_ms) < election.terms.offline_ms
 
 
 def is_starting(election: Election, name: str) -> bool:
-    """Whether the primary counts as one that still starts: it says so, or was never heard and has time left."""
+    """Whether a primary counts as starting: it says so, or it was never heard and its grace is not over."""
     if name == election.name:
         return election.role is ElectionRole.STARTING
     peer = election.peers.get(name)
@@ -168,9 +153,9 @@ def is_starting(election: Election, name: str) -> bool:
 
 
 def electorate(election: Election) -> list[str]:
-    """The primaries that are not offline, this one included; those that start are among them, and vote no.
+    """The primaries that are not offline, this one included. Those that are starting are among them, and vote no.
 
-    A link must work both ways: who does not hear us could never vote for us, and is offline for our election.
+    A link must work both ways: a primary that does not hear this one could never vote for it, and counts as offline.
     """
     found = [election.name]
     for name in election.terms.primaries:
@@ -182,7 +167,7 @@ def electorate(election: Election) -> list[str]:
 
 
 def active(election: Election) -> list[Seniority]:
-    """The active primaries that are heard, this one included, most senior first; behind them whose disk is ill."""
+    """The active primaries that are heard, this one included, most senior first, those with an ill disk last."""
     found = [(bool(election.illness), election.seniority)] if election.role is not ElectionRole.STARTING else []
     for name in election.terms.primaries:
         if name != election.name and is_online(election, name):
@@ -204,7 +189,7 @@ def can_spare(election: Election) -> bool:
 
 
 def _echoes(election: Election) -> dict[str, int]:
-    """Who follows this root or has voted for it, and when we sent what it last heard from us."""
+    """The primaries that follow this root or have voted for it: when we sent the last status that each has heard."""
     mine = Reign(election.reign.epoch if election.reign else election.stands_in, election.name)
     found = {}
     for name in election.terms.primaries:
@@ -222,7 +207,7 @@ def _echoes(election: Election) -> dict[str, int]:
 def _has_spent(election: Election, vote: Reign | None) -> bool:
     """Whether a vote can make nobody root any more: its candidate has stood in that epoch, and given up.
 
-    Without this, a root would lose for good the support of who voted in a later epoch, and came back to follow it.
+    Without this, a root would lose for good the support of a primary that voted in a later epoch and came back.
     """
     if vote is None:
         return True
@@ -233,27 +218,27 @@ def _has_spent(election: Election, vote: Reign | None) -> bool:
         stands_in, reign, voted = status.stands_in, status.reign, status.vote
     else:
         return False
-    # A candidate's own vote comes first, and no epoch is stood in twice.
+    # A candidate votes for itself first, and stands in no epoch twice.
     return voted is not None and voted.epoch >= vote.epoch and stands_in != vote.epoch and reign != vote
 
 
 def is_pledged(election: Election) -> bool:
-    """Whether this primary's vote may yet make another root than the one that it follows.
+    """Whether this primary's vote may yet make another primary root than the one that it follows.
 
-    Who is elected by it knows what this log held when the vote was given, and fetches no more than that.
+    A candidate elected by that vote knows how far this log went when the vote was given, and fetches no more of it.
     """
     vote, reign = election.vote, election.reign
     return vote is not None and reign is not None and vote.epoch > reign.epoch and not _has_spent(election, vote)
 
 
 def supporters(election: Election) -> list[str]:
-    """Who supports this root, or candidate, and has heard from it within the lease; itself included."""
+    """The primaries that support this root or candidate and have heard it within the lease, itself included."""
     since = election.now_ms - election.terms.lease_ms
     return sorted([election.name, *(name for name, echoed_ms in _echoes(election).items() if echoed_ms >= since)])
 
 
 def lease_end_ms(election: Election) -> int:
-    """Until when a root may serve on what it has heard. Wake it then: it has to resign."""
+    """Until when a root may serve, by the echoes it has so far. Wake it then: it has to resign."""
     others = (len(election.terms.primaries) + 1) // 2 - 1
     if not others or election.is_forced:
         return 2**62
@@ -267,12 +252,12 @@ def serves(election: Election, now_ms: int) -> bool:
 
 
 def votes_needed(defined: int) -> int:
-    """How many of so many primaries must vote for one of them: more than half."""
+    """How many of the defined primaries must vote for one of them: more than half."""
     return defined // 2 + 1
 
 
 def why_no_root(election: Election) -> list[tuple[str, str]]:
-    """Who stands in the way of a root, and why; empty where there is a root."""
+    """The primaries that stand in the way of a root, each with its reason; empty where there is a root."""
     if election.reign is not None:
         return []
     there = electorate(election)

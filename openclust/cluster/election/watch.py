@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from openclust.cluster.election.events import NoRoot
-from openclust.cluster.election.view import gave_up, not_heard, stood_still
+from openclust.cluster.election.lost_root import lost_root
 from openclust.cluster.protocol.status import Reign, Status
 
 MISSED_MAX = 3
 STOOD_STILL_BEATS = 1.5
-"""Longer between two looks, and it was this process that stood still: it looks every heartbeat."""
+"""In heartbeats. A secondary looks once a heartbeat: if more time passes, its own process stood still."""
 
 
 class _HeardStatus(msgspec.Struct):
@@ -24,7 +24,7 @@ class Watch:
     def __init__(self, heartbeat_ms: int) -> None:
         self.heartbeat_ms = heartbeat_ms
         self._heard: dict[str, _HeardStatus] = {}
-        # The primary whose link has ended last.
+        # The last status of the primary whose link has ended last.
         self._lost: _HeardStatus | None = None
         self._looked_ms = 0
 
@@ -37,7 +37,7 @@ class Watch:
         self._heard[status.name] = _HeardStatus(status, now_ms)
 
     def lost(self, name: str) -> None:
-        """The primary's link to us is down."""
+        """The primary's link to this broker has ended."""
         self._lost = self._heard.pop(name, None) or self._lost
 
     @property
@@ -66,22 +66,20 @@ class Watch:
         return max(reigns, default=None)
 
     def look(self, now_ms: int) -> int:
-        """How long it is since the last look."""
+        """Note the time of this look; returns how long ago the one before was, 0 for the first."""
         passed_ms = now_ms - self._looked_ms if self._looked_ms else 0
         self._looked_ms = now_ms
         return passed_ms
 
     def lost_root(self, last: Reign, now_ms: int, passed_ms: int) -> NoRoot:
-        """Why the root that was followed is none any more, so long after the last look."""
+        """Why the root that was followed is gone; the last look was `passed_ms` ago."""
         known, lost = self._heard.get(last.root), self._lost
         word = known or (lost if lost is not None and lost.status.name == last.root else None)
-        ended = word.status.ended if word is not None else None
-        if ended is not None and ended.epoch == last.epoch:
-            return NoRoot(last, gave_up(ended), is_told=True)
-        if passed_ms > self.heartbeat_ms * STOOD_STILL_BEATS:
-            return NoRoot(last, not_heard(stood_still(passed_ms)))
-        if known is None:
-            return NoRoot(last, not_heard("its link has ended"))
-        if self.is_online(last.root, now_ms):
-            return NoRoot(last, "says that it is root no more", is_told=True)
-        return NoRoot(last, not_heard(f"nothing came for {now_ms - known.at_ms} ms"))
+        return lost_root(
+            last,
+            word.status.ended if word is not None else None,
+            passed_ms=passed_ms,
+            stood_still_ms=int(self.heartbeat_ms * STOOD_STILL_BEATS),
+            silent_ms=now_ms - known.at_ms if known is not None else None,
+            is_online=self.is_online(last.root, now_ms),
+        )
