@@ -1,4 +1,4 @@
-"""How many clients every broker has by now: the roster tells only how many it had a second or two ago."""
+"""An estimate of the clients that every broker has now: the roster is a second or two old."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections import deque
 from openclust.cluster.protocol.roster import BrokerInfo, Roster
 
 FORGET_MS = 4_000
-"""A client that was sent away is counted where it arrived within this time, or it never will be."""
+"""The roster counts a client that was sent to another broker within this time, or never."""
 
 SENT_GRAIN_MS = 50
-"""Who is sent to one broker within this time is kept as one entry, which bounds them."""
+"""Clients sent to one broker within this time are one entry, which bounds the number of entries."""
 
 PACE_MIN_MS = 250
-"""Two counts that are nearer to each other say nothing of a pace."""
+"""Two counts that are closer in time than this do not give a pace."""
 
 EXPECT_MAX_MS = 2_500
-"""A pace is taken to go on for so long, if no newer roster comes."""
+"""A pace is assumed to go on for this long, if no newer roster comes."""
 
 
 class LoadEstimate:
-    """Who compares its own clients of this moment with the others' of a while ago always believes to have too many.
+    """A broker that compares its own clients now with those of others a while ago always believes to have too many.
 
-    Hence as many are thought to go on coming to the others unasked as did between their last two counts; and whom we
-    have sent there since, we count by ourselves. Call `heard` before every question.
+    Hence newcomers are assumed to go on coming to the others at the pace between their last two counts; and clients
+    that this broker has sent there since are added. Call `heard` before every question.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class LoadEstimate:
         self._staying = 1.0
 
     def heard(self, roster: Roster, now_ms: int) -> None:
-        """This is the roster now. The same brokers under another root are nothing new."""
+        """Take the current roster. One that differs only in the root says nothing new of the load."""
         self._now_ms = now_ms
         if roster.brokers is self._brokers:
             return
@@ -45,26 +45,26 @@ class LoadEstimate:
             came += max(0, each.newcomers - count.newcomers)
             gained += each.connections - count.connections
             count.renew(each, now_ms)
-        # Wherever they were sent, all together have gained those who came and have not left.
+        # Wherever newcomers were sent, all brokers together have gained those that came and have not left.
         if came:
             self._staying = min(1.0, max(0, gained) / came)
 
     def sent(self, name: str) -> None:
-        """Another client is sent to this broker of the roster."""
+        """Count a client that is sent to this broker of the roster."""
         self._counts[name].send(self._now_ms)
 
     def clients(self, name: str) -> float:
-        """How many a broker of the roster has by now, if it keeps who comes; who is on the way from here included."""
+        """How many clients a broker of the roster has by now, those included that were sent there from here."""
         count = self._counts[name]
         return count.connections + count.underway(self._now_ms) + self.expected(name)
 
     def expected(self, name: str) -> float:
-        """How many of these are only thought to have come."""
+        """How many of these are only assumed to have come."""
         return self._counts[name].expected(self._now_ms) * self._staying
 
 
 class _Count:
-    """What a broker had at `at_ms`, of our clock, and those whom we have sent there that are not in it."""
+    """The clients a broker had at `at_ms` of our clock, and those sent there from here that are not counted yet."""
 
     __slots__ = ("_pace", "_redirected", "_rising", "_sent", "_sent_total", "at_ms", "connections", "newcomers")
 
@@ -83,11 +83,11 @@ class _Count:
         newcomers = max(0, info.newcomers - self.newcomers)
         if at_ms - self.at_ms >= PACE_MIN_MS:
             pace = newcomers / (at_ms - self.at_ms)
-            # What has begun between two counts is seen in part only.
+            # A pace that has risen between two counts is higher than their mean: assume it goes on to rise.
             self._rising = max(0.0, pace - self._pace)
             self._pace = pace
         self.at_ms, self.connections = at_ms, info.connections
-        # Some clients do not say that they were sent.
+        # Some clients that were sent do not say so, and count as newcomers.
         self._arrive(newcomers + max(0, info.redirected - self._redirected))
         self.newcomers, self._redirected = info.newcomers, info.redirected
 
@@ -104,11 +104,11 @@ class _Count:
         return self._sent_total
 
     def expected(self, now_ms: int) -> float:
-        """How many have come there unasked since."""
+        """How many newcomers are assumed since the last count."""
         return (self._pace + self._rising) * min(EXPECT_MAX_MS, max(0, now_ms - self.at_ms))
 
     def _arrive(self, came: int) -> None:
-        """Of those that came there, ours are who were sent before it counted."""
+        """So many have arrived there. Those sent from here before that count are taken to be among them."""
         while came and self._sent and self._sent[0][0] <= self.at_ms:
             arrived = min(came, self._sent[0][1])
             came -= arrived

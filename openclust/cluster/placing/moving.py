@@ -1,6 +1,6 @@
-"""Moving clients away: what is beyond this broker's share, or all of them where it is to be emptied.
+"""Moving clients away: those beyond this broker's share, or all of them while it drains.
 
-A client is moved by closing its connection with 320 and a text that says where to; it comes back and is placed.
+A client is moved by closing its connection with 320 and a text that names the target; it comes back and is placed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """What a round did: `count` clients were moved, or would have been in a dry run."""
+    """The outcome of a round: `count` clients were moved, or would have been in a dry run."""
 
     count: int
     reason: Reason
@@ -32,7 +32,7 @@ class Moved(msgspec.Struct, frozen=True):
 
 
 class Moving:
-    """Call `round` once a second, with what is so now."""
+    """Call `round` once a second, with the current roster and the number of clients here."""
 
     def __init__(self, broker: Broker, name: str, placing: Placing) -> None:
         self._broker = broker
@@ -42,7 +42,7 @@ class Moving:
         self._rebalance = Rebalance(name, placing.settings)
 
     def round(self, roster: Roster, own: int, now_ms: int, *, is_draining: bool) -> Moved:
-        """Move as many as may go now, the youngest first: who came last has the least to lose."""
+        """Move as many clients as may go now, the youngest connections first: they have the least to lose."""
         self._placing.heard(roster, now_ms)
         surplus = self._rebalance.surplus(roster, own, now_ms)
         youngest = list(reversed(self._broker.connections))
@@ -57,7 +57,7 @@ class Moving:
         return Moved(self._spread(movable(youngest, self._settings), targets), "rebalancing")
 
     def _follow_root(self, roster: Roster, youngest: Iterable[Connection]) -> int:
-        """Who has asked for the root goes with it; how many went now."""
+        """Move clients that have asked for the root to where it is now; returns how many."""
         root = roster.find(roster.root)
         settings = self._settings
         if root is None or root.name == self._name or not settings.rebalance or settings.rebalance_dry_run:
@@ -79,7 +79,7 @@ class Moving:
 
     @staticmethod
     def _spread(candidates: Iterator[Connection], targets: list[BrokerInfo]) -> int:
-        # Not counted as underway: they come back to be placed, and are counted then.
+        # They are not counted as underway here: they come back to be placed, and are counted then.
         followers = (each for each in candidates if address(targets[0], each.peer.is_tls))
         pairs = list(zip(targets, followers, strict=False))
         for target, connection in pairs:

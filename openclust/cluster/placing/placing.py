@@ -1,4 +1,4 @@
-"""Where a client should be: here, at the broker with the fewest clients for its weight, or at the root."""
+"""Which broker a client should use: this one, the one with the fewest clients for its weight, or the root."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SHORT_STRING_BYTES_MAX = 255
 LENIENCE = 1 / 3
-"""Of the clients that others are only thought to have got, so many may be more: for so few nobody is sent away.
+"""This part of the clients that others are only assumed to have counts in this broker's favour.
 
 Without it, brokers that each have exactly their share would go on exchanging newcomers for ever once they began.
 """
@@ -26,7 +26,7 @@ NOBODY: Mapping[str, int] = {}
 
 
 class Newcomer(msgspec.Struct, frozen=True, kw_only=True):
-    """What matters of a client that opens a connection. `stays`: it said so, or is no application."""
+    """A client that opens a connection. It `stays` here if it asks to, or if it is no application."""
 
     stays: bool = False
     is_redirected: bool = False
@@ -35,10 +35,11 @@ class Newcomer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Placing:
-    """One broker's view of where clients go. Tell it the roster by `heard` before every question.
+    """Decides for one broker where clients go. Tell it the roster by `heard` before every question.
 
-    `own` is how many clients are here now. Without a root nobody keeps the roster, and nobody is sent to a broker that
-    may be gone. So far, `newcomers` have come unasked and `redirected` because others sent them: tell them.
+    `own` is how many clients are here now. Without a root the roster is not kept up, so no client is sent to a broker
+    that may be gone. `newcomers` counts the clients that came by themselves, `redirected` those that another broker
+    has sent here: the presence of this broker tells both.
     """
 
     def __init__(self, name: str, cluster_key: str, settings: Redirect) -> None:
@@ -60,9 +61,9 @@ class Placing:
     # -- who belongs here
 
     def virtual_host(self, connection: Connection, name: str) -> str:
-        """The virtual host that a client means. The cluster key is a name of `/`, where no virtual host has it.
+        """The virtual host that a client means. The cluster key stands for `/`, unless a virtual host has that name.
 
-        Raises 402 where the client names another cluster, or none and it must.
+        Raises 402 where the client names another cluster, or names none though `require_key` is on.
         """
         if connection.user.type == "cluster":
             return name
@@ -76,7 +77,7 @@ class Placing:
         return "/" if name == key and name not in connection.broker.vhosts else name
 
     def place(self, connection: Connection, own: int, *, is_draining: bool) -> Placement | None:
-        """Where a client that opens should be; None is here."""
+        """Which broker a client that opens should use; None is this one."""
         client = newcomer(connection)
         self.came(client)
         target = self.choose(client, own, is_draining=is_draining)
@@ -88,7 +89,7 @@ class Placing:
             name=target.name,
             address=address(target, is_tls),
             known_hosts=self._hosts([target, *(each for each in self._by_load() if each is not target)], is_tls),
-            # Who is accepted by a broker that empties itself would have to go again.
+            # A client that a draining broker accepts would have to go again at once.
             fallback="close" if is_draining else self.settings.fallback,
             reason="draining" if is_draining else "placing",
         )
@@ -96,7 +97,7 @@ class Placing:
     def choose(
         self, client: Newcomer, own: int, *, is_draining: bool = False, taken: Mapping[str, int] = NOBODY
     ) -> BrokerInfo | None:
-        """The broker for a newcomer; None is this one. `taken`: how many more the others are to be thought to have."""
+        """The broker for a newcomer; None is this one. `taken`: how many more clients to assume at the others."""
         if client.stays or not self._roster.root:
             return None
         if is_draining:
@@ -114,16 +115,16 @@ class Placing:
         return best if moved + self.settings.threshold <= stayed else None
 
     def best(self, is_tls: bool) -> BrokerInfo | None:
-        """Where a client is to go that cannot stay here; None where there is nobody else."""
+        """The broker for a client that cannot stay here; None where there is no other."""
         if not self._roster.root:
             return None
         root = self._root(is_tls) if self.settings.mode == "active-passive" else None
         return root or self._least_loaded(is_tls)
 
     def plan(self, count: int, own: int, is_tls: bool = False) -> list[BrokerInfo]:
-        """Where so many clients would go, one after another, if they left here and came back as newcomers.
+        """The brokers to which so many clients would go, one after another, if they left and came back as newcomers.
 
-        It ends with the first that would stay: to move that one would be for nothing.
+        The list ends with the first client that would come back here: moving that one would be for nothing.
         """
         planned: list[BrokerInfo] = []
         taken: dict[str, int] = {}
@@ -136,14 +137,14 @@ class Placing:
         return planned
 
     def came(self, client: Newcomer, count: int = 1) -> None:
-        """So many like this one have come, wherever they are sent."""
+        """Count clients like this one that have come here, wherever they are sent."""
         if client.is_redirected:
             self.redirected += count
         else:
             self.newcomers += count
 
     def sent(self, target: BrokerInfo) -> None:
-        """A client is told to go there."""
+        """Count a client that is told to go there."""
         self._underway.sent(target.name)
 
     def known_hosts(self, is_tls: bool) -> str:
@@ -167,7 +168,7 @@ class Placing:
         return min(self._targets(is_tls), key=place, default=None)
 
     def _share(self, own: int, is_tls: bool, taken: Mapping[str, int]) -> float:
-        """What this broker may have of all that are here and there: in the sum, it does not matter who sends whom."""
+        """This broker's share of all clients: for the sum, it does not matter which broker sends a client to which."""
         weight, weights, total = self.settings.weight, self.settings.weight, float(own)
         for each in self._targets(is_tls):
             clients, expected = self._underway.clients(each.name), self._underway.expected(each.name)
@@ -185,12 +186,12 @@ class Placing:
         return [each for each in self._roster.brokers if not each.is_draining]
 
     def _load(self, broker: BrokerInfo, more: int = 0) -> float:
-        """Clients for each weight by now, and `more`."""
+        """Clients per weight by now, with `more` added."""
         return (self._underway.clients(broker.name) + more) / broker.weight
 
     @staticmethod
     def _hosts(brokers: list[BrokerInfo], is_tls: bool) -> str:
-        """As many addresses as a short string holds."""
+        """The addresses, as many as a short string holds."""
         text = ""
         for each in brokers:
             longer = ",".join(filter(None, (text, address(each, is_tls))))
@@ -201,7 +202,7 @@ class Placing:
 
 
 def newcomer(connection: Connection) -> Newcomer:
-    """What matters of a client that opens."""
+    """The `Newcomer` that a client is when it opens."""
     said = connection.client_properties
     user = connection.user
     return Newcomer(
@@ -213,5 +214,5 @@ def newcomer(connection: Connection) -> Newcomer:
 
 
 def address(broker: BrokerInfo, is_tls: bool) -> str:
-    """Where clients of this kind reach a broker; empty where they cannot."""
+    """The address of a broker for clients with or without TLS; empty where it has none."""
     return broker.tls if is_tls else broker.client

@@ -1,8 +1,8 @@
-"""How many of its clients a broker moves, and which: only what it has beyond its share, and no more than it must.
+"""How many of its clients a broker moves, and which: only those beyond its share, and as few as will do.
 
-Every broker decides for itself from the roster, which is a second old and at which others look too. Hence: nobody moves
-until the brokers have been the same for a while, clients on their way count as there, and who has once come down to its
-share rests until it is well above it.
+Every broker decides for itself, from a roster that is a second old and that the others act on too. Hence three rules:
+no broker moves clients until the brokers have been the same for a while; clients on their way count as arrived; and a
+broker that has come down to its share rests until it is well above it again.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 ROUND_MS = 1_000
 SETTLE_MS = 5_000
-"""Nobody is moved before the brokers and the root have been the same for so long."""
+"""No client is moved before the brokers and the root have been the same for this long."""
 
 TOTAL_WINDOW_MS = 5_000
-"""Clients that move are counted nowhere for a moment: the largest total counts of this time, or since we move any."""
+"""Clients that move are counted nowhere for a moment: the largest total of this time, or since moving began, counts."""
 
 SPARE_CLIENTS = 2
-"""A broker has at least so many too many before it moves any."""
+"""A broker has at least this many clients beyond its share before it moves any."""
 
 SCANNED_MAX = 20_000
-"""Connections that are looked at in one round for some that may be moved."""
+"""In one round at most this many connections are looked at for clients that may be moved."""
 
 
 class Rebalance:
-    """Ask `surplus` once a round. It decides by what it was asked before, so ask it always."""
+    """Ask `surplus` in every round: it remembers what it was asked before."""
 
     def __init__(self, name: str, settings: Redirect) -> None:
         self._name = name
@@ -61,12 +61,12 @@ class Rebalance:
         beyond = max(0, int(own - share))
         if self._is_moving and not beyond:
             self._is_moving = False
-            # The last that were moved are still on their way.
+            # The clients that were moved last are still on their way.
             self._totals[0] = (now_ms, self._totals[0][1])
         return min(beyond, settings.rebalance_per_s) if self._is_moving else 0
 
     def _is_settled(self, roster: Roster, now_ms: int) -> bool:
-        """Whether the same brokers have been taking clients for a while, this one among them."""
+        """Whether the same brokers, this one among them, have been taking clients for a while."""
         taking = tuple((each.name, each.weight) for each in roster.brokers if not each.is_draining)
         place = (roster.root, taking)
         if place != self._place:
@@ -74,11 +74,11 @@ class Rebalance:
             self._settled_ms = now_ms + SETTLE_MS
             self._totals.clear()
         is_among = any(name == self._name for name, _ in taking)
-        # Without a root nobody keeps the roster.
+        # Without a root the roster is not kept up.
         return roster.root != "" and is_among and len(taking) > 1 and now_ms >= self._settled_ms
 
     def _share(self, roster: Roster, own: int, now_ms: int) -> float:
-        """How many clients would be here, if all brokers had theirs."""
+        """How many clients would be here, if all brokers had their share."""
         taking = [each for each in roster.brokers if not each.is_draining]
         others = sum(each.connections for each in taking if each.name != self._name)
         total = own + others
@@ -92,15 +92,15 @@ class Rebalance:
 
 
 def movable(connections: Iterable[Connection], settings: Redirect) -> Iterator[Connection]:
-    """The clients that can follow when they are moved, of `connections` as they come."""
+    """The clients among `connections` that can follow when they are moved, in the same order."""
     for each in islice(connections, SCANNED_MAX):
-        # A client that cannot be redirected would come back and be accepted, one that wants the root be sent back here.
+        # A client that cannot be redirected would come back and be accepted; one that wants the root is sent back.
         if _follows(each, settings) and not wants_root(each):
             yield each
 
 
 def astray(connections: Iterable[Connection], settings: Redirect) -> Iterator[Connection]:
-    """The clients, of a broker that is not root, that have asked for the root: it has moved since."""
+    """The clients that have asked for the root, at a broker that is not root any more."""
     return (each for each in islice(connections, SCANNED_MAX) if wants_root(each) and _follows(each, settings))
 
 
@@ -114,12 +114,12 @@ def _follows(connection: Connection, settings: Redirect) -> bool:
 
 
 def leaving(connections: Iterable[Connection]) -> Iterator[Connection]:
-    """The clients that a broker sends away when it is to be emptied, of `connections` as they come."""
+    """The clients among `connections` that a draining broker sends away, in the same order."""
     return filter(_is_free, connections)
 
 
 def _is_free(connection: Connection) -> bool:
-    """Whether it is an application that does not insist on this broker."""
+    """Whether the client is an application that does not insist on this broker."""
     if connection.state is not State.OPEN or connection.stays:
         return False
     return connection.user.type == "normal" and not connection.peer.is_peer

@@ -6,7 +6,7 @@ import msgspec
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the cluster layer stops."""
+    """How much the tables, buffers and waits of the cluster layer may hold or last."""
 
     state_bytes_max: int = 268_435_456
     log_entries_max: int = 100_000
@@ -16,6 +16,6 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     outbox_bytes_max: int = 67_108_864
     checkpoint_bytes: int = 4_194_304
     checkpoint_messages: int = 5_000
-    """So many bytes of rows, or so many messages that came or went, make a checkpoint: about 15 ms."""
+    """A checkpoint is written after this many bytes of rows, or messages that came or went. It takes about 15 ms."""
     slice_max: int = 1_000
-    """How many definitions a turn takes for a snapshot, sends, or makes of what was sent: about 10 ms."""
+    """How many definitions of a snapshot one turn collects, sends, or carries out. That takes about 10 ms."""

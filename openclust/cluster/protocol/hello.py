@@ -1,4 +1,4 @@
-"""How brokers of one cluster know each other: what each says of itself, and the proof that it may."""
+"""How brokers of one cluster know each other: the hello of each, and the proof that it holds the secret."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import msgspec
 PROTOCOL = 5
 
 LISTS_CHARACTERS_MAX = 150
-"""A peer hears of 255 bytes: of longer lists of primaries, only what one has and the other has not."""
+"""An error text has 255 bytes. Of two longer lists of primaries it names only the primaries in which they differ."""
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True):
     """What a broker says of itself when it dials another. `primaries` is the list it knows, sorted.
 
-    `uuid` is the cluster's own, once it has had a root; `peer` is where the others reach this broker. A secondary knows
-    neither primaries nor heartbeat: it is told. `life` is made up at each start: it tells a broker that comes back from
-    another one of the same name.
+    `uuid` names the cluster, once it has had a root; `peer` is the address at which other brokers reach this one. A
+    secondary knows neither primaries nor heartbeat before a primary tells it. `life` is drawn at each start: it tells a
+    broker that comes back from another one of the same name.
 
-    The heartbeat is among it because leases are counted in heartbeats: with a longer one than its voters', a root would
-    outlive their patience.
+    The heartbeat must be the same everywhere because leases are counted in heartbeats: with a longer one than that of
+    its voters, a root would still serve when they elect another.
     """
 
     protocol: int = PROTOCOL
@@ -37,14 +37,14 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be read of a hello of any protocol."""
+    """The part of a hello that is the same in every protocol version."""
 
     protocol: int
     name: str
 
 
 class VersionTold(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be read of an introduction of any protocol."""
+    """The part of an introduction that is the same in every protocol version."""
 
     hello: Version
 
@@ -80,7 +80,7 @@ def difference(mine: Hello, theirs: Hello) -> str | None:
 
 
 def _different_lists(mine: Hello, theirs: Hello) -> str:
-    """Both lists of primaries; where they are long, what is missing in one of them."""
+    """A text with both lists of primaries; where they are long, with the primaries that only one of them has."""
     both = (f"{each.name} has {', '.join(each.primaries)}" for each in (mine, theirs))
     text = f"primaries differ: {'; '.join(both)}"
     if len(text) <= LISTS_CHARACTERS_MAX:
@@ -95,12 +95,12 @@ def _different_lists(mine: Hello, theirs: Hello) -> str:
 
 
 def introduce(hello: Hello, nonce: str, secret: str) -> bytes:
-    """What to answer to a broker that gave us this nonce."""
+    """The answer to a broker that has sent this nonce."""
     return msgspec.json.encode(Introduction(hello=hello, proof=_proof(hello, nonce, secret)))
 
 
 def is_proven(introduction: Introduction, nonce: str, secret: str) -> bool:
-    """Whether who introduced itself holds the secret; it was not sent."""
+    """Whether the sender of an introduction holds the secret, which is not sent itself."""
     return hmac.compare_digest(introduction.proof, _proof(introduction.hello, nonce, secret))
 
 

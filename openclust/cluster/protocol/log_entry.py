@@ -1,4 +1,4 @@
-"""An entry of the log, as it is kept and as it travels."""
+"""An entry of the log, as it is stored and as it is sent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from openclust.cluster.protocol.status import Position
 
 
 class LogEntry(msgspec.Struct, frozen=True, array_like=True):
-    """One thing that happened. `kind` says what `body` is: a reign's "opening", a "change", or "work", in bytes."""
+    """One entry. `kind` says what `body` encodes: the "opening" of a reign, a "change" of definitions, or "work"."""
 
     position: Position
     kind: str

@@ -1,4 +1,4 @@
-"""What brokers say to each other on `amq.cluster`: tagged structs as msgpack, the tag also in the property `type`.
+"""The control messages between brokers, on `amq.cluster`: tagged structs as msgpack, the tag also as property `type`.
 
 Names may hold any bytes, which msgpack's text may not: they travel as bytes (`encode_text`, `decode_text`).
 """
@@ -18,26 +18,26 @@ from openclust.cluster.protocol.status import Position, Status
 
 
 class Welcome(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A primary tells a secondary what it could not know: the primaries, where their peers reach them, their terms."""
+    """A primary tells a secondary the primaries, the addresses at which peers reach them, and their heartbeat."""
 
     primaries: dict[str, str]
     heartbeat_ms: int
 
 
 class Goodbye(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A broker that ends tells every peer, as the last it says: it has not crashed. `reason` is who asked for it."""
+    """The last message of a broker that stops, to every peer: it has not crashed. `reason` says who asked for it."""
 
     reason: str
 
 
 class Presence(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """What every broker tells every primary once a second, and a secondary every heartbeat."""
+    """A broker tells every primary about itself: a primary once a second, a secondary every heartbeat."""
 
     info: BrokerInfo
 
 
 class RosterTold(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The root tells everybody who is there."""
+    """The root tells every broker which brokers are online."""
 
     roster: Roster
 
@@ -46,10 +46,11 @@ class RosterTold(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Enlist(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A follower to its root: my log ends here, and so far it is on disk; feed me from there.
+    """A follower asks its root for the log: its own ends at `position`, and is on disk up to `on_disk`.
 
-    `ends` are the last places of its newest epochs: from the newest one that both logs have, if that is not its end.
-    One that `is_pledged` may yet make another root by a vote of before: what it holds is not sure to reach that one.
+    `ends` are the last positions of its newest epochs: the root goes on from the newest one that its own log has too.
+    A follower that `is_pledged` has voted in a later epoch, and may yet make another primary root by that: such a root
+    may never get the entries that this follower holds.
     """
 
     position: Position
@@ -59,9 +60,9 @@ class Enlist(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The root's entries that follow `after`. What is `committed` is never undone.
+    """The root's entries that follow `after`. Entries up to `committed` are never undone.
 
-    Unless it `is_urgent`, nobody waits to hear that they are in memory: that they are on disk is soon enough.
+    If it `is_urgent`, the root waits to hear that they are in the follower's memory; else, only that they are on disk.
     """
 
     epoch: int
@@ -72,12 +73,12 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A part of all that entries up to `position` have made, for who is too far behind. `changes` are encoded ones.
+    """A part of the state at `position`, for a receiver whose log is too far behind. `changes` are encoded definitions.
 
-    Parts count from 0. Those of definitions come first. For a primary, others follow: `work` says what replicated
-    queues hold, and `entries` what the log has told meanwhile. The first part has the newest place that the receiver's
-    log has in `common` with this one, as far as that is known. The last has the position, the cluster's own name, and
-    the transactions that are not known to be answered: whose, its number, and the first of that one's.
+    Parts count from 0. Parts with definitions come first. For a primary, others follow: `work` has the contents of
+    replicated queues, `entries` the log since the snapshot was begun. The first part has the newest position that the
+    receiver's log has in `common` with the sender's, as far as that is known. The last part has the position, the uuid
+    of the cluster, and the transactions that may not be answered yet: run, number, and the oldest number of that run.
     """
 
     epoch: int
@@ -93,14 +94,14 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Arrived(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A follower has so many parts of a snapshot, and needs no memory for what they hold: more may come."""
+    """A follower has processed so many parts of a snapshot, and has room for more."""
 
     epoch: int
     parts: int
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A follower holds the log up to here, and has it on disk up to there. `is_pledged` as it enlists."""
+    """A follower holds the log up to `position`, on disk up to `on_disk`. `is_pledged` is as in `Enlist`."""
 
     epoch: int
     position: Position
@@ -109,13 +110,13 @@ class Held(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Founded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The root tells the cluster's own name, which is sure to stay."""
+    """The root tells the uuid of the cluster, once that is committed."""
 
     uuid: str
 
 
 class Fetch(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A root to be, to the voter that holds most: give me what comes after this. `ends` as a follower tells them."""
+    """An elected primary asks the voter with the longest log for entries after `after`. `ends` is as in `Enlist`."""
 
     epoch: int
     after: Position
@@ -126,7 +127,7 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Define(msgspec.Struct, frozen=True, tag=True):
-    """Make this change, for all."""
+    """Make this change on all brokers."""
 
     change: bytes
 
@@ -137,14 +138,14 @@ class Purge(msgspec.Struct, frozen=True, tag=True):
 
 
 class Inspect(msgspec.Struct, frozen=True, tag=True):
-    """How many messages and consumers a shared queue has."""
+    """Ask how many messages and consumers a shared queue has."""
 
     vhost: bytes
     queue: bytes
 
 
 class Get(msgspec.Struct, frozen=True, tag=True):
-    """basic.get; `source` is the number under which the answer is settled later."""
+    """basic.get from a shared queue. `source` is what a `Settle` of the fetched message names."""
 
     vhost: bytes
     queue: bytes
@@ -167,11 +168,12 @@ class Consume(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Do this transaction: all of it, or nothing, and once.
+    """Do this transaction: all of it or nothing, and once.
 
-    `run` and `number` name it among all; those before `oldest` will not be asked for again. `publications` are
-    exchange, routing key, header and body. `settled` is said of deliveries by the root of `epoch`, and void under any
-    other; with `is_bound` that root has settled such as well, for a client of its own.
+    `run` and `number` name it among all transactions; those of the run before `oldest` are not asked for again.
+    `publications` are exchange, routing key, header and body. `settled` are deliveries that came from the root of
+    `epoch`: under any other root they are void. With `is_bound`, the asking broker was that root itself, and its client
+    settles deliveries of its queues.
     """
 
     run: bytes
@@ -193,7 +195,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """What stood against it; `closes_connection` where a channel is not enough."""
+    """The error that a client is to get: a connection error where it `closes_connection`, else a channel error."""
 
     code: int
     text: str
@@ -201,7 +203,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class FetchedMessage(msgspec.Struct, frozen=True):
-    """The message that a basic.get has fetched, and how many are left. `number` is what it is settled by."""
+    """The message of a basic.get, and how many are left. A `Settle` of it names this `number`."""
 
     number: int
     exchange: bytes
@@ -213,10 +215,11 @@ class FetchedMessage(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """By the question: how many messages were purged or deleted, what a queue has, or a fetched message; which
-    publishes of a transaction, counted from 0, no queue wanted.
+    """The answer to the question of this number, by its kind.
 
-    It speaks of a time when the log was at `position`.
+    `count` is how many messages were purged or deleted, `counts` is how much a queue has, `fetched` a message of it.
+    `unroutable` are the publishes of a transaction, counted from 0, that no queue was bound for. The answer is about
+    the state at `position` of the log.
     """
 
     number: int
@@ -234,10 +237,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class Lane(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """From now on, publishes on channel `number` of this link are of this kind.
 
-    `flags` say what they may reach (`relay.Reach`). With a `source` they are the deliveries to that consumer. `run`
-    tells what is confirmed on a lane from what was on one of its number before: it is for the root of that `epoch`, and
-    nobody else takes it for shared queues. With a `queue` they are for that queue; values in it that have places from
-    `since` on (if not 0) are later than these.
+    `flags` say what they may reach (`relay.Reach`). With a `source` they are the deliveries to that consumer. Publishes
+    of a lane that is confirmed are for the root of `epoch`, and no other broker puts them into shared queues; `run`
+    tells them from those of an earlier lane of the same number. With a `queue` they are for that queue alone: a value
+    that has a place from `since` on in it (if that is not 0) is newer than theirs.
     """
 
     number: int
@@ -251,9 +254,9 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """What became of the publishes of a lane, counted from 1: `(first, last, accepted)`.
+    """The outcome of publishes of a lane, which are counted from 1: `(first, last, accepted)`.
 
-    `unroutable` are those that no queue wanted.
+    `unroutable` are the numbers of those that no queue was bound for.
     """
 
     lane: int
@@ -263,7 +266,7 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Pressure(msgspec.Struct, frozen=True, tag=True):
-    """The sender is, or is not any more, short of memory: who publishes to its queues should wait."""
+    """The sender is, or is not any more, short of memory: publishers to its queues should wait."""
 
     is_high: bool
 
@@ -272,10 +275,10 @@ class Pressure(msgspec.Struct, frozen=True, tag=True):
 
 
 class Interest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """What messages the sender wants. An item is `(vhost, exchange, routing key, arguments as a table or empty)`.
+    """The meta-bindings of the sender. One is `(vhost, exchange, routing key, arguments as a table or empty)`.
 
-    From one that `is_first` to one that `is_last` all is told anew: what is not among it is not wanted any more. With
-    `of_others` it is what the other secondaries want.
+    From a message that `is_first` to one that `is_last` all are told anew: those not among them are gone. With
+    `of_others` they are the meta-bindings of all other secondaries together.
     """
 
     added: list[tuple[bytes, bytes, bytes, bytes]] = []
@@ -286,7 +289,7 @@ class Interest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class InterestDigest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """How many items the sender has told, and all their hashes folded into one."""
+    """How many meta-bindings the sender has told, and the exclusive or of their hashes."""
 
     count: int
     digest: int
@@ -294,7 +297,7 @@ class InterestDigest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class InterestLost(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The digest did not fit: tell all anew."""
+    """The digest differs from what the sender of this holds: tell all meta-bindings anew."""
 
     of_others: bool = False
 
@@ -303,14 +306,14 @@ class InterestLost(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Taken(msgspec.Struct, frozen=True, tag=True):
-    """Deliveries up to this number have gone on to the client: more may come."""
+    """Deliveries up to this number have gone on to the client: the root may send more."""
 
     source: int
     number: int
 
 
 class Settle(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """What a client said to its deliveries, by their numbers; `acked` are ranges, first and last in turn."""
+    """A client has settled deliveries with these numbers. `acked` are ranges, first and last in turn."""
 
     source: int
     acked: list[int] = []
@@ -324,9 +327,9 @@ class Prefetch(msgspec.Struct, frozen=True, tag=True):
 
 
 class Cancel(msgspec.Struct, frozen=True, tag=True):
-    """The consumer is gone. What it holds goes back, or stays with its client until that settles it.
+    """The consumer is gone. Its unsettled deliveries go back, or stay with its client if that `keeps` them.
 
-    With 0 for the source, all that the sender has consumed or fetched goes back.
+    With 0 for the source, all that the sender has consumed or fetched and not settled goes back.
     """
 
     source: int

@@ -1,4 +1,4 @@
-"""What is to be sent to one peer: frames for the shell's link, counted and bounded."""
+"""The outbox of one peer: frames that the shell's link is to send, counted and bounded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from openclust.wire.properties import Properties, encode_header
 
 CONTROL_CHANNEL = 1
 SOURCE_LANE_MIN = 10_000
-"""Channels from here on carry deliveries, one consumer each; those below, but the first, what is relayed."""
+"""Channels from here on carry deliveries to one consumer each; channels from 2 up to here carry relayed messages."""
 HANDOVER_LANE = SOURCE_LANE_MIN - 1
 LANE_MAX = 65_535
 
@@ -21,8 +21,8 @@ _CONTROL_METHOD = method_frame(CONTROL_CHANNEL, BasicPublish(exchange=CLUSTER_EX
 class Outbox:
     """The shell takes `frames` when it is in `dirty`, and keeps `waiting_bytes` true; it calls `open` and `close`.
 
-    Control and shared messages are always taken: who sends them looks at `is_full` and makes publishers wait.
-    Transient ones are dropped when it is full.
+    Control messages and messages for shared queues are always taken: their sender looks at `is_full` and makes
+    publishers wait. Other messages are dropped when it is full.
     """
 
     __slots__ = (
@@ -46,7 +46,7 @@ class Outbox:
         self.dirty = dirty
         self.bytes_max = bytes_max
         self.is_up = False
-        # It has said goodbye since the link was opened last.
+        # The peer has said goodbye since the link was opened last.
         self.peer_has_stopped = False
         self.frame_max = FRAME_MIN
         self.frames: list[bytes] = []
@@ -58,14 +58,14 @@ class Outbox:
         self.dropped = 0
 
     def open(self, frame_max: int) -> None:
-        """The link is up; nothing was said on it yet."""
+        """The link is up, and nothing was sent on it yet."""
         self.is_up = True
         self.peer_has_stopped = False
         self.frame_max = frame_max
         self._forget()
 
     def close(self) -> None:
-        """The link is down: what it had not sent is lost, and what comes is dropped."""
+        """The link is down: frames that were not sent are lost, and new ones are dropped."""
         self.is_up = False
         self._forget()
 
@@ -79,7 +79,7 @@ class Outbox:
         return self.size + self.waiting_bytes > self.bytes_max
 
     def take(self) -> bytes:
-        """All that is to be sent now."""
+        """Take out all frames, to be sent now."""
         data = b"".join(self.frames) if len(self.frames) != 1 else self.frames[0]
         self.frames.clear()
         self.waiting_bytes += self.size
@@ -93,7 +93,7 @@ class Outbox:
         self.size += len(data)
 
     def control(self, message: Message) -> bool:
-        """Say something; False where the link is down."""
+        """Add a control message; False where the link is down."""
         if not self.is_up:
             return False
         body = encode(message)
@@ -103,13 +103,13 @@ class Outbox:
         return True
 
     def open_lane(self, lane: Lane) -> None:
-        """Say what a channel is for from now on."""
+        """Tell the peer what a channel is for from now on."""
         if self.control(lane):
             self.opened.add(lane.number)
 
     def relay(self, data: bytes, count: int = 1) -> None:
-        """A message that must not be dropped, or some of them; the link is up."""
-        # As `add` does it: this is the way of every message.
+        """Add the frames of one message or more that must not be dropped. The link must be up."""
+        # The same as `add`, without the call: every message comes this way.
         if not self.frames:
             self.dirty.append(self)
         self.frames.append(data)

@@ -1,4 +1,4 @@
-"""Brokers as users of one another: what a link logs in as, and whose link a connection is."""
+"""Brokers as users of one another: the user that a link logs in as, and the broker that a connection is from."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
 
 PEER_PREFIX = "peer:"
-"""Logins of brokers are named so: no user of the users file can be mistaken for one."""
+"""The user names of brokers begin with this: no user of the users file can be mistaken for one."""
 
 _EVERYTHING = {"": Permission(configure="^$", write="^amq\\.cluster$", read="^$")}
 
 
 def login(name: str) -> User:
-    """The user that a broker is here."""
+    """The user that a peer logs in as."""
     return User(name=PEER_PREFIX + name, type="cluster", permissions=_EVERYTHING)
 
 

@@ -12,7 +12,7 @@ Mode = Literal["balanced", "active-passive", "off"]
 
 
 class Redirect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where clients go. `fallback` is for clients that do not understand connection.redirect.
+    """Which broker clients are sent to. `fallback` is for clients that do not understand connection.redirect.
 
     `threshold` is in clients per weight, `rebalance_threshold` in percent of a broker's fair share.
     """

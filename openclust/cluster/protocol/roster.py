@@ -1,4 +1,4 @@
-"""Who is in the cluster: every broker's place and load, as the root gathers and tells it."""
+"""The roster: the addresses and the load of every broker, as the root gathers and tells them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ class BrokerInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     `weight` is its share of the clients: one of weight 2 gets twice as many as one of weight 1.
 
-    Since it started, `newcomers` have come unasked, those included that it has sent on, and `redirected` because others
-    sent them. All this was so `age_ms` before the root told it. `life` is that of the broker whose link the root has.
+    Since it started, `newcomers` have come by themselves, those included that it has sent on, and `redirected` because
+    another broker sent them. The numbers are from `age_ms` before the root told them. `life` tells a broker from an
+    earlier or another one of its name: it is that of the broker whose link the root has.
     """
 
     name: str

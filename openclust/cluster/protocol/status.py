@@ -1,4 +1,4 @@
-"""What a primary tells its peers of itself, every heartbeat and whenever it changes."""
+"""The status that a primary sends to its peers, every heartbeat and whenever it changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Seniority(msgspec.Struct, frozen=True, order=True):
 
 
 class Reign(msgspec.Struct, frozen=True, order=True):
-    """One root's time: the epoch, and who is root in it."""
+    """The reign of one root: the epoch, and the name of the root."""
 
     epoch: int
     root: str
@@ -41,10 +41,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """`number` ascends with every status of one broker; `heard` are the numbers it heard last, by name.
 
     `stands_in` is the epoch for which the sender wants to be elected, 0 if it does not. `vote` is its last vote,
-    `reign` the root it serves under, itself included. `illness` is what ails its disk, empty where that is well.
-    `ended` is of the sender's own last reign, until it serves under another.
-    `held_ms` is for how long it has had its place by a clock that nobody sets, where its stamp is what time it was said
-    to be.
+    `reign` that of the root it follows, or its own. `illness` is the trouble with its disk, empty where that is well.
+    `ended` is the end of the sender's own last reign, until it follows another root.
+    `held_ms` is for how long it has had its place in the order of seniority, by a monotonic clock; the stamp of its
+    seniority is wall clock time.
     """
 
     number: int
@@ -65,6 +65,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     @property
     def epoch(self) -> int:
-        """The highest epoch that the sender has acted in, or holds entries of: whoever took part may have forgotten."""
+        """The highest epoch that the sender has voted, stood or followed in, or holds entries of."""
         vote, reign = self.vote.epoch if self.vote else 0, self.reign.epoch if self.reign else 0
         return max(self.stands_in, vote, reign, self.position.epoch)
