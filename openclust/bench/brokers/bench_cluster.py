@@ -66,6 +66,13 @@ MakeCluster = Callable[[int, int], AbstractContextManager[BenchCluster]]
 """Called with the numbers of primaries and secondaries."""
 
 
+class BenchVersion(msgspec.Struct, frozen=True):
+    """An openclust by its name in the results: that of this source tree, or of another."""
+
+    name: str
+    make: MakeCluster
+
+
 class ClusterBenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Those of the command line."""
 
@@ -85,6 +92,9 @@ class ClusterBenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     down: float
     compare: tuple[tuple[str, list[BrokerUrl]], ...]
     """Other products' clusters of three, by name."""
+    other_version: BenchVersion | None = None
+    starts: int = 1
+    """How often the clusters that are compared are started anew."""
 
 
 def url(brokers: BenchCluster, name: str) -> BrokerUrl:

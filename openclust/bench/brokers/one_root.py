@@ -1,10 +1,11 @@
-"""What is measured of a cluster is measured under one root: where that changes meanwhile, messages without confirms
-that were on their way to it are gone, and whoever waits for all of them would wait for ever.
+"""A cluster is measured under one root. Where the root changes meanwhile, messages without confirms that were on their
+way to the old one are lost, and a load generator that waits for all of them would wait for ever.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import TypeVar
 
 from openclust.bench.brokers.bench_cluster import BenchCluster, MakeCluster
@@ -13,24 +14,35 @@ from openclust.bench.client.bench_errors import BenchError
 TRIES = 3
 
 Found = TypeVar("Found")
+RootedCluster = tuple[BenchCluster, str]
+"""A cluster that serves, and the name of its root."""
 
 
 def under_one_root(
-    make: MakeCluster, primaries: int, secondaries: int, measure: Callable[[BenchCluster, str], Found]
+    makes: Sequence[MakeCluster],
+    primaries: int,
+    secondaries: int,
+    measure: Callable[[Sequence[RootedCluster]], Found],
 ) -> Found:
-    """What `measure` finds, given a cluster and its root; with a new cluster where that one had another root."""
+    """What `measure` returns of a cluster of each kind; of new clusters where one got another root meanwhile."""
     before = after = 0
     for _ in range(TRIES):
-        with make(primaries, secondaries) as brokers:
-            brokers.start()
-            root = brokers.wait_until_serving()
-            before = brokers.epoch(root)
+        with ExitStack() as stack:
+            clusters = [stack.enter_context(make(primaries, secondaries)) for make in makes]
+            for brokers in clusters:
+                brokers.start()
+                brokers.wait_until_serving()
+            rooted = [(brokers, brokers.wait_until_serving()) for brokers in clusters]
+            epochs = [brokers.epoch(root) for brokers, root in rooted]
             try:
-                return measure(brokers, root)
+                return measure(rooted)
             except BenchError:
-                after = max(brokers.epoch(name) for name in brokers.names)
-                if after <= before:  # 0 where none of them answers
+                # The epoch is 0 where none of the brokers answers.
+                later = [max(brokers.epoch(name) for name in brokers.names) for brokers in clusters]
+                changed = [pair for pair in zip(epochs, later, strict=True) if pair[1] > pair[0]]
+                if not changed:
                     raise
+                before, after = changed[0]
     raise BenchError(
         f"in each of {TRIES} clusters the root changed while it was measured, in the last one from epoch {before} "
         f"to {after}: this machine is too busy with something else"

@@ -69,6 +69,15 @@ def introduce(name: str | None, url: BrokerUrl, pid: int | None, others: Sequenc
     )
 
 
+def with_distinct_names(contenders: Sequence[Contender]) -> list[Contender]:
+    """Those of one name get their number in the list behind it."""
+    names = [contender.name for contender in contenders]
+    return [
+        contender if names.count(contender.name) == 1 else msgspec.structs.replace(contender, name=f"{name}-{number}")
+        for number, (name, contender) in enumerate(zip(names, contenders, strict=True), start=1)
+    ]
+
+
 def order_for(contender: Contender, work: LoadWork) -> Order:
     """What its load generator is told."""
     return Order(

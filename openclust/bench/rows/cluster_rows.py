@@ -8,26 +8,28 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
 
 from openclust.bench.brokers.bench_cluster import BenchCluster, ClusterBenchOptions, MakeCluster, url
 from openclust.bench.brokers.local_broker import StartedBroker
-from openclust.bench.brokers.one_root import under_one_root
+from openclust.bench.brokers.one_root import RootedCluster
 from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.crowd.gathering import gather
 from openclust.bench.crowd.joining import join_with_bindings
-from openclust.bench.load.comparison import Contender, run_rounds
+from openclust.bench.load.comparison import Contender
 from openclust.bench.load.work import LoadWork
 from openclust.bench.report.progress_bar import Quiet
-from openclust.bench.report.round_summary import Summary, summarize
-from openclust.bench.report.statistics import ratio
+from openclust.bench.report.round_summary import ratio_of_deliveries
+from openclust.bench.rows.against_others import cpu_row, speed_row
 from openclust.bench.rows.cluster_row import ClusterRow
 from openclust.bench.rows.rejoin import rejoin
 from openclust.bench.rows.replicated import replicated, replicated_backups
 from openclust.bench.rows.root_killed import root_killed
+from openclust.bench.rows.versions import measure_versions
 
 STOP_SECONDS = 60.0
 QUEUES_OF_JOINER = 1_000
@@ -69,19 +71,19 @@ def _time_up() -> float:
         process.communicate(timeout=STOP_SECONDS)
 
 
-def _fanout(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+def _fanout(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
     work = LoadWork(pattern="fanout", subscribers=options.subscribers, window=options.window, **_times(options))
     title = f"fan-out to {options.subscribers:,} over 3 brokers, CPU of all a delivery, against one broker"
     return _against_one("fanout", title, CPU_RATIO_OF_FANOUT, work, options, make, watcher, secondaries=0)
 
 
-def _fanout_from_secondary(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+def _fanout_from_secondary(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
     work = LoadWork(pattern="fanout", subscribers=options.subscribers, window=options.window, **_times(options))
     title = f"fan-out to {options.subscribers:,} over 3 others, from a secondary, against one broker"
     return _against_one("fanout-secondary", title, CPU_RATIO_OF_FANOUT, work, options, make, watcher, secondaries=1)
 
 
-def _shared(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
+def _shared(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
     work = LoadWork(pattern="shared", window=1_000, **_times(options))
     title = "shared queue, no-ack, published and consumed on non-root brokers, CPU of all a message, against one broker"
     return _against_one("shared", title, CPU_RATIO_OF_SHARED, work, options, make, watcher, secondaries=0)
@@ -106,33 +108,43 @@ def _against_one(
     watcher: Quiet,
     *,
     secondaries: int,
-) -> ClusterRow:
-    def both(brokers: BenchCluster, root: str) -> tuple[Summary, Summary]:
-        publishing, receiving = _places(brokers, root, is_shared=work.pattern == "shared")
-        with StartedBroker() as single:
-            contenders = [
-                Contender(
-                    name="cluster",
-                    url=url(brokers, publishing),
-                    pids=brokers.pids(),
-                    subscribers_at=tuple(url(brokers, name) for name in receiving),
-                ),
-                Contender(name="one broker", url=single.url, pids=(single.pid,)),
-            ]
-            ours, one = (summarize(*found) for found in run_rounds(work, contenders, options.rounds, watcher))
-            return ours, one
+) -> list[ClusterRow]:
+    def contenders(clusters: Sequence[tuple[str, RootedCluster]], stack: ExitStack) -> list[Contender]:
+        single = stack.enter_context(StartedBroker())
+        found = [_at_all(name, cluster, is_shared=work.pattern == "shared") for name, cluster in clusters]
+        return [*found, Contender(name="one broker", url=single.url, pids=(single.pid,))]
 
-    ours, one = under_one_root(make, 3, secondaries, both)
+    found = measure_versions(options, make, secondaries, work, watcher, contenders)
+    ours, *others, one = found
     rate = f"{ours.deliveries_per_s:,.0f} and {one.deliveries_per_s:,.0f} a second" if one.deliveries_per_s else ""
-    return ClusterRow(
-        key=key,
-        title=title,
-        unit="x",
-        target=target,
-        value=ratio(ours.broker_cpu_us_per_delivery, one.broker_cpu_us_per_delivery),
-        shown=f"{_us(ours.broker_cpu_us_per_delivery)} and {_us(one.broker_cpu_us_per_delivery)}, {rate}",
-        figures={"cluster": msgspec.to_builtins(ours), "one_broker": msgspec.to_builtins(one)},
-        notes=[f"{each.name}: {note}" for each in (ours, one) for note in each.notes],
+    times = ratio_of_deliveries(one, ours, "broker_cpu_s")
+    spread = f"; {times.spread} x" if times is not None and times.spread else ""
+    rows = [
+        ClusterRow(
+            key=key,
+            title=title,
+            unit="x",
+            target=target,
+            value=None if times is None else times.value,
+            shown=f"{_us(ours.broker_cpu_us_per_delivery)} and {_us(one.broker_cpu_us_per_delivery)}, {rate}{spread}",
+            figures={"cluster": msgspec.to_builtins(ours), "one_broker": msgspec.to_builtins(one)},
+            notes=[f"{name}: {note}" for name, each in (("cluster", ours), ("one broker", one)) for note in each.notes],
+        )
+    ]
+    for other in others:
+        rows.append(speed_row(f"{key}-version", "the same cluster: deliveries a second", [ours, other], other, None))
+        rows.append(cpu_row(f"{key}-version-cpu", "the same: deliveries a CPU-second of all", ours, other, None))
+    return rows
+
+
+def _at_all(name: str, cluster: RootedCluster, *, is_shared: bool) -> Contender:
+    brokers, root = cluster
+    publishing, receiving = _places(brokers, root, is_shared=is_shared)
+    return Contender(
+        name=name,
+        url=url(brokers, publishing),
+        pids=brokers.pids(),
+        subscribers_at=tuple(url(brokers, each) for each in receiving),
     )
 
 

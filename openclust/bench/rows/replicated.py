@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 
 import msgspec
 
 from openclust.bench.brokers.bench_cluster import BenchCluster, ClusterBenchOptions, MakeCluster, url
+from openclust.bench.brokers.one_root import RootedCluster
 from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.url import BrokerUrl
-from openclust.bench.load.comparison import Contender, introduce, run_rounds
+from openclust.bench.load.comparison import Contender, introduce
 from openclust.bench.load.work import LoadWork
 from openclust.bench.report.progress_bar import Quiet
-from openclust.bench.report.round_summary import Summary, summarize
-from openclust.bench.report.statistics import ratio
+from openclust.bench.report.round_summary import Summary
+from openclust.bench.rows.against_others import cpu_row, rate_row, speed_row
 from openclust.bench.rows.cluster_row import ClusterRow
+from openclust.bench.rows.versions import BROKERS, measure_versions
 
 THROUGHPUT_RATIO, CPU_RATIO = 2.0, 2.5
 QUORUM = {"x-queue-type": "quorum"}
-BROKERS = 3
 
 Place = Callable[[Contender, list[BrokerUrl]], Contender]
 """Where a cluster's publisher and consumer are; of its addresses the first is where the queue has its home."""
@@ -26,24 +28,24 @@ Place = Callable[[Contender, list[BrokerUrl]], Contender]
 
 def replicated(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
     """Published and consumed at the root, or where the other cluster's queue has its leader."""
-    found = _measured(options, make, watcher, _at_home)
-    return [
-        *_rows("replicated", "replicated queue, persistent, at the root: messages a second", found, THROUGHPUT_RATIO),
-        *_cpu_rows("replicated-cpu", "the same: messages a CPU-second of all three", found, CPU_RATIO),
-    ]
+    found = _measured(options, make, watcher, published_and_consumed_at_root)
+    title = "replicated queue, persistent, at the root"
+    return rows_of("replicated", title, found, _other_versions(options), (THROUGHPUT_RATIO, CPU_RATIO))
 
 
 def replicated_backups(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
     """Published at one backup, consumed at the other."""
-    found = _measured(options, make, watcher, _away)
-    return [
-        *_rows("replicated-backups", "replicated queue, persistent, at both backups: messages a second", found, None),
-        *_cpu_rows("replicated-backups-cpu", "the same: messages a CPU-second of all three", found, None),
-    ]
+    found = _measured(options, make, watcher, published_and_consumed_at_backups)
+    title = "replicated queue, persistent, at both backups"
+    return rows_of("replicated-backups", title, found, _other_versions(options), None)
+
+
+def _other_versions(options: ClusterBenchOptions) -> int:
+    return 0 if options.other_version is None else 1
 
 
 def _measured(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet, place: Place) -> list[Summary]:
-    """Ours first."""
+    """Our clusters first."""
     work = LoadWork(
         pattern="durable",
         window=options.unconfirmed,
@@ -53,12 +55,17 @@ def _measured(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet, p
         warm_up_seconds=options.warm_up,
     )
     others = list(_others(options, place))
-    with make(BROKERS, 0) as brokers:
-        brokers.start()
-        root = brokers.wait_until_serving()
-        urls = [url(brokers, name) for name in (root, *_backups(brokers, root))]
-        ours = Contender(name="openclust", url=urls[0], pids=brokers.pids())
-        return [summarize(*one) for one in run_rounds(work, [place(ours, urls), *others], options.rounds, watcher)]
+
+    def contenders(clusters: Sequence[tuple[str, RootedCluster]], stack: ExitStack) -> list[Contender]:
+        return [*(_ours(name, cluster, place) for name, cluster in clusters), *others]
+
+    return measure_versions(options, make, 0, work, watcher, contenders)
+
+
+def _ours(name: str, cluster: RootedCluster, place: Place) -> Contender:
+    brokers, root = cluster
+    urls = [url(brokers, each) for each in (root, *_backups(brokers, root))]
+    return place(Contender(name=name, url=urls[0], pids=brokers.pids()), urls)
 
 
 def _others(options: ClusterBenchOptions, place: Place) -> Iterator[Contender]:
@@ -75,62 +82,24 @@ def _backups(brokers: BenchCluster, root: str) -> list[str]:
     return [name for name in brokers.primaries if name != root]
 
 
-def _at_home(found: Contender, urls: list[BrokerUrl]) -> Contender:
+def published_and_consumed_at_root(found: Contender, urls: list[BrokerUrl]) -> Contender:
     return found
 
 
-def _away(found: Contender, urls: list[BrokerUrl]) -> Contender:
+def published_and_consumed_at_backups(found: Contender, urls: list[BrokerUrl]) -> Contender:
     return msgspec.structs.replace(found, url=urls[1], subscribers_at=(urls[2],), declared_at=urls[0])
 
 
-def _rows(key: str, title: str, found: list[Summary], target: float | None) -> Iterator[ClusterRow]:
-    ours = found[0]
-    figures = {each.name: msgspec.to_builtins(each) for each in found}
-    notes = [f"{each.name}: {note}" for each in found for note in each.notes]
-    if not found[1:]:
-        yield ClusterRow(
-            key=key,
-            title=title,
-            unit="/s",
-            value=ours.messages_per_s,
-            shown=_detail(ours),
-            figures=figures,
-            notes=notes,
-        )
-    for other in found[1:]:
-        yield ClusterRow(
-            key=key,
-            title=f"{title}, against {other.name}",
-            unit="x",
-            target=target,
-            is_floor=True,
-            value=ratio(ours.messages_per_s, other.messages_per_s),
-            shown=f"{_detail(ours)}; {other.name} {_detail(other)}",
-            figures=figures,
-            notes=notes,
-        )
-
-
-def _cpu_rows(key: str, title: str, found: list[Summary], target: float | None) -> Iterator[ClusterRow]:
-    for other in found[1:]:
-        yield ClusterRow(
-            key=key,
-            title=f"{title}, against {other.name}",
-            unit="x",
-            target=target,
-            is_floor=True,
-            value=ratio(found[0].deliveries_per_broker_cpu_s, other.deliveries_per_broker_cpu_s),
-            shown=f"{_cpu(found[0])}; {other.name} {_cpu(other)}",
-        )
-
-
-def _detail(summary: Summary) -> str:
-    """Figures of one cluster in half a line."""
-    confirmed = summary.confirm_latency_ms
-    times = f", confirmed after {confirmed['p50']:.1f} ms, p99 {confirmed['p99']:.1f}" if confirmed else ""
-    return f"{summary.messages_per_s or 0.0:,.0f}/s at {_cpu(summary)}{times}"
-
-
-def _cpu(summary: Summary) -> str:
-    used = summary.broker_cpu_us_per_delivery
-    return "an unknown CPU time" if used is None else f"{used:.1f} us each"
+def rows_of(
+    key: str, title: str, found: list[Summary], other_versions: int, targets: tuple[float, float] | None
+) -> list[ClusterRow]:
+    """Ours, other versions of openclust, other products. Targets are for the ratios to other products."""
+    ours, *others = found
+    by_other = [(other, None if number < other_versions else targets) for number, other in enumerate(others)]
+    title_of_speed, title_of_cpu = f"{title}: messages a second", "the same: messages a CPU-second of all three"
+    if not others:
+        return [rate_row(key, title_of_speed, ours)]
+    return [
+        *(speed_row(key, title_of_speed, found, other, wanted and wanted[0]) for other, wanted in by_other),
+        *(cpu_row(f"{key}-cpu", title_of_cpu, ours, other, wanted and wanted[1]) for other, wanted in by_other),
+    ]

@@ -18,7 +18,15 @@ from openclust.bench.brokers.disk import described, folder_on_disk
 from openclust.bench.brokers.local_broker import StartedBroker
 from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.url import parse_named_urls, parse_url
-from openclust.bench.load.comparison import Contender, Measured, in_turn, introduce, run_rounds, run_starts
+from openclust.bench.load.comparison import (
+    Contender,
+    Measured,
+    in_turn,
+    introduce,
+    run_rounds,
+    run_starts,
+    with_distinct_names,
+)
 from openclust.bench.load.work import LoadWork, Pattern
 from openclust.bench.report.bench_report import show_summaries, show_table, summaries_data, table_data
 from openclust.bench.report.bench_table import ROWS, MeasuredRow, in_running_order, select_rows
@@ -327,11 +335,7 @@ def _contenders(
         stack.enter_context(broker)
     found += [introduce(name, broker.url, broker.pid) for name, broker in started]
     found += [introduce(name, urls[0], None, urls[1:]) for name, urls in others]
-    names = [contender.name for contender in found]
-    return [
-        contender if names.count(contender.name) == 1 else msgspec.structs.replace(contender, name=f"{name}-{number}")
-        for number, (name, contender) in enumerate(zip(names, found, strict=True), start=1)
-    ]
+    return with_distinct_names(found)
 
 
 def _data_folder(options: dict[str, Any], pattern: Pattern | None) -> Path | None:

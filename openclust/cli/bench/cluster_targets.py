@@ -40,6 +40,13 @@ def _int(default: int, text: str) -> dict[str, Any]:
     help="Three brokers of another cluster, for the replicated queue: RabbitMQ's is a quorum queue.",
 )
 @click.option(
+    "--compare-checkout",
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    metavar="DIR",
+    help="The openclust in DIR, for fan-out, shared and replicated queue: a cluster of the same size beside ours.",
+)
+@click.option("--starts", **_int(1, "Starts of these clusters. The ratios are medians."))
+@click.option(
     "--data-in",
     type=click.Path(file_okay=False, exists=True, path_type=Path),
     metavar="DIR",
@@ -48,10 +55,17 @@ def _int(default: int, text: str) -> dict[str, Any]:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--check", is_flag=True, help="Exit with 1 when a target is missed.")
 def cluster(
-    only: str | None, as_json: bool, check: bool, compare: tuple[str, ...], data_in: Path | None, **options: Any
+    only: str | None,
+    as_json: bool,
+    check: bool,
+    compare: tuple[str, ...],
+    compare_checkout: Path | None,
+    data_in: Path | None,
+    **options: Any,
 ) -> int:
     """Start local clusters, measure them against one broker, and show what is wanted beside what was found."""
-    from openclust.bench.brokers.bench_cluster import ClusterBenchOptions
+    from openclust.bench.brokers.bench_cluster import BenchVersion, ClusterBenchOptions
+    from openclust.bench.brokers.checkout import Checkout
     from openclust.bench.brokers.disk import described, folder_on_disk
     from openclust.bench.client.bench_errors import BenchError
     from openclust.bench.client.url import parse_named_urls
@@ -63,14 +77,23 @@ def cluster(
     for key in keys:
         if key not in ROWS:
             raise click.UsageError(f"--only: there is no row {key!r}; there are {', '.join(ROWS)}")
-    try:
-        bench_options = ClusterBenchOptions(**options, compare=tuple(parse_named_urls(text) for text in compare))
-        folder = folder_on_disk(data_in)
-    except BenchError as error:
-        raise CommandFailure(str(error)) from None
 
     def make(primaries: int, secondaries: int) -> LocalBenchCluster:
         return LocalBenchCluster(primaries, secondaries, folder)
+
+    def make_other(primaries: int, secondaries: int) -> LocalBenchCluster:
+        return LocalBenchCluster(primaries, secondaries, folder, checkout)
+
+    try:
+        folder = folder_on_disk(data_in)
+        checkout = Checkout(compare_checkout) if compare_checkout else None
+        bench_options = ClusterBenchOptions(
+            **options,
+            compare=tuple(parse_named_urls(text) for text in compare),
+            other_version=BenchVersion(checkout.name, make_other) if checkout else None,
+        )
+    except BenchError as error:
+        raise CommandFailure(str(error)) from None
 
     with progress(len(keys)) as watcher:
         rows = [row for key in keys for row in measure(key, bench_options, make, watcher)]

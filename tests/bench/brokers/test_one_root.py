@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import cast
 
 import pytest
 
-from openclust.bench.brokers.bench_cluster import BenchCluster, MakeCluster
-from openclust.bench.brokers.one_root import TRIES, under_one_root
+from openclust.bench.brokers.bench_cluster import MakeCluster
+from openclust.bench.brokers.one_root import TRIES, RootedCluster, under_one_root
 from openclust.bench.client.bench_errors import BenchError
 
 
@@ -47,14 +47,15 @@ class Made:
 def _measured(made: Made, silent: int, *, elects: bool) -> str:
     """The first so many clusters fall silent, with an election or without one."""
 
-    def measure(brokers: BenchCluster, root: str) -> str:
+    def measure(clusters: Sequence[RootedCluster]) -> str:
+        ((brokers, root),) = clusters
         if len(made.clusters) <= silent:
             if elects:
                 cast(Brokers, brokers).epochs["p3"] = 2
             raise BenchError("p1 delivered nothing for 5 s")
         return root
 
-    return under_one_root(cast(MakeCluster, made), 3, 0, measure)
+    return under_one_root([cast(MakeCluster, made)], 3, 0, measure)
 
 
 def test_a_cluster_whose_root_stays_is_measured_once() -> None:
@@ -79,12 +80,12 @@ def test_a_silence_without_an_election_is_told_as_it_is() -> None:
 def test_brokers_that_do_not_answer_any_more_have_elected_nobody() -> None:
     made = Made()
 
-    def measure(brokers: BenchCluster, root: str) -> str:
-        cast(Brokers, brokers).epochs = dict.fromkeys(Brokers.names, 0)
+    def measure(clusters: Sequence[RootedCluster]) -> str:
+        cast(Brokers, clusters[0][0]).epochs = dict.fromkeys(Brokers.names, 0)
         raise BenchError("p1 closed the connection without a reason")
 
     with pytest.raises(BenchError, match="closed the connection without a reason"):
-        under_one_root(cast(MakeCluster, made), 3, 0, measure)
+        under_one_root([cast(MakeCluster, made)], 3, 0, measure)
     assert len(made.clusters) == 1
 
 
@@ -93,3 +94,16 @@ def test_roots_that_never_stay_are_told_with_their_epochs() -> None:
     with pytest.raises(BenchError, match=r"in each of 3 clusters the root changed .* from epoch 1 to 2: this machine"):
         _measured(made, TRIES, elects=True)
     assert len(made.clusters) == TRIES
+
+
+def test_of_two_clusters_both_are_made_anew_when_one_of_them_changed_its_root() -> None:
+    ours, theirs = Made(), Made()
+
+    def measure(clusters: Sequence[RootedCluster]) -> list[object]:
+        if len(theirs.clusters) == 1:
+            theirs.clusters[0].epochs["p1"] = 2
+            raise BenchError("p1 delivered nothing for 5 s")
+        return [brokers for brokers, _ in clusters]
+
+    found = under_one_root([cast(MakeCluster, ours), cast(MakeCluster, theirs)], 3, 0, measure)
+    assert found == [ours.clusters[1], theirs.clusters[1]]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from openclust.cli.bench.cluster_targets import cluster
+
+ROOT = Path(__file__).parents[3]
 
 SMALL = (
     *("--rounds", "1", "--seconds", "0.2", "--warm-up", "0.1"),
@@ -49,3 +52,20 @@ def test_rows_are_measured_with_clusters_of_their_own() -> None:
     assert (crowd["value"], crowd["figures"]["connections"], crowd["met"]) == (24, 12, False)
     bereaved = rows["root-killed"]["figures"]
     assert bereaved["subscribers"] == 24 and bereaved["elections"] >= 1 and bereaved["without_root_s"] > 0
+
+
+@pytest.mark.sockets
+def test_a_cluster_of_another_source_tree_is_measured_beside_ours() -> None:
+    command = [sys.executable, "-m", "openclust", "bench", "cluster", "--only", "replicated", *SMALL, "--json"]
+    done = subprocess.run([*command, "--compare-checkout", str(ROOT)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr + done.stdout
+    rows = json.loads(done.stdout)["rows"]
+    assert [row["key"] for row in rows] == ["replicated", "replicated-cpu"]
+    assert [(each["starts"], len(each["rounds"])) for each in rows[0]["figures"].values()] == [(1, 1), (1, 1)]
+    assert rows[0]["value"] > 0
+
+
+def test_a_checkout_without_an_openclust_is_named(tmp_path: Path) -> None:
+    result = CliRunner().invoke(cluster, ["--only", "shared", "--compare-checkout", str(tmp_path)])
+    assert result.exit_code == 2
+    assert f"--compare-checkout {tmp_path}: there is no openclust" in result.output
