@@ -25,7 +25,7 @@ class Committed:
             if not _has(replica.log, self._last):
                 told = f"is root of epoch {epoch} without what {self._root} had committed up to {self._last}"
                 raise Violation(f"{host.name} {told}: its log has {replica.log.ends()} after {replica.log.base}")
-        committed = membership.role.committed(on_disk=True)
+        committed = membership.commit_index.disk
         # What it has of earlier epochs counts as soon as its own opening does.
         if committed.epoch == epoch and committed > self._last:
             self._last, self._root = committed, host.name

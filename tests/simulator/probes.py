@@ -146,7 +146,7 @@ def _is_told(world: Nodes) -> bool:
         return False
     node = world.brokers[root].running
     queue, replica = node.broker.vhosts["/"].queues[QUEUE], node.membership.replica
-    is_told = node.broker.journal.is_empty and node.membership.role.committed(on_disk=True) == replica.position
+    is_told = node.broker.journal.is_empty and node.membership.commit_index.disk == replica.position
     return is_told and not queue.backlog and not queue.out
 
 

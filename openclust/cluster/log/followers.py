@@ -9,6 +9,7 @@ import msgspec
 
 from openclust.broker.cluster_port import Done
 from openclust.broker.model.changes import Change
+from openclust.cluster.log.commit_index import CommitIndex
 from openclust.cluster.log.log import Log
 from openclust.cluster.protocol.status import Position
 from openclust.wire.errors import RESOURCE_ERROR, ChannelError
@@ -50,11 +51,12 @@ def _not_on_disk(wait_ms: int) -> ChannelError:
 
 
 class Followers:
-    """Call `settle` whenever something may have come true."""
+    """Call `advance` when the log here, its disk or a follower has come further, then `settle` for those who wait."""
 
-    def __init__(self, membership: Membership, log: Log) -> None:
+    def __init__(self, membership: Membership, log: Log, commit_index: CommitIndex) -> None:
         self._cluster = membership
         self._log = log
+        self._commit_index = commit_index
         self._followers: dict[str, _Follower] = {}
         self._waiting: deque[Waiting] = deque()
 
@@ -91,15 +93,16 @@ class Followers:
         follower = self._followers.get(name)
         return None if follower is None else self._log.last.sequence - follower.on_disk.sequence
 
-    def committed(self, *, on_disk: bool = False) -> Position:
-        """Up to where at least half of the defined primaries hold the log, or have it on disk."""
+    def advance(self) -> None:
+        """Count up to where at least half of the defined primaries hold the log, and have it on disk."""
         cluster = self._cluster
-        needed = 1 if cluster.commits_alone else (len(cluster.links.primaries) + 1) // 2
-        held = [cluster.storing.on_disk if on_disk else self._log.last]
-        for name, each in self._followers.items():
-            if name in cluster.links.primaries and not each.is_pledged:
-                held.append(each.on_disk if on_disk else each.held)
-        return sorted(held, reverse=True)[needed - 1] if len(held) >= needed else Position()
+        primaries = cluster.links.primaries
+        needed = 1 if cluster.commits_alone else (len(primaries) + 1) // 2
+        counted = [each for name, each in self._followers.items() if name in primaries and not each.is_pledged]
+        if len(counted) + 1 >= needed:
+            held = sorted([self._log.last, *(each.held for each in counted)], reverse=True)
+            on_disk = sorted([cluster.storing.on_disk, *(each.on_disk for each in counted)], reverse=True)
+            self._commit_index.advance(held[needed - 1], on_disk[needed - 1])
 
     def wait(self, waiting: Waiting) -> None:
         """Who asked for the change is told by `settle`."""
@@ -114,7 +117,7 @@ class Followers:
         """Tell who waited for what is committed by now."""
         if not self._waiting:
             return
-        committed = self.committed(on_disk=True)
+        committed = self._commit_index.disk
         wait_ms = self._cluster.storing.disk.wait_ms
         while self._waiting:
             first = self._waiting[0]

@@ -58,6 +58,7 @@ class LogJoin:
         if adrift is None:
             raise CannotRollBack
         self._log.cut(after)
+        self._cluster.commit_index.cut(after)
         self._cluster.root_requests.commits.done_before.cut(after)
         storing = self._cluster.storing
         storing.give(Cut(after.sequence))

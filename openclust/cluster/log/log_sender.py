@@ -144,7 +144,7 @@ class LogSender:
             is_end = entries[-1].position == self._log.last
             if not self._has_room(name, LIVE_BYTES_MAX if is_end else AHEAD_BYTES_MAX):
                 return False
-            committed = self._cluster.leadership.role.committed()
+            committed = self._cluster.commit_index.memory
             is_urgent = self._cluster.storing.urgent > feed.sent
             append = Append(
                 epoch=feed.epoch, after=feed.sent, entries=entries, committed=committed, is_urgent=is_urgent

@@ -28,7 +28,8 @@ class LogWriter:
         self._broker = membership.broker
         self._replica = membership.replica
         self._epoch = epoch
-        self._followers = Followers(membership, self._replica.log)
+        self._commit_index = membership.commit_index
+        self._followers = Followers(membership, self._replica.log, self._commit_index)
         self._defining = Defining(membership, self._replica.definitions, self._followers, self._append_change)
         self._uncommitted = Uncommitted(self._broker.books)
 
@@ -76,6 +77,8 @@ class LogWriter:
         replica.take(LogEntry(Position(self._epoch, replica.log.last.sequence + 1), kind, body))
         if kind != "work":
             self._cluster.storing.urgent = replica.log.last
+        # Half of two primaries is this broker alone. This comes first: the election may end the reign by the entry.
+        self._followers.advance()
         replica.tell_position()
 
     def _settle_users(self) -> None:
@@ -94,15 +97,12 @@ class LogWriter:
 
     # -- followers
 
-    def committed(self, *, on_disk: bool = False) -> Position:
-        """Up to where at least half of the defined primaries hold the log, or have it on disk."""
-        return self._followers.committed(on_disk=on_disk)
-
     def settle(self) -> None:
         """Followers, or the disk here, have come further: tell who waits for that."""
+        self._followers.advance()
         self._followers.settle()
         self._cluster.storing.moved()
-        self._replica.undo.forget(self.committed())
+        self._replica.undo.forget(self._commit_index.memory)
 
     def enlisted(self, peer: str, message: Enlist) -> None:
         """A follower comes, or says that it has missed something."""
@@ -142,7 +142,7 @@ class LogWriter:
         if not self._broker.are_users_settled and not self._cluster.links.is_alone:
             self._settle_users()
         if self._uncommitted:
-            self._uncommitted.committed(self.committed())
+            self._uncommitted.committed(self._commit_index.memory)
 
     def tick(self) -> None:
         self._followers.settle()

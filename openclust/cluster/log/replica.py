@@ -151,7 +151,9 @@ class Replica:
             feeder.missed()
             return
         feeder.spoken()
-        self.undo.forget(min(message.committed, message.after))
+        committed = min(message.committed, message.after)
+        self._cluster.commit_index.advance(committed)
+        self.undo.forget(committed)
         for entry in entries:
             if not self.log.is_next(entry.position):
                 self._broker.note("error", "a root's log has a gap: asked for all of it", peer=peer)
@@ -239,6 +241,7 @@ class Replica:
 
     def _begin_at(self, position: Position, *commits: Name) -> None:
         self.log.restart(position)
+        self._cluster.commit_index.forget()
         self._cluster.root_requests.commits.done_before.begin_anew(position, commits)
         self.undo.cannot(position)
         self._cluster.storing.restart()

@@ -40,7 +40,7 @@ class ClusterUuid:
         if (
             cluster.hello.uuid == self.uuid
             or not cluster.leadership.is_root
-            or cluster.leadership.role.committed(on_disk=True) < self._opened
+            or cluster.commit_index.disk < self._opened
         ):
             return
         self._learn(self.uuid)

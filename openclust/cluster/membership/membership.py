@@ -13,6 +13,7 @@ from openclust.cluster.election.election import step
 from openclust.cluster.election.events import Effect, Event
 from openclust.cluster.election.view import Election, ElectionRole, is_online, serves
 from openclust.cluster.election.watch import Watch
+from openclust.cluster.log.commit_index import CommitIndex
 from openclust.cluster.log.replica import Replica
 from openclust.cluster.membership.admission import Admission, taken
 from openclust.cluster.membership.cluster_uuid import ClusterUuid
@@ -99,6 +100,7 @@ class Membership(Port):
         self.control_room = Control(self)
         broker.journal.mode = "alone" if self.is_alone else "shared"
         broker.journal.is_in_charge = self.is_alone
+        self.commit_index = CommitIndex()
         self.storing = BatchCommit(self, bounds)
         self.cluster_uuid = ClusterUuid(self)
         self.replica = Replica(self, bounds)

@@ -113,10 +113,6 @@ class Role:
         """More of the log is on this broker's disk."""
         self._cluster.replica.is_on_disk()
 
-    def committed(self, *, on_disk: bool = False) -> Position:
-        """Up to where the log is known to be committed, in memories or on disks."""
-        return Position()
-
     @property
     def waiting(self) -> int:
         """How many changes are not known to stay."""

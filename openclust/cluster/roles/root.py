@@ -113,9 +113,6 @@ class Root(Role):
     def is_on_disk(self) -> None:
         self.log.settle()
 
-    def committed(self, *, on_disk: bool = False) -> Position:
-        return self.log.committed(on_disk=on_disk)
-
     @property
     def waiting(self) -> int:
         return self.log.waiting

@@ -79,7 +79,7 @@ class CommitRegistry:
     def sealed(self, position: Position) -> None:
         """The journal's batch is in the log now."""
         if self._bound:
-            sure = self._cluster.leadership.role.committed()
+            sure = self._cluster.commit_index.memory
             self._bound = {place: deed for place, deed in self._bound.items() if not _is_sure(deed, sure, position)}
         opened, self._open = self._open, []
         for deed in opened:

@@ -110,9 +110,10 @@ class BatchCommit:
         while self._log and self._log[0][0] <= done:
             self.on_disk = self._log.popleft()[1]
             moved = True
-        self._look()
         if moved:
+            # As root it counts first what is committed by that.
             self._cluster.leadership.role.is_on_disk()
+        self._look()
 
     # -- batches
 
@@ -155,7 +156,7 @@ class BatchCommit:
         What this log has from before may be in no other. A repetition of it waits for the open batch, which tells
         nothing of that: so that batch is nowhere before the opening is.
         """
-        if not self._cluster.links.is_alone and opening > self._cluster.leadership.role.committed(on_disk=True):
+        if not self._cluster.links.is_alone and opening > self._cluster.commit_index.disk:
             self._shared.append((self._journal.number, opening))
         passing, self.passing = self.passing, []
         return passing
@@ -187,11 +188,10 @@ class BatchCommit:
         while own and own[0][1] <= self.done:
             own.popleft()
         journal.advance(ON_OWN_DISK, own[0][0] - 1 if own else self._sealed)
-        role = self._cluster.leadership.role
-        on_disks = role.committed(on_disk=True)
-        while shared and shared[0][1] <= on_disks:
+        committed = self._cluster.commit_index
+        while shared and shared[0][1] <= committed.disk:
             shared.popleft()
         journal.advance(ON_DISKS, shared[0][0] - 1 if shared else self._sealed)
-        in_memories = role.committed()
+        in_memories = committed.memory
         held = next((number - 1 for number, position in shared if position > in_memories), self._sealed)
         journal.advance(IN_MEMORIES, held)

@@ -78,7 +78,7 @@ def store_snapshot(membership: Membership) -> dict[str, Any]:
     Only the root knows what is committed.
     """
     storing, replica = membership.storing, membership.replica
-    committed = membership.role.committed(on_disk=True) if membership.is_root else None
+    committed = membership.commit_index.disk if membership.is_root else None
     entries = None if committed is None else replica.log.tail(committed)
     return {
         "has_disk": storing.has_disk,

@@ -100,9 +100,9 @@ def test_a_change_is_committed_when_half_of_the_defined_primaries_hold_it(count:
     begin_declare(cluster.client("p1"), "work")
     for number, other in enumerate(names[1:], 1):
         # The secondaries hold it too, and count for nothing.
-        assert (cluster["p1"].role.committed() == replica.position) is (number >= needed)
+        assert (cluster["p1"].commit_index.memory == replica.position) is (number >= needed)
         cluster.let_go(other, "p1")
-    assert cluster["p1"].role.committed() == replica.position
+    assert cluster["p1"].commit_index.memory == replica.position
 
 
 def test_nobody_is_told_before_half_of_the_primaries_hold_it(cluster: Joined) -> None:
@@ -177,11 +177,11 @@ def test_who_may_yet_make_another_root_by_a_vote_of_before_does_not_count() -> N
     replica = cluster["p1"].replica
     cluster.hold("p1", "p4")
     declare_as_root(cluster, "work")
-    assert has(cluster, "p3", "work") and cluster["p1"].role.committed() < replica.position
+    assert has(cluster, "p3", "work") and cluster["p1"].commit_index.memory < replica.position
     cluster.redial("p3", "p1")
-    assert cluster["p1"].role.committed() < replica.position, "it says so on a new link too"
+    assert cluster["p1"].commit_index.memory < replica.position, "it says so on a new link too"
     cluster.let_go("p1", "p4")
-    assert cluster["p1"].role.committed() == replica.position
+    assert cluster["p1"].commit_index.memory == replica.position
 
 
 def test_who_is_elected_by_a_vote_of_before_lacks_nothing_that_was_committed() -> None:
@@ -191,7 +191,7 @@ def test_who_is_elected_by_a_vote_of_before_lacks_nothing_that_was_committed() -
     cluster.tick()
     cluster.hold("p3", "p2")
     declare_as_root(cluster, "work")
-    is_committed = cluster["p1"].role.committed() == cluster["p1"].replica.position
+    is_committed = cluster["p1"].commit_index.memory == cluster["p1"].replica.position
     cluster.kill("p1")
     cluster.tick(2 * HEARTBEAT_MS)
     cluster.let_go("p3", "p2")
@@ -206,11 +206,11 @@ def test_who_cannot_make_another_root_any_more_counts_at_once() -> None:
     cluster.hold("p1", "p4")
     declare_as_root(cluster, "work")
     cluster.hold("p2", "p1")
-    assert cluster["p1"].role.committed() < replica.position
+    assert cluster["p1"].commit_index.memory < replica.position
     cluster.let_go("p1", "p2")
     assert cluster["p2"].root == "p1", "it hears the root, and stands no more"
     assert cluster["p3"].election.vote == Reign(2, "p2")
-    assert cluster["p1"].role.committed() == replica.position, "p3 holds it, and its vote is worth nothing now"
+    assert cluster["p1"].commit_index.memory == replica.position, "p3 holds it, and its vote is worth nothing now"
 
 
 def test_a_change_that_changes_nothing_makes_no_entry(cluster: Joined) -> None:
