@@ -85,7 +85,7 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.parametrize("stored", MALFORMED)
+@pytest.mark.parametrize("stored", MALFORMED, ids=range(len(MALFORMED)))
 def test_a_malformed_hash_matches_nothing_and_is_logged_once(stored: str, caplog: pytest.LogCaptureFixture) -> None:
     passwords._tell_once.cache_clear()
     with caplog.at_level(logging.WARNING):

@@ -33,7 +33,7 @@ class HostTurns:
     Both return what is known of the first rows that were not told of yet.
     """
 
-    def __init__(self, host: SharedHost, costs: Costs) -> None:
+    def __init__(self, host: SharedHost, costs: Costs, left_max: int = LEFT_MAX) -> None:
         self._brokers = {number: BrokerThread(costs) for number in host.brokers}
         clients = host.clients
         self._clients = ClientsThread(clients) if clients is not None else None
@@ -45,6 +45,7 @@ class HostTurns:
         self._events_ever = 0
         self._left: dict[tuple[int, int], tuple[float, int]] = {}
         """Of messages that went on from a broker: how late, and how many of the copies have not been met here."""
+        self._left_max = left_max
         self._behind: dict[tuple[int, int], list[Job]] = {}
         """Copies that cannot come before another broker has sent them."""
         self._untold: deque[Job] = deque()
@@ -145,7 +146,7 @@ class HostTurns:
             self._push(each.row.at_us + late_us, self._brokers[each.row.broker], each)
         if row.copies > len(followers):
             self._left[sent] = late_us, row.copies - len(followers)
-            if len(self._left) > LEFT_MAX:
+            if len(self._left) > self._left_max:
                 del self._left[next(iter(self._left))]
 
     def _write(self, job: Job) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -76,8 +77,9 @@ def report_of(summary: ResultsSummary) -> str:
     return page
 
 
+@functools.cache
 def _environment() -> Environment:
-    """Text is escaped wherever it comes to stand, also what steers terminals and editors."""
+    """The templates, compiled once. Text is escaped wherever it stands, also what steers terminals and editors."""
     made = Environment(
         loader=PackageLoader("topology.simulate", "report"),
         autoescape=True,

@@ -15,7 +15,7 @@ from topology.simulate.input.calibration import shipped
 from topology.simulate.input.layout import LocalClients, SharedHost
 from topology.simulate.queueing.broker_thread import Costs, Done, Jobs, SimulatedThread
 from topology.simulate.queueing.host_threads import HostRow
-from topology.simulate.queueing.host_turns import LEFT_MAX, HostTurns
+from topology.simulate.queueing.host_turns import HostTurns
 from topology.simulate.queueing.queueing import costs_of
 from topology.simulate.spark.schemas import JobKind
 
@@ -24,9 +24,11 @@ T_999 = 3.65
 """Student's t for a 99.9 % interval of 30 means."""
 
 
+CHORE = HostRow(**(dict.fromkeys(HostRow._fields, 0.0) | {"source": -1, "kind": JobKind.CHORE, "topic": 1}))
+
+
 def job(at_us: float, broker: int = 0, **others: float) -> HostRow:
-    fields = dict.fromkeys(HostRow._fields, 0.0) | {"source": -1, "kind": JobKind.CHORE, "topic": 1}
-    return HostRow(**(fields | {"at_us": at_us, "broker": broker} | others))
+    return CHORE._replace(at_us=at_us, broker=broker, **others)
 
 
 def worked(host: SharedHost, costs: Costs, rows: list[HostRow], cuts: list[int] | None = None) -> Done:
@@ -160,11 +162,19 @@ def test_a_copy_of_which_nothing_is_known_is_done_in_the_end() -> None:
     assert len(done.begun_us) == 2
 
 
-def test_what_is_remembered_of_copies_to_other_hosts_is_bounded() -> None:
-    host = HostTurns(SharedHost(brokers=(0, 1), cores=1), FREE)
-    host.take([job(n, 0, publication=n, copies=1, kind=JobKind.PUBLISHED) for n in range(LEFT_MAX + 10)])
-    host.end()
-    assert len(host._left) == LEFT_MAX
+@pytest.mark.parametrize(("left_max", "waited_us"), [(2, [50, 50]), (1, [0, 50])])
+def test_of_too_many_messages_with_copies_to_other_hosts_the_first_is_forgotten(
+    left_max: int, waited_us: list[float]
+) -> None:
+    # Each leaves broker 0 after 100 us, with a copy to another host and one to broker 1, which is busy when it comes.
+    left = [job(at, 0, publication=at, copies=2, base_us=100, kind=JobKind.PUBLISHED) for at in (0, 1_000)]
+    copies = [job(2_000 + at, 1, publication=at, source=0, kind=JobKind.RELAYED) for at in (0, 1_000)]
+    others = [job(at, 1, base_us=100) for at in (2_050, 3_050)]
+    turns = HostTurns(SharedHost(brokers=(0, 1), cores=2), FREE, left_max)
+    rows = sorted([*left, *copies, *others], key=lambda row: row.at_us)
+    begun = [*turns.take(rows).begun_us, *turns.end().begun_us]
+
+    assert [begun[rows.index(row)] - row.at_us for row in copies] == waited_us
 
 
 def test_clients_of_the_host_read_when_they_have_a_core() -> None:
