@@ -186,4 +186,5 @@ class Node:
             or it.replica.is_busy
             or it.storing.checkpoints.is_busy
             or it.meta_bindings.is_busy
+            or it.inquiries.is_busy
         )

@@ -18,6 +18,8 @@ from openclust.cluster.protocol.messages import (
     Founded,
     Goodbye,
     Held,
+    Inquiry,
+    InquiryReply,
     Interest,
     InterestDigest,
     InterestLost,
@@ -159,6 +161,10 @@ class Control:
                 cluster.left(peer, message.reason)
             case Presence():
                 cluster.presences.heard(peer, message)
+            case Inquiry():
+                cluster.inquiries.heard(message)
+            case InquiryReply():
+                cluster.inquiries.replied(message)
             case Founded():
                 cluster.cluster_uuid.told(peer, message)
             case RosterTold():

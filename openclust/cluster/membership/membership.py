@@ -14,6 +14,7 @@ from openclust.cluster.election.events import Effect, Event
 from openclust.cluster.election.view import Election, ElectionRole, is_online, serves
 from openclust.cluster.election.watch import Watch
 from openclust.cluster.log.commit_index import CommitIndex
+from openclust.cluster.inquiries.inquiries import Inquiries
 from openclust.cluster.log.replica import Replica
 from openclust.cluster.membership.admission import Admission, taken
 from openclust.cluster.membership.cluster_uuid import ClusterUuid
@@ -89,6 +90,7 @@ class Membership(Port):
             is_alone=len(primaries) == 1 and not hello.peer,
             outbox_bytes_max=bounds.outbox_bytes_max,
         )
+        self.inquiries = Inquiries(self.links)
         # Where clients reach primaries that have not told us themselves.
         self.client_addresses: dict[str, str] = {}
         self.misdirected = 0
@@ -291,6 +293,7 @@ class Membership(Port):
         self.remote_consumers.flush()
         self.proxies.flush()
         self.forwarding.flush()
+        self.inquiries.flush()
         if self.broker.books.alarm is not self._was_pressed:
             self._was_pressed = self.broker.books.alarm
             for peer in self.links.outboxes:
@@ -306,6 +309,7 @@ class Membership(Port):
         self.role.tick()
         self.root_requests.tick()
         self.forwarding.tick()
+        self.inquiries.tick(self.broker.now_ms)
         self.presences.tick()
         self.readiness.look()
 

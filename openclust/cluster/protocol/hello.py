@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-PROTOCOL = 5
+PROTOCOL = 6
 
 LISTS_CHARACTERS_MAX = 150
 """An error text has 255 bytes. Of two longer lists of primaries it names only the primaries in which they differ."""

@@ -271,6 +271,29 @@ class Pressure(msgspec.Struct, frozen=True, tag=True):
     is_high: bool
 
 
+# -- questions of the management API
+
+
+class Inquiry(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A question of broker `asker` to broker `target`. A primary passes on what is for a secondary."""
+
+    number: int
+    asker: str
+    target: str
+    body: bytes
+
+
+class InquiryReply(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A part of the reply to the asker's question of this number; parts count from 0."""
+
+    number: int
+    asker: str
+    replier: str
+    part: int
+    is_last: bool
+    body: bytes
+
+
 # -- meta-bindings
 
 
@@ -354,6 +377,8 @@ Message: TypeAlias = (
     | Arrived
     | Held
     | Founded
+    | Inquiry
+    | InquiryReply
     | Fetch
     | Ask
     | Answer

@@ -19,6 +19,7 @@ from openclust.cluster.protocol.outbox import Outbox
 from openclust.cluster.protocol.status import Reign
 from openclust.shell.cluster.cluster_snapshot import cluster_snapshot
 from openclust.shell.cluster.cluster_uuid_file import ClusterUuidFile
+from openclust.shell.cluster.inquiry_driver import InquiryDriver
 from openclust.shell.cluster.last_primaries import look_at_primaries
 from openclust.shell.cluster.rebalancing import Rebalancing
 from openclust.shell.cluster.votes import Votes
@@ -82,6 +83,7 @@ class ClusterDriver:
         self.membership = self._membership(config)
         self.membership.client_addresses = {name: each.client for name, each in config.cluster.primaries.items()}
         self.membership.readiness.dialled = self._dialled
+        self.inquiries = InquiryDriver(self.membership, monotonic_ms, host.turn_soon)
         self.rates = Rates(self.membership)
         self.links: dict[str, Link] = {}
         self._joining: list[Link] = []
@@ -178,6 +180,7 @@ class ClusterDriver:
         self._host.node.leave(reason, monotonic_ms())
         self._host.turn()
         self._rebalancing.stop()
+        self.inquiries.stop()
         for timer in (self._tick, self._lease):
             if timer is not None:
                 timer.cancel()
@@ -202,6 +205,8 @@ class ClusterDriver:
             self._sync_links()
         if self._lease is None and membership.is_root and not membership.is_alone:
             self._watch_lease()
+        if membership.inquiries.received:
+            self.inquiries.look()
         if self.tracing is not None:
             self.tracing.look(self.membership)
 
