@@ -121,11 +121,14 @@ def _loaded(config: Config, welcome: bool) -> tuple[Callable[[Config, Sequence[S
 
 def _services(config: Config, welcome: bool) -> list[Service]:
     """What runs beside the broker. Without the HTTP API, its library takes no memory."""
-    services: list[Service] = []
-    if config.http.enabled:
-        from openclust.manage.http import HttpApi
+    from openclust.manage.management import Management
 
-        services.append(HttpApi(config.http))
+    management = Management()
+    services: list[Service] = [management]
+    if config.http.enabled:
+        from openclust.manage.api.http_api import HttpApi
+
+        services.append(HttpApi(config.http, management))
     if welcome or sys.stdout.isatty():
         from openclust.cli.broker.welcome import WelcomeService
 

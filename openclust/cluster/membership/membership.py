@@ -13,8 +13,8 @@ from openclust.cluster.election.election import step
 from openclust.cluster.election.events import Effect, Event
 from openclust.cluster.election.view import Election, ElectionRole, is_online, serves
 from openclust.cluster.election.watch import Watch
-from openclust.cluster.log.commit_index import CommitIndex
 from openclust.cluster.inquiries.inquiries import Inquiries
+from openclust.cluster.log.commit_index import CommitIndex
 from openclust.cluster.log.replica import Replica
 from openclust.cluster.membership.admission import Admission, taken
 from openclust.cluster.membership.cluster_uuid import ClusterUuid

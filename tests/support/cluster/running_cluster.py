@@ -26,7 +26,7 @@ LOGIN = "Basic Z3Vlc3Q6Z3Vlc3Q="
 
 
 class Primary:
-    """One primary. It keeps a connection to its HTTP API, so that asking takes about a millisecond."""
+    """One broker, most often a primary, and a connection to its HTTP API, so that asking takes a millisecond."""
 
     def __init__(self, cluster: LocalCluster, place: LocalBroker) -> None:
         self.place = place
@@ -115,10 +115,15 @@ class Primary:
 
 
 class RunningCluster:
-    """Its primaries by name."""
+    """Its primaries and secondaries by name."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self.primaries = {place.name: Primary(cluster, place) for place in cluster.primaries}
+        self.secondaries = {place.name: Primary(cluster, place) for place in cluster.secondaries}
+
+    @property
+    def brokers(self) -> dict[str, Primary]:
+        return self.primaries | self.secondaries
 
     def roots(self) -> list[str]:
         """Who says of itself that it is root."""
@@ -146,12 +151,13 @@ class RunningCluster:
 
     def _is_settled(self) -> bool:
         running = [each for each in self.primaries.values() if each.is_running]
+        online = sum(each.is_running for each in self.brokers.values())
         seen = [each.ask() for each in running]
         return (
             all(
                 one is not None
                 and one["role"] in ("root", "backup")
-                and sum(each["online"] for each in one["brokers"]) == len(running)
+                and sum(each["online"] for each in one["brokers"]) == online
                 and one["votes"]["following"] == len(running)
                 for one in seen
             )
@@ -171,7 +177,7 @@ class RunningCluster:
     def logs(self) -> str:
         """The ends of all logs, for a failure."""
         parts = []
-        for name, each in self.primaries.items():
+        for name, each in self.brokers.items():
             text = each.log.read_text(errors="replace") if each.log.exists() else ""
             parts.append(f"--- {name}\n{text[-4_000:]}")
         return "\n".join(parts)
@@ -185,16 +191,16 @@ def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextlib.contextmanager
-def running_cluster(folder: Path, primaries: int = 3) -> Iterator[RunningCluster]:
+def running_cluster(folder: Path, primaries: int = 3, secondaries: int = 0) -> Iterator[RunningCluster]:
     """A cluster of processes that has a root. All are ended, whatever happened to them."""
-    plan = plan_cluster("test", folder, primaries)
+    plan = plan_cluster("test", folder, primaries, secondaries)
     plan.write()
     cluster = RunningCluster(plan)
     try:
-        for each in cluster.primaries.values():
+        for each in cluster.brokers.values():
             each.start()
         cluster.wait_until_settled()
         yield cluster
     finally:
-        for each in cluster.primaries.values():
+        for each in cluster.brokers.values():
             each.stop()

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from openclust.broker.model.limits import Limits
-from openclust.manage.http import HttpApi
+from openclust.manage.api.http_api import HttpApi
+from openclust.manage.management import Management
 from openclust.shell.config.schema import AuthSection, Config, HttpSection, ListenSection
 from openclust.shell.server import Server
 
@@ -89,10 +90,12 @@ def running_api(users_file: str | None = None, **limits: Any) -> Iterator[Runnin
     async def run() -> None:
         loop = asyncio.get_running_loop()
         server = Server(config, loop)
-        api = HttpApi(config.http)
+        management = Management()
+        api = HttpApi(config.http, management)
         ending = asyncio.Event()
         end.append(lambda: loop.call_soon_threadsafe(ending.set))
         await server.start()
+        await management.start(server)
         await api.start(server)
         started.append(RunningApi(server, loop, api.port))
         ready.set()

@@ -12,6 +12,8 @@ from openclust.broker.model.access import User
 from openclust.broker.model.changes import Change
 from openclust.broker.server.broker import Broker
 from openclust.broker.server.vhost import VirtualHost
+from openclust.manage.gather.gathering import ClusterQuery
+from openclust.manage.gather.questions import Viewer
 from openclust.wire.errors import NOT_FOUND, AmqpError
 
 if TYPE_CHECKING:
@@ -58,10 +60,11 @@ def answer(body: Any, status: int = 200, headers: dict[str, str] | None = None) 
 class Call:
     """A call that has been let in."""
 
-    __slots__ = ("request", "server", "user")
+    __slots__ = ("gathering", "request", "server", "user")
 
-    def __init__(self, server: Server, request: web.Request, user: User) -> None:
+    def __init__(self, server: Server, gathering: ClusterQuery, request: web.Request, user: User) -> None:
         self.server = server
+        self.gathering = gathering
         self.request = request
         self.user = user
 
@@ -78,6 +81,15 @@ class Call:
     @property
     def sees_all(self) -> bool:
         return not MONITORING.isdisjoint(self.user.tags)
+
+    def viewer(self) -> Viewer:
+        """Who asks, for the other brokers."""
+        seen = () if self.sees_all else tuple(each.name for each in self.vhosts())
+        return Viewer(name=self.user.name, sees_all=self.sees_all, vhosts=seen)
+
+    def vhost_name(self) -> str | None:
+        """The virtual host that the path names; None if it names none."""
+        return self.vhost().name if "vhost" in self.request.match_info else None
 
     def vhosts(self) -> list[VirtualHost]:
         """The virtual hosts that the caller may see: the one that the path names, or all."""
@@ -139,3 +151,11 @@ class Call:
         if isinstance(result, AmqpError):
             raise not_found(result.text) if result.code == NOT_FOUND else bad_request(result.text)
         return result
+
+
+def put(is_new: bool) -> web.Response:
+    return web.Response(status=201 if is_new else 204)
+
+
+def done() -> web.Response:
+    return web.Response(status=204)

@@ -10,7 +10,7 @@ from aiohttp import web
 from openclust.cluster.membership.draining import obstacle
 from openclust.cluster.placing.placing import Newcomer
 from openclust.cluster.protocol.roster import BrokerInfo
-from openclust.manage.call import Call, Refused, answer, bad_request
+from openclust.manage.calls.call import Call, Refused, answer, bad_request
 from openclust.shell.config.addresses import split_address
 
 log = logging.getLogger("openclust.http")

@@ -14,8 +14,10 @@ from aiohttp import web
 
 from openclust import __version__
 from openclust.broker.model.access import User
-from openclust.manage import changing, cluster, reading
-from openclust.manage.call import ADMINISTRATOR, ANYBODY, POLICYMAKER, WHOEVER_LOGS_IN, Call, Refused, answer, not_found
+from openclust.manage.api.routes import ROUTES
+from openclust.manage.calls.call import WHOEVER_LOGS_IN, Call, Refused, answer, not_found
+from openclust.manage.calls.route import Handler
+from openclust.manage.management import Management
 from openclust.shell.cluster.cluster_snapshot import readiness_snapshot
 from openclust.shell.config.schema import HttpSection
 from openclust.shell.host.event_log import one_line
@@ -32,55 +34,13 @@ KEEPALIVE_S = 60.0
 STOP_WAIT_S = 2.0
 HEADER_BYTES_MAX = 16_384
 
-Handler = Callable[[Call], Awaitable[web.Response]]
-
-_NAMED = "/api/users/{name}"
-_VHOST = "/api/vhosts/{name}"
-_PERMISSION = "/api/permissions/{vhost}/{user}"
-_POLICY = "/api/policies/{vhost}/{name}"
-_OPERATOR_POLICY = "/api/operator-policies/{vhost}/{name}"
-
-# What there is, and which tags may call it (one of them is enough).
-ROUTES: tuple[tuple[str, str, Handler, frozenset[str]], ...] = (
-    ("GET", "/api/overview", reading.overview, ANYBODY),
-    ("GET", "/api/whoami", reading.whoami, ANYBODY),
-    ("GET", "/api/cluster", cluster.cluster, ANYBODY),
-    ("POST", "/api/cluster/step-down", cluster.step_down, ADMINISTRATOR),
-    ("POST", "/api/cluster/force-root", cluster.force_root, ADMINISTRATOR),
-    ("POST", "/api/cluster/drain", cluster.drain, ADMINISTRATOR),
-    ("GET", "/api/target", cluster.target, WHOEVER_LOGS_IN),
-    ("GET", "/api/queues", reading.queues, ANYBODY),
-    ("GET", "/api/queues/{vhost}", reading.queues, ANYBODY),
-    ("GET", "/api/exchanges", reading.exchanges, ANYBODY),
-    ("GET", "/api/exchanges/{vhost}", reading.exchanges, ANYBODY),
-    ("GET", "/api/connections", reading.connections, ANYBODY),
-    ("GET", "/api/vhosts", reading.vhosts, ANYBODY),
-    ("GET", "/api/users", reading.users, ADMINISTRATOR),
-    ("GET", "/api/permissions", reading.permissions, ADMINISTRATOR),
-    ("GET", "/api/policies", reading.policies, ANYBODY),
-    ("GET", "/api/policies/{vhost}", reading.policies, ANYBODY),
-    ("GET", "/api/operator-policies", reading.operator_policies, ANYBODY),
-    ("GET", "/api/operator-policies/{vhost}", reading.operator_policies, ANYBODY),
-    ("GET", "/api/definitions", reading.definitions, ADMINISTRATOR),
-    ("POST", "/api/definitions", changing.import_definitions, ADMINISTRATOR),
-    ("PUT", _NAMED, changing.put_user, ADMINISTRATOR),
-    ("DELETE", _NAMED, changing.delete_user, ADMINISTRATOR),
-    ("PUT", _PERMISSION, changing.put_permission, ADMINISTRATOR),
-    ("DELETE", _PERMISSION, changing.delete_permission, ADMINISTRATOR),
-    ("PUT", _VHOST, changing.put_vhost, ADMINISTRATOR),
-    ("DELETE", _VHOST, changing.delete_vhost, ADMINISTRATOR),
-    ("PUT", _POLICY, changing.put_policy, POLICYMAKER),
-    ("DELETE", _POLICY, changing.delete_policy, POLICYMAKER),
-    ("PUT", _OPERATOR_POLICY, changing.put_operator_policy, ADMINISTRATOR),
-    ("DELETE", _OPERATOR_POLICY, changing.delete_operator_policy, ADMINISTRATOR),
-)
-
 
 class HttpApi:
     """A service of the broker: `start` listens (OSError where the address cannot be had), `stop` closes everything."""
 
-    def __init__(self, config: HttpSection) -> None:
+    def __init__(self, config: HttpSection, management: Management) -> None:
         self.config = config
+        self._management = management
         self.port = 0
         """The port it listens on, once started."""
         self._server: Server | None = None
@@ -94,7 +54,7 @@ class HttpApi:
         for method, path, served in (
             ("GET", "/api/health", _health),
             ("GET", "/api/ready", self._ready),
-            *((method, path, self._guarded(handler, tags)) for method, path, handler, tags in ROUTES),
+            *((each.method, each.path, self._guarded(each.handler, each.tags)) for each in ROUTES),
         ):
             app.router.add_route(method, path, served)
             # As in RabbitMQ: "/api/queues/" is what scripts that join paths ask for.
@@ -185,7 +145,7 @@ class HttpApi:
             if tags is not WHOEVER_LOGS_IN and tags.isdisjoint(user.tags):
                 wanted = " or ".join(sorted(tags))
                 raise Refused(403, "not_authorized", f"user '{user.name}' has not the tag {wanted}")
-            return await handler(Call(self._server, request, user))
+            return await handler(Call(self._server, self._management.gathering, request, user))
 
         return guarded
 

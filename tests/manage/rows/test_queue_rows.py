@@ -9,7 +9,8 @@ import pytest
 from openclust.broker.journal.journal import Journal
 from openclust.broker.model.changes import DeclareQueue
 from openclust.broker.server.change_performer import perform
-from openclust.manage import snapshot
+from openclust.manage.rows.overview import overview_row
+from openclust.manage.rows.queue_rows import queue_row
 from openclust.shell.cluster.cluster_snapshot import votes_snapshot
 from openclust.wire.methods import QueueDeclare, QueueDeclareOk
 from tests.cluster.test_checkpoints import Life, publish
@@ -44,7 +45,7 @@ def test_a_queue_is_shown_with_its_level(
     broker = new_broker(journal=journal)
     arguments = {} if replicate is None else {"x-replicate": replicate}
     perform(broker, DeclareQueue(vhost="/", name="q", durable=durable, arguments=arguments))
-    row = snapshot.queue(broker.vhosts["/"].queues["q"])
+    row = queue_row(broker.vhosts["/"].queues["q"])
     assert (row["replicate"], row["level"]) == (shown, level)
 
 
@@ -71,12 +72,12 @@ def cluster() -> Joined:
 
 
 def work_at(cluster: Joined, name: str) -> dict[str, Any]:
-    return snapshot.queue(cluster.broker(name).vhosts["/"].queues["work"])
+    return queue_row(cluster.broker(name).vhosts["/"].queues["work"])
 
 
 def overview_at(cluster: Joined, name: str) -> dict[str, Any]:
     broker = cluster.broker(name)
-    return snapshot.overview(broker, node=name, vhosts=list(broker.vhosts.values()))
+    return overview_row(broker, node=name, vhosts=list(broker.vhosts.values()))
 
 
 def test_the_root_counts_a_shared_queue(cluster: Joined) -> None:
@@ -103,7 +104,7 @@ def test_a_private_queue_is_counted_where_it_is(cluster: Joined) -> None:
     client = cluster.client("p3")
     client.call(QueueDeclare(queue="mine", exclusive=True), QueueDeclareOk)
     client.publish("mine", b"x")
-    row = snapshot.queue(cluster.broker("p3").vhosts["/"].queues["mine"])
+    row = queue_row(cluster.broker("p3").vhosts["/"].queues["mine"])
     assert (row["node"], row["messages_ready"]) == ("p3", 1)
 
 
@@ -120,7 +121,7 @@ def test_messages_that_are_on_disk_alone_are_counted() -> None:
     for number in range(300):
         publish(queue, number)
         life.turn()
-    row = snapshot.queue(queue)
+    row = queue_row(queue)
     assert row["messages_ready"] == 300
     assert 0 < row["messages_paged_out"] < 300
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from openclust.broker.model.access import User
-from openclust.manage.cluster import REASON_CHARACTERS_MAX
+from openclust.manage.resources.cluster import REASON_CHARACTERS_MAX
 from openclust.shell.server import Server
 from openclust.shell.users.passwords import hash_password
 from tests.support.clients.deadline import eventually

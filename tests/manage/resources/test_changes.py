@@ -11,8 +11,9 @@ import pytest
 
 from openclust.broker.model.access import Permission
 from openclust.broker.server.standalone import Standalone
-from openclust.manage import call, changing
-from openclust.manage.http import ROUTES
+from openclust.manage.api.routes import ROUTES
+from openclust.manage.calls import call
+from openclust.manage.resources import definitions
 from openclust.shell.users.passwords import matches
 from openclust.shell.users.users_file import guest, load_users, save_users
 from tests.support.manage.running_api import Answer, RunningApi, running_api
@@ -123,7 +124,7 @@ def test_rights_that_nobody_has_cannot_be_taken(api: RunningApi, path: str) -> N
 
 
 def test_whatever_can_be_put_can_be_deleted() -> None:
-    paths = {method: {path for each, path, _, _ in ROUTES if each == method} for method in ("PUT", "DELETE")}
+    paths = {method: {path for each, path, *_ in ROUTES if each == method} for method in ("PUT", "DELETE")}
     assert paths["PUT"] == paths["DELETE"]
 
 
@@ -179,7 +180,7 @@ def test_definitions_go_round(api: RunningApi) -> None:
 
 
 def test_an_import_by_parts_is_whole(api: RunningApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changing, "ENTRIES_A_TURN", 3)
+    monkeypatch.setattr(definitions, "ENTRIES_A_TURN", 3)
     queues = [{**QUEUE, "name": f"q{number}"} for number in range(10)]
     assert api.call("POST", "/api/definitions", {"queues": queues}).json["changed"] == 10
     assert len(api.get("/api/queues")) == 10
@@ -222,7 +223,7 @@ def test_a_form_of_a_foreign_page_is_refused(api: RunningApi, kind: str) -> None
 
 
 def test_bodies_are_bounded(api: RunningApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changing, "FILE_BYTES_MAX", 2_000_000)
+    monkeypatch.setattr(definitions, "FILE_BYTES_MAX", 2_000_000)
     assert api.call("PUT", "/api/users/x", b" " * (call.BODY_BYTES_MAX + 1)).status == 413
     assert api.call("POST", "/api/definitions", b" " * 2_000_001).status == 413
     assert api.call("POST", "/api/definitions", b" " * 1_999_998 + b"{}").status == 200
@@ -236,7 +237,6 @@ def test_a_change_that_the_cluster_does_not_order_is_given_up(api: RunningApi, m
         server.broker.cluster = Silent(server.broker)
 
     monkeypatch.setattr(call, "ANSWER_WAIT_S", 0.05)
-    monkeypatch.setattr(changing, "ANSWER_WAIT_S", 0.05)
     api.on_loop(silence)
     assert api.call("PUT", "/api/vhosts/new").status == 503
     assert api.call("POST", "/api/definitions", {"queues": [QUEUE]}).status == 503

@@ -1,0 +1,164 @@
+"""All that can be asked for, in one table: the router, the API's own documents and its page are made from it."""
+
+from __future__ import annotations
+
+from openclust.manage.calls.call import ADMINISTRATOR, ANYBODY, POLICYMAKER, WHOEVER_LOGS_IN
+from openclust.manage.calls.route import LIST_PARAMETERS, ApiRoute
+from openclust.manage.resources import (
+    channels,
+    cluster,
+    connections,
+    definitions,
+    exchanges,
+    overview,
+    permissions,
+    policies,
+    queues,
+    users,
+    vhosts,
+)
+
+_USER = "/api/users/{name}"
+_VHOST = "/api/vhosts/{name}"
+_PERMISSION = "/api/permissions/{vhost}/{user}"
+_POLICY = "/api/policies/{vhost}/{name}"
+_OPERATOR_POLICY = "/api/operator-policies/{vhost}/{name}"
+_PAGES = LIST_PARAMETERS
+
+ROUTES: tuple[ApiRoute, ...] = (
+    ApiRoute("GET", "/api/overview", overview.overview, ANYBODY, "The cluster in numbers"),
+    ApiRoute("GET", "/api/whoami", overview.whoami, ANYBODY, "The user of this call"),
+    # -- the cluster
+    ApiRoute("GET", "/api/cluster", cluster.cluster, ANYBODY, "What this broker knows of the cluster"),
+    ApiRoute(
+        "POST",
+        "/api/cluster/step-down",
+        cluster.step_down,
+        ADMINISTRATOR,
+        "End this root's reign",
+        body=cluster.StepDownBody,
+    ),
+    ApiRoute(
+        "POST",
+        "/api/cluster/force-root",
+        cluster.force_root,
+        ADMINISTRATOR,
+        "Make this primary root without an election",
+        body=cluster.ForceRootBody,
+    ),
+    ApiRoute(
+        "POST",
+        "/api/cluster/drain",
+        cluster.drain,
+        ADMINISTRATOR,
+        "Empty this broker of its clients, or stop doing so",
+        body=cluster.DrainBody,
+    ),
+    ApiRoute("GET", "/api/target", cluster.target, WHOEVER_LOGS_IN, "The broker that a new client should connect to"),
+    # -- what moves messages
+    ApiRoute("GET", "/api/queues", queues.queues, ANYBODY, "All queues", query=_PAGES),
+    ApiRoute("GET", "/api/queues/{vhost}", queues.queues, ANYBODY, "The queues of a virtual host", query=_PAGES),
+    ApiRoute("GET", "/api/queues/{vhost}/{queue}", queues.queue, ANYBODY, "One queue"),
+    ApiRoute("GET", "/api/exchanges", exchanges.exchanges, ANYBODY, "All exchanges", query=_PAGES),
+    ApiRoute(
+        "GET", "/api/exchanges/{vhost}", exchanges.exchanges, ANYBODY, "The exchanges of a virtual host", query=_PAGES
+    ),
+    ApiRoute("GET", "/api/connections", connections.connections, ANYBODY, "All connections", query=_PAGES),
+    ApiRoute("GET", "/api/connections/{connection}", connections.connection, ANYBODY, "One connection"),
+    ApiRoute(
+        "GET",
+        "/api/connections/{connection}/channels",
+        connections.channels_of,
+        ANYBODY,
+        "The channels of a connection",
+        query=_PAGES,
+    ),
+    ApiRoute(
+        "GET",
+        "/api/connections/username/{user}",
+        connections.connections,
+        ANYBODY,
+        "The connections of a user",
+        query=_PAGES,
+    ),
+    ApiRoute(
+        "GET",
+        "/api/vhosts/{vhost}/connections",
+        connections.connections,
+        ANYBODY,
+        "The connections to a virtual host",
+        query=_PAGES,
+    ),
+    ApiRoute("GET", "/api/channels", channels.channels, ANYBODY, "All channels", query=_PAGES),
+    ApiRoute("GET", "/api/channels/{channel}", channels.channel, ANYBODY, "One channel"),
+    ApiRoute(
+        "GET",
+        "/api/vhosts/{vhost}/channels",
+        channels.channels,
+        ANYBODY,
+        "The channels of a vhost",
+        query=_PAGES,
+    ),
+    ApiRoute("GET", "/api/consumers", channels.consumers, ANYBODY, "All consumers", query=_PAGES),
+    ApiRoute("GET", "/api/consumers/{vhost}", channels.consumers, ANYBODY, "The consumers of a vhost", query=_PAGES),
+    # -- users and what they may do
+    ApiRoute("GET", "/api/users", users.users, ADMINISTRATOR, "All users", query=_PAGES),
+    ApiRoute("PUT", _USER, users.put_user, ADMINISTRATOR, "Make or change a user", body=users.UserBody),
+    ApiRoute("DELETE", _USER, users.delete_user, ADMINISTRATOR, "Delete a user"),
+    ApiRoute("GET", "/api/permissions", permissions.permissions, ADMINISTRATOR, "All permissions", query=_PAGES),
+    ApiRoute(
+        "PUT",
+        _PERMISSION,
+        permissions.put_permission,
+        ADMINISTRATOR,
+        "Give a user permissions in a virtual host",
+        body=permissions.PermissionBody,
+    ),
+    ApiRoute(
+        "DELETE",
+        _PERMISSION,
+        permissions.delete_permission,
+        ADMINISTRATOR,
+        "Take a user's permissions in a virtual host away",
+    ),
+    # -- virtual hosts and policies
+    ApiRoute("GET", "/api/vhosts", vhosts.vhosts, ANYBODY, "All virtual hosts", query=_PAGES),
+    ApiRoute("PUT", _VHOST, vhosts.put_vhost, ADMINISTRATOR, "Make a virtual host"),
+    ApiRoute("DELETE", _VHOST, vhosts.delete_vhost, ADMINISTRATOR, "Delete a virtual host and all that is in it"),
+    ApiRoute("GET", "/api/policies", policies.policies, ANYBODY, "All policies", query=_PAGES),
+    ApiRoute(
+        "GET", "/api/policies/{vhost}", policies.policies, ANYBODY, "The policies of a virtual host", query=_PAGES
+    ),
+    ApiRoute("PUT", _POLICY, policies.put_policy, POLICYMAKER, "Make or change a policy", body=policies.PolicyBody),
+    ApiRoute("DELETE", _POLICY, policies.delete_policy, POLICYMAKER, "Delete a policy"),
+    ApiRoute(
+        "GET", "/api/operator-policies", policies.operator_policies, ANYBODY, "All operator policies", query=_PAGES
+    ),
+    ApiRoute(
+        "GET",
+        "/api/operator-policies/{vhost}",
+        policies.operator_policies,
+        ANYBODY,
+        "The operator policies of a virtual host",
+        query=_PAGES,
+    ),
+    ApiRoute(
+        "PUT",
+        _OPERATOR_POLICY,
+        policies.put_operator_policy,
+        ADMINISTRATOR,
+        "Make or change an operator policy",
+        body=policies.PolicyBody,
+    ),
+    ApiRoute("DELETE", _OPERATOR_POLICY, policies.delete_operator_policy, ADMINISTRATOR, "Delete an operator policy"),
+    # -- definitions
+    ApiRoute("GET", "/api/definitions", definitions.definitions, ADMINISTRATOR, "All definitions, as one document"),
+    ApiRoute(
+        "POST",
+        "/api/definitions",
+        definitions.import_definitions,
+        ADMINISTRATOR,
+        "Import a document of definitions",
+        query=("skip_problems",),
+    ),
+)

@@ -1,0 +1,80 @@
+"""Answers for the whole cluster, as HTTP answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from aiohttp import web
+
+from openclust.manage.calls.call import Call, Refused, bad_request, not_found
+from openclust.manage.gather.gathering import GatheredRows, page_of
+from openclust.manage.gather.questions import Act, FindRow, ListRows, ReplyFailure, ReplyValue
+from openclust.manage.gather.selection import BadSelection, Selection, selection_of
+
+NOTE = "X-Openclust-Note"
+MISSING = "X-Openclust-Missing"
+"""The header that names the brokers that did not answer: what they have is not in the answer."""
+
+
+def selection(call: Call) -> Selection:
+    """What the query string asks for."""
+    try:
+        return selection_of(call.request.query)
+    except BadSelection as error:
+        raise bad_request(str(error)) from None
+
+
+async def rows(call: Call, kind: str, *, vhost: str | None = None, of: str = "") -> web.Response:
+    """The wanted rows of one kind, of all brokers."""
+    wanted = selection(call)
+    question = ListRows(kind=kind, viewer=call.viewer(), selection=wanted, vhost=vhost, of=of)
+    return list_response(await call.gathering.rows(question), wanted)
+
+
+def list_response(found: GatheredRows, wanted: Selection) -> web.Response:
+    """The wanted rows, and in headers what is not among them."""
+    response = json_response(_page(found, wanted), found.missing)
+    if not wanted.page and found.filtered > len(found.rows):
+        response.headers[NOTE] = f"the first {len(found.rows)} of {found.filtered} rows; ask for pages with ?page=1"
+    return response
+
+
+def _page(found: GatheredRows, wanted: Selection) -> bytes:
+    """The wanted page as JSON; as in RabbitMQ, one past the last is an error."""
+    if wanted.page > 1 and wanted.start >= found.filtered:
+        last = max(1, -(-found.filtered // wanted.page_size))
+        raise Refused(400, "page_out_of_range", f"page {wanted.page} is past the last one, {last}")
+    return page_of(found, wanted)
+
+
+async def row(call: Call, kind: str, name: str, *, vhost: str = "", what: str) -> web.Response:
+    """One object, wherever it is; 404 if no broker has it, 503 if one that may have it did not answer."""
+    found = await call.gathering.ask_all(FindRow(kind=kind, viewer=call.viewer(), name=name, vhost=vhost))
+    for reply in found.replies.values():
+        if isinstance(reply, ReplyValue) and reply.value:
+            return json_response(reply.value, [])
+    raise nowhere(what, found.missing)
+
+
+async def act(call: Call, question: Act, *, what: str) -> bytes:
+    """Have the broker that has an object do something with it; the JSON that it answers with."""
+    found = await call.gathering.ask_all(question)
+    for reply in found.replies.values():
+        if isinstance(reply, ReplyValue) and reply.value:
+            return reply.value
+        if isinstance(reply, ReplyFailure) and reply.status != 404:
+            raise Refused(reply.status, reply.error, reply.reason)
+    raise nowhere(what, found.missing)
+
+
+def nowhere(what: str, missing: Iterable[str]) -> Refused:
+    """An object that no broker has shown."""
+    names = ", ".join(missing)
+    if names:
+        return Refused(503, "missing_brokers", f"{what} is at none of the brokers that answer; no answer from {names}")
+    return not_found(f"there is no {what}")
+
+
+def json_response(body: bytes, missing: Iterable[str]) -> web.Response:
+    names = ",".join(missing)
+    return web.Response(body=body, content_type="application/json", headers={MISSING: names} if names else None)

@@ -1,0 +1,29 @@
+"""Lists of what every broker has, such as users: answered by the broker that is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from aiohttp import web
+
+from openclust.manage.calls.call import Call
+from openclust.manage.calls.gathered import list_response, selection
+from openclust.manage.gather.gathering import merged
+from openclust.manage.gather.select import select
+from openclust.manage.gather.selection import Row
+
+
+class Showing(NamedTuple):
+    """How objects of one kind are shown: `place` is the virtual host and the name that they are ordered by."""
+
+    place: Callable[[Any], tuple[str, str]]
+    row: Callable[[Any], Row]
+    values: Mapping[str, Callable[[Any], Any]] = {}
+
+
+async def listing(call: Call, objects: Sequence[Any], showing: Showing) -> web.Response:
+    """The wanted rows of these objects."""
+    wanted = selection(call)
+    found = merged([await select(objects, showing, wanted)], wanted, [])
+    return list_response(found, wanted)

@@ -1,0 +1,67 @@
+"""What this broker answers, itself or another that asks: rows of the objects that it has."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from openclust.manage.gather.questions import (
+    Act,
+    FindRow,
+    ListRows,
+    Question,
+    Reply,
+    ReplyFailure,
+    ReplyRows,
+    ReplyValue,
+)
+from openclust.manage.gather.select import Shower, select
+from openclust.manage.gather.selection import Row
+
+log = logging.getLogger("openclust.http")
+
+_encode = msgspec.json.Encoder().encode
+
+
+class RowSource(Shower, Protocol):
+    """The objects of one kind that this broker has."""
+
+    def objects(self, question: ListRows) -> list[Any]: ...
+    def find(self, question: FindRow) -> Any: ...
+    def details(self, it: Any) -> Row:
+        """The row of one object that was asked for alone, with more than lists show."""
+
+
+Action = Callable[[Act], Awaitable[Reply]]
+
+
+class Answering:
+    """Answers questions of the management API about this broker."""
+
+    def __init__(self, sources: Mapping[str, RowSource], actions: Mapping[str, Action]) -> None:
+        self._sources = sources
+        self._actions = actions
+
+    async def answer(self, question: Question) -> Reply:
+        match question:
+            case ListRows():
+                source = self._sources.get(question.kind)
+                return (
+                    ReplyRows()
+                    if source is None
+                    else await select(source.objects(question), source, question.selection)
+                )
+            case FindRow():
+                source = self._sources.get(question.kind)
+                it = None if source is None else source.find(question)
+                return ReplyValue() if source is None or it is None else ReplyValue(value=_encode(source.details(it)))
+            case Act():
+                action = self._actions.get(question.action)
+                if action is None:
+                    return ReplyFailure(
+                        status=501, error="not_implemented", reason=f"this broker cannot {question.action}"
+                    )
+                return await action(question)

@@ -1,0 +1,51 @@
+"""What this broker knows for whoever operates it: it answers for itself, and asks the others for the whole cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from openclust.manage.gather.answering import Answering
+from openclust.manage.gather.gathering import ClusterQuery
+from openclust.manage.gather.questions import ReplyFailure, decode_question, encode
+from openclust.manage.rows.channel_rows import ChannelRows
+from openclust.manage.rows.connection_rows import ConnectionRows
+from openclust.manage.rows.consumer_rows import ConsumerRows
+from openclust.manage.rows.queue_rows import QueueRows
+
+if TYPE_CHECKING:
+    from openclust.shell.server import Server
+
+
+class Management:
+    """A service of every broker, also of one without an HTTP API: the others ask it."""
+
+    gathering: ClusterQuery
+
+    async def start(self, server: Server) -> None:
+        broker = server.broker
+        self._answering = Answering(
+            {
+                "queues": QueueRows(broker),
+                "connections": ConnectionRows(broker),
+                "channels": ChannelRows(broker),
+                "consumers": ConsumerRows(broker),
+            },
+            {},
+        )
+        inquiries = server.member.inquiries
+        self.gathering = ClusterQuery(self._answering, inquiries)
+        inquiries.answer = self._answer
+
+    async def stop(self) -> None:
+        """Nothing is left to do: whoever asks now gets no answer."""
+
+    async def _answer(self, body: bytes) -> bytes:
+        try:
+            question = decode_question(body)
+        except msgspec.DecodeError as error:
+            return encode(
+                ReplyFailure(status=501, error="not_implemented", reason=f"not known to this version: {error}")
+            )
+        return encode(await self._answering.answer(question))

@@ -1,0 +1,81 @@
+"""Channels of applications as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from openclust.broker.amqp.channel import Channel
+from openclust.broker.server.broker import Broker
+from openclust.manage.gather.questions import FindRow, ListRows, Viewer
+from openclust.manage.gather.selection import Row
+from openclust.manage.rows.connection_rows import connection_name, connections_seen
+from openclust.manage.rows.values import text
+
+
+def channel_name(channel: Channel) -> str:
+    return f"{connection_name(channel.connection)} ({channel.number})"
+
+
+class ChannelRows:
+    """The channels of the connections that the viewer may see."""
+
+    values: Mapping[str, Callable[[Channel], Any]] = {
+        "name": channel_name,
+        "user": lambda channel: text(channel.connection.user.name),
+        "vhost": lambda channel: text(channel.connection.vhost.name),
+        "number": lambda channel: channel.number,
+        "messages_unacknowledged": lambda channel: len(channel.unacked),
+        "prefetch_count": lambda channel: channel.prefetch_each,
+        "consumer_count": lambda channel: len(channel.consumers or ()),
+    }
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def objects(self, question: ListRows) -> list[Channel]:
+        """`of` is a connection."""
+        return [
+            each
+            for each in channels_seen(self._broker, question.viewer)
+            if (question.vhost is None or each.connection.vhost.name == question.vhost)
+            and (not question.of or connection_name(each.connection) == question.of)
+        ]
+
+    def find(self, question: FindRow) -> Channel | None:
+        found = channels_seen(self._broker, question.viewer)
+        return next((each for each in found if channel_name(each) == question.name), None)
+
+    def place(self, it: Channel) -> tuple[str, str]:
+        return text(it.connection.vhost.name), channel_name(it)
+
+    def row(self, it: Channel) -> Row:
+        connection = it.connection
+        return {
+            "name": channel_name(it),
+            "node": self._broker.name,
+            "number": it.number,
+            "user": text(connection.user.name),
+            "user_who_performed_action": text(connection.user.name),
+            "vhost": text(connection.vhost.name),
+            "connection_details": {
+                "name": connection_name(connection),
+                "peer_host": connection.peer.host,
+                "peer_port": connection.peer.port,
+            },
+            "state": "running" if it.flowing else "flow",
+            "confirm": it.confirms is not None,
+            "transactional": it.transaction is not None,
+            "consumer_count": len(it.consumers or ()),
+            "prefetch_count": it.prefetch_each,
+            "global_prefetch_count": it.prefetch_all,
+            "messages_unacknowledged": len(it.unacked),
+        }
+
+    def details(self, it: Channel) -> Row:
+        return self.row(it)
+
+
+def channels_seen(broker: Broker, viewer: Viewer) -> list[Channel]:
+    """The channels of the connections that the viewer may see."""
+    return [each for connection in connections_seen(broker, viewer) for each in connection.channels.values()]

@@ -1,0 +1,81 @@
+"""Consumers as rows: each broker shows those of its own clients, also of queues that are active elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from openclust.broker.amqp.channel import Channel
+from openclust.broker.delivery.consumer import Consumer
+from openclust.broker.server.broker import Broker
+from openclust.manage.gather.questions import FindRow, ListRows, Viewer
+from openclust.manage.gather.selection import Row
+from openclust.manage.rows.channel_rows import channel_name, channels_seen
+from openclust.manage.rows.connection_rows import connection_name
+from openclust.manage.rows.values import text, value
+
+
+class PlacedConsumer(NamedTuple):
+    """A consumer and the channel it came by."""
+
+    channel: Channel
+    consumer: Consumer
+
+
+class ConsumerRows:
+    """The consumers on the channels that the viewer may see."""
+
+    values: Mapping[str, Callable[[PlacedConsumer], Any]] = {
+        "consumer_tag": lambda it: text(it.consumer.tag),
+        "prefetch_count": lambda it: it.consumer.prefetch,
+    }
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def objects(self, question: ListRows) -> list[PlacedConsumer]:
+        return [
+            each
+            for each in self._seen(question.viewer)
+            if question.vhost is None or each.channel.connection.vhost.name == question.vhost
+        ]
+
+    def find(self, question: FindRow) -> PlacedConsumer | None:
+        return next((each for each in self._seen(question.viewer) if each.consumer.tag == question.name), None)
+
+    def _seen(self, viewer: Viewer) -> list[PlacedConsumer]:
+        return [
+            PlacedConsumer(channel, consumer)
+            for channel in channels_seen(self._broker, viewer)
+            for consumer in (channel.consumers or {}).values()
+        ]
+
+    def place(self, it: PlacedConsumer) -> tuple[str, str]:
+        return text(it.channel.connection.vhost.name), text(it.consumer.tag)
+
+    def row(self, it: PlacedConsumer) -> Row:
+        channel, consumer = it
+        connection = channel.connection
+        return {
+            "consumer_tag": text(consumer.tag),
+            "ack_required": not consumer.no_ack,
+            "exclusive": consumer.exclusive,
+            "active": True,
+            "activity_status": "up",
+            "prefetch_count": consumer.prefetch,
+            "consumer_timeout": consumer.timeout_ms or None,
+            "arguments": value(consumer.arguments),
+            "queue": {"name": text(consumer.queue.name), "vhost": text(connection.vhost.name)},
+            "channel_details": {
+                "name": channel_name(channel),
+                "node": self._broker.name,
+                "number": channel.number,
+                "connection_name": connection_name(connection),
+                "peer_host": connection.peer.host,
+                "peer_port": connection.peer.port,
+                "user": text(connection.user.name),
+            },
+        }
+
+    def details(self, it: PlacedConsumer) -> Row:
+        return self.row(it)

@@ -1,0 +1,58 @@
+"""The broker in numbers."""
+
+from __future__ import annotations
+
+from openclust import __version__
+from openclust.broker.queues.queue import Queue
+from openclust.broker.server.broker import Broker
+from openclust.broker.server.vhost import VirtualHost
+from openclust.manage.gather.selection import Row
+from openclust.manage.rows.connection_rows import open_connections
+from openclust.shell.cluster.cluster_snapshot import publishers_snapshot
+
+
+def overview_row(broker: Broker, *, node: str, vhosts: list[VirtualHost]) -> Row:
+    """The broker in numbers; objects and messages are those of `vhosts`.
+
+    Messages and consumers are there only if all queues are active on this broker: a sum of some would be taken for all.
+    """
+    queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
+    counts_all = not any(broker.cluster.is_elsewhere(queue) for queue in queues)
+    exchanges = [exchange for vhost in vhosts for exchange in vhost.exchanges.values()]
+    connections = [connection for connection in open_connections(broker) if connection.vhost in vhosts]
+    books = broker.books
+    return {
+        "product_name": "openclust",
+        "product_version": __version__,
+        "cluster_name": broker.cluster_name,
+        "node": node,
+        "object_totals": {
+            "connections": len(connections),
+            "channels": sum(len(connection.channels) for connection in connections),
+            **({"consumers": sum(len(queue.turns) for queue in queues)} if counts_all else {}),
+            "exchanges": len(exchanges),
+            "queues": len(queues),
+            "bindings": sum(len(exchange.bindings) for exchange in exchanges),
+        },
+        "queue_totals": _queue_totals(queues) if counts_all else {},
+        "memory": {
+            "messages_bytes": books.held_bytes,
+            "outbox_bytes": books.outbox_bytes,
+            "base_bytes": books.base_bytes,
+            "high_bytes": books.high_bytes,
+            "blocked": books.alarm and books.lacks == "memory",
+        },
+        "disk": {
+            "unwritten_bytes": books.unwritten_bytes,
+            "unwritten_bytes_max": books.unwritten_bytes_max,
+            "illness": books.illness,
+            "blocked": books.alarm and books.lacks == "disk",
+        },
+        "publishers": publishers_snapshot(broker),
+    }
+
+
+def _queue_totals(queues: list[Queue]) -> Row:
+    ready = sum(len(queue) for queue in queues)
+    unacked = sum(queue.unacked for queue in queues)
+    return {"messages": ready + unacked, "messages_ready": ready, "messages_unacknowledged": unacked}
