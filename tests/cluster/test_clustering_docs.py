@@ -7,7 +7,7 @@ import re
 import pytest
 
 from openclust.cluster.protocol.bounds import Bounds
-from openclust.cluster.relay.relay import Reach
+from openclust.cluster.relay.lanes import Reach
 from openclust.cluster.shared_queues.consumer_proxy import AHEAD_BYTES_MAX, AHEAD_MAX
 from tests.support.paths import ROOT, TESTS
 

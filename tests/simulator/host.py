@@ -10,7 +10,7 @@ from openclust.cluster.election.view import serves
 from openclust.cluster.membership.control import Control
 from openclust.cluster.protocol.messages import Lane
 from openclust.cluster.protocol.status import Position
-from openclust.cluster.relay.relay import Reach
+from openclust.cluster.relay.lanes import Reach
 from openclust.cluster.relay.relay_lane import RelayLane
 from openclust.node import Node
 from tests.simulator.broker import Broker
@@ -130,6 +130,7 @@ class WatchingControl(Control):
 
     def __init__(self, membership: Membership, host: Host, ledger: Ledger) -> None:
         super().__init__(membership)
+        self._relay = membership.relay
         self._host = host
         self._ledger = ledger
 
@@ -137,6 +138,6 @@ class WatchingControl(Control):
         super()._open_lane(connection, peer, lane)
         channel = connection.channels[lane.number]
         if type(channel) is RelayLane and channel.reach & (Reach.PRIVATE | Reach.SHARED):
-            watched = WatchedLane(connection, self._cluster, peer, lane)
+            watched = WatchedLane(connection, self._relay, peer, lane)
             watched.host, watched.ledger = self._host, self._ledger
             connection.channels[lane.number] = watched

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclust.cluster.relay.relay import Reach
+from openclust.cluster.relay.lanes import Reach
 from tests.simulator.invariants import Violation
 
 

@@ -139,7 +139,7 @@ def test_confirms_that_come_before_the_disk_has_it_are_noticed(monkeypatch: pyte
 def test_followers_that_say_of_what_they_hold_that_it_is_on_disk_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def tell_held(following: Following) -> None:
         cluster, last = following._cluster, following._log.last
-        cluster.send(cluster.root, Held(epoch=cluster.epoch, position=last, on_disk=last))
+        cluster.links.send(cluster.root, Held(epoch=cluster.epoch, position=last, on_disk=last))
 
     monkeypatch.setattr(Following, "_tell_held", tell_held)
     assert " had committed up to " in first_failure(primaries=3)

@@ -59,7 +59,7 @@ class LogJoin:
             raise CannotRollBack
         self._log.cut(after)
         self._cluster.commit_index.cut(after)
-        self._cluster.root_requests.commits.done_before.cut(after)
+        self._cluster.commit_registry.cut(after)
         storing = self._cluster.storing
         storing.give(Cut(after.sequence))
         storing.log_is(after)

@@ -217,7 +217,7 @@ class LogSender:
 
     def _send_last(self, name: str, feed: _Feed, position: Position, changes: list[bytes]) -> None:
         cluster = self._cluster
-        commits = cluster.root_requests.commits.done_before.names(position)
+        commits = cluster.commit_registry.names(position)
         uuid = cluster.cluster_uuid.uuid
         last = Snapshot(
             epoch=feed.epoch, changes=changes, position=position, uuid=uuid, common=feed.common, commits=commits

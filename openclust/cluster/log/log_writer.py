@@ -63,7 +63,7 @@ class LogWriter:
         replica = self._replica
         position = Position(self._epoch, replica.log.last.sequence + 1)
         replica.undo.did(position, batch.left, batch.entered, batch.seen, is_own=True)
-        self._cluster.root_requests.commits.done_before.sealed(position)
+        self._cluster.commit_registry.sealed(position)
         # Before it is in the log: when the election hears of that, it may find that this broker is root no more.
         self._uncommitted.add(position, len(batch.shared))
         self._append("work", batch.shared)

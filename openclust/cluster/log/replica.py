@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from openclust.cluster.log.feeder import Feeder
     from openclust.cluster.membership.membership import Membership
     from openclust.cluster.protocol.bounds import Bounds
-    from openclust.cluster.shared_queues.commit_registry import Name
+    from openclust.cluster.transactions.commit_registry import Name
 
 TAIL_BYTES_MAX = 67_108_864
 
@@ -183,7 +183,7 @@ class Replica:
             if entry.body:
                 work = decode_work(entry.body)
                 applied = apply_work(self._broker, work, KEPT)
-                self._cluster.root_requests.commits.done_before.heard(entry.position, work.commits)
+                self._cluster.commit_registry.heard(entry.position, work.commits)
                 self.undo.did(entry.position, applied.left, applied.entered, applied.seen)
             return
         try:
@@ -242,7 +242,7 @@ class Replica:
     def _begin_at(self, position: Position, *commits: Name) -> None:
         self.log.restart(position)
         self._cluster.commit_index.forget()
-        self._cluster.root_requests.commits.done_before.begin_anew(position, commits)
+        self._cluster.commit_registry.begin_anew(position, commits)
         self.undo.cannot(position)
         self._cluster.storing.restart()
 

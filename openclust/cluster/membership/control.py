@@ -78,7 +78,7 @@ class Control:
             connection.channels[lane.number] = self._cluster.remote_consumers.lane(connection, lane)
         else:
             kind = HandoverLane if lane.queue else RelayLane
-            connection.channels[lane.number] = kind(connection, self._cluster, peer, lane)
+            connection.channels[lane.number] = kind(connection, self._cluster.relay, peer, lane)
 
     def end_reign(self) -> None:
         """As root no more: what others have under way to this one, and want to be told of, is for the next."""

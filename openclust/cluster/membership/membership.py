@@ -44,8 +44,11 @@ from openclust.cluster.shared_queues.consumer_proxies import ConsumerProxies
 from openclust.cluster.shared_queues.forwarding import Forwarding
 from openclust.cluster.shared_queues.handover import Handover
 from openclust.cluster.shared_queues.remote_consumers import RemoteConsumers
+from openclust.cluster.shared_queues.root_answers import RootAnswers
 from openclust.cluster.shared_queues.root_requests import RootRequests
 from openclust.cluster.storage.batch_commit import BatchCommit
+from openclust.cluster.transactions.commit_registry import CommitRegistry
+from openclust.cluster.transactions.transactions import Transactions
 from openclust.wire.errors import CONNECTION_FORCED, NOT_ALLOWED, ConnectionError
 
 if TYPE_CHECKING:
@@ -93,7 +96,6 @@ class Membership(Port):
         self.inquiries = Inquiries(self.links)
         # Where clients reach primaries that have not told us themselves.
         self.client_addresses: dict[str, str] = {}
-        self.misdirected = 0
         self.roster = Roster()
         self.is_draining = False
         self.placing = Placing(hello.name, hello.cluster_key, redirect or Redirect())
@@ -103,17 +105,12 @@ class Membership(Port):
         broker.journal.mode = "alone" if self.is_alone else "shared"
         broker.journal.is_in_charge = self.is_alone
         self.commit_index = CommitIndex()
+        self.commit_registry = CommitRegistry(self.leadership, self.commit_index)
         self.storing = BatchCommit(self, bounds)
         self.cluster_uuid = ClusterUuid(self)
         self.replica = Replica(self, bounds)
-        self.root_requests = RootRequests(self, wait_ms=bounds.root_wait_ms)
-        self.meta_bindings = MetaBindings(self)
-        self.relay = Relay(self)
-        self.forwarding = Forwarding(self, waiting_bytes_max=bounds.waiting_bytes_max, wait_ms=bounds.root_wait_ms)
-        self.handover = Handover(self)
-        self.remote_consumers = RemoteConsumers(self)
-        self.proxies = ConsumerProxies(self)
         self.readiness = Readiness(self)
+        self._make_shared_queues(bounds)
         self.leadership.role = Leaderless(self)
         self.presences = Presences(self, "primary" if self.is_primary else "secondary")
         self._save_vote = save_vote
@@ -122,6 +119,39 @@ class Membership(Port):
         self._was_pressed = False
         # It has said goodbye to its peers: what it sees of them from now on is its own doing.
         self.is_leaving = False
+
+    def _make_shared_queues(self, bounds: Bounds) -> None:
+        """Make the parts by which messages, consumers and requests reach the root and other brokers."""
+        broker, links, leadership, replica = self.broker, self.links, self.leadership, self.replica
+        self.meta_bindings = MetaBindings(broker, links, leadership, is_primary=self.is_primary)
+        self.relay = Relay(broker, links, leadership)
+        self.root_requests = RootRequests(
+            broker,
+            links,
+            leadership,
+            replica,
+            unanswerable=lambda: self.readiness.unanswerable,
+            wait_ms=bounds.root_wait_ms,
+        )
+        self.forwarding = Forwarding(
+            broker,
+            links,
+            leadership,
+            self.relay.lanes,
+            is_primary=self.is_primary,
+            unanswerable=lambda: self.readiness.unanswerable,
+            waiting_bytes_max=bounds.waiting_bytes_max,
+            wait_ms=bounds.root_wait_ms,
+        )
+        self.handover = Handover(
+            broker, links, leadership, replica.undo, self.commit_registry, is_in_touch=lambda: self.is_in_touch
+        )
+        self.proxies = ConsumerProxies(broker, links, self.admission.connections)
+        self.remote_consumers = RemoteConsumers(broker, links, leadership, self.root_requests, self.proxies)
+        self.transactions = Transactions(
+            broker, self.name, leadership, self.commit_registry, self.proxies, self.root_requests.ask
+        )
+        self.root_answers = RootAnswers(broker, replica, self.proxies, self.transactions)
 
     @property
     def election(self) -> Election:

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from openclust.cluster.shared_queues.forwarding import Forwarding
     from openclust.cluster.shared_queues.remote_consumers import RemoteConsumers
     from openclust.cluster.shared_queues.root_requests import RootRequests
+    from openclust.cluster.transactions.commit_registry import CommitRegistry
+    from openclust.cluster.transactions.transactions import Transactions
     from openclust.wire.table import Table
 
 
@@ -58,6 +60,8 @@ class Port:
     presences: Presences
     admission: Admission
     root_requests: RootRequests
+    transactions: Transactions
+    commit_registry: CommitRegistry
     control_room: Control
     remote_consumers: RemoteConsumers
     forwarding: Forwarding
@@ -127,7 +131,7 @@ class Port:
         self.role.tidy(change)
 
     def came_of(self, queue: Queue, entry: Entry, mark: int) -> None:
-        self.root_requests.commits.done_before.came_of(queue, entry.seq, self.broker.journal.taken(mark))
+        self.commit_registry.came_of(queue, entry.seq, self.broker.journal.taken(mark))
 
     def virtual_host(self, connection: Connection, name: str) -> str:
         return self.placing.virtual_host(connection, name)
@@ -191,7 +195,7 @@ class Port:
         self.root_requests.ask(question, lambda answer: done(defined(answer)))
 
     def commit(self, bundle: Bundle, done: Done) -> None:
-        self.root_requests.commits.commit(bundle, done)
+        self.transactions.commit(bundle, done)
 
     def committed(self, item: Unacked) -> None:
         assert isinstance(item.queue, GoneQueue), "it came from the root"

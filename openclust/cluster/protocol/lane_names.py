@@ -13,7 +13,7 @@ PRIVATE_LANE = "private"
 
 
 def lane_name(reach: int) -> str:
-    """The name of a relay lane with these flags (`relay.Reach`)."""
+    """The name of a relay lane with these flags (`lanes.Reach`)."""
     if reach & 2:
         return ROOT_LANE
     return PASS_ON_LANE if reach & 4 else PRIVATE_LANE

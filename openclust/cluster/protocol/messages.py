@@ -186,6 +186,9 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     is_bound: bool = False
 
 
+NO_CONSUMER = 0
+"""The `source` of a basic.get, and of a `Settle` of what that has fetched; in a `Cancel` it stands for all sources."""
+
 Question: TypeAlias = Define | Purge | Inspect | Get | Consume | Commit
 
 
@@ -237,7 +240,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class Lane(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """From now on, publishes on channel `number` of this link are of this kind.
 
-    `flags` say what they may reach (`relay.Reach`). With a `source` they are the deliveries to that consumer. Publishes
+    `flags` say what they may reach (`lanes.Reach`). With a `source` they are the deliveries to that consumer. Publishes
     of a lane that is confirmed are for the root of `epoch`, and no other broker puts them into shared queues; `run`
     tells them from those of an earlier lane of the same number. With a `queue` they are for that queue alone: a value
     that has a place from `since` on in it (if that is not 0) is newer than theirs.

@@ -17,8 +17,10 @@ from openclust.wire.text import decode_text, encode_text
 
 if TYPE_CHECKING:
     from openclust.broker.routing.exchange import Exchange
+    from openclust.broker.server.broker import Broker
     from openclust.broker.server.vhost import VirtualHost
-    from openclust.cluster.membership.membership import Membership
+    from openclust.cluster.protocol.leadership import Leadership
+    from openclust.cluster.protocol.links import Links
 
 Item: TypeAlias = tuple[bytes, bytes, bytes, bytes]
 Place: TypeAlias = tuple[bytes, bytes]
@@ -104,9 +106,11 @@ class AdvertisedInterest:
 class MetaBindings:
     """Call `flush` at the end of a turn, and `tell_digests` now and then."""
 
-    def __init__(self, membership: Membership) -> None:
-        self._cluster = membership
-        self._broker = membership.broker
+    def __init__(self, broker: Broker, links: Links, leadership: Leadership[object], *, is_primary: bool) -> None:
+        self._broker = broker
+        self._links = links
+        self._leadership = leadership
+        self._is_primary = is_primary
         self.own = AdvertisedInterest()
         self.held: dict[str, PeerInterest] = {}
         # The root's part: for each secondary, what the other secondaries want. Without a root, that of any primary.
@@ -125,7 +129,7 @@ class MetaBindings:
         """Tell what has changed."""
         if self.own.changed:
             changed, self.own.changed = self.own.changed, {}
-            for peer in self._cluster.links.outboxes:
+            for peer in self._links.outboxes:
                 self._tell(peer, changed)
         for peer, told in self._of_others.items():
             if told.changed:
@@ -142,16 +146,15 @@ class MetaBindings:
 
     def _seek_relay(self) -> None:
         """Where a secondary does not reach the root, the primary that it relays through tells it what others want."""
-        cluster = self._cluster
-        if cluster.is_primary:
+        if self._is_primary:
             return
-        relay = cluster.links.relaying_primary()
-        if relay == cluster.leadership.root:
+        relay = self._links.relaying_primary()
+        if relay == self._leadership.root:
             relay = ""
         if relay != self._relay:
             self._relay = relay
             if relay:
-                cluster.links.send(relay, InterestLost(of_others=True))
+                self._links.send(relay, InterestLost(of_others=True))
 
     def _tell(self, peer: str, changed: dict[Item, bool], *, of_others: bool = False) -> None:
         items = list(changed.items())
@@ -159,12 +162,12 @@ class MetaBindings:
             some = items[at : at + ITEMS_A_MESSAGE]
             added = [item for item, is_wanted in some if is_wanted]
             removed = [item for item, is_wanted in some if not is_wanted]
-            self._cluster.links.send(peer, Interest(added=added, removed=removed, of_others=of_others))
+            self._links.send(peer, Interest(added=added, removed=removed, of_others=of_others))
 
     def tell_all(self, peer: str, *, of_others: bool = False) -> None:
         """Begin anew: the link is new, or something was lost, or a secondary has nobody else to ask."""
         if of_others and peer not in self._of_others:
-            if self._cluster.links.is_secondary(peer):
+            if self._links.is_secondary(peer):
                 self.serve_secondary(peer)
             return
         told = self._of_others[peer] if of_others else self.own
@@ -172,15 +175,15 @@ class MetaBindings:
         for at in range(0, len(items) or 1, ITEMS_A_MESSAGE):
             some = items[at : at + ITEMS_A_MESSAGE]
             is_last = at + ITEMS_A_MESSAGE >= len(items)
-            self._cluster.links.send(peer, Interest(added=some, is_first=not at, is_last=is_last, of_others=of_others))
+            self._links.send(peer, Interest(added=some, is_first=not at, is_last=is_last, of_others=of_others))
 
     def tell_digests(self) -> None:
         self.flush()
-        for peer in self._cluster.links.outboxes:
-            self._cluster.links.send(peer, InterestDigest(count=len(self.own.counts), digest=self.own.digest))
+        for peer in self._links.outboxes:
+            self._links.send(peer, InterestDigest(count=len(self.own.counts), digest=self.own.digest))
         for peer, told in self._of_others.items():
             digest = InterestDigest(count=len(told.counts), digest=told.digest, of_others=True)
-            self._cluster.links.send(peer, digest)
+            self._links.send(peer, digest)
 
     # -- others
 
@@ -212,7 +215,7 @@ class MetaBindings:
         if (held.count, held.digest) != (message.count, message.digest):
             self.repaired += 1
             self._broker.note("warning", "meta-bindings differ from what was told: asked for all anew", peer=peer)
-            self._cluster.links.send(peer, InterestLost(of_others=message.of_others))
+            self._links.send(peer, InterestLost(of_others=message.of_others))
 
     def gone(self, peer: str) -> None:
         """A broker is not there any more: it wants nothing."""
@@ -293,13 +296,13 @@ class MetaBindings:
         self._unserved = [each for each in self._unserved if each != name]
         told = self._of_others[name] = AdvertisedInterest()
         for other, held in sorted(self.held.items()):
-            if other != name and self._cluster.links.is_secondary(other):
+            if other != name and self._links.is_secondary(other):
                 told.gather(held)
         self.tell_all(name, of_others=True)
 
     def _aggregate(self, held: PeerInterest, item: Item, count: int, number: int) -> None:
         name = held.remote.name
-        if self._of_others and self._cluster.links.is_secondary(name):
+        if self._of_others and self._links.is_secondary(name):
             for other, told in self._of_others.items():
                 if other != name:
                     told.count(item, count, number)

@@ -1,4 +1,4 @@
-"""What comes from another broker, where it comes in: a channel of its link that tells what the messages may reach."""
+"""The receiving end of a lane: a channel of a peer's link on which relayed messages come."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from openclust.broker.routing.remote_broker import RemoteBroker
 from openclust.broker.routing.route import Route, find_queues
 from openclust.cluster.protocol.lane_names import lane_name
 from openclust.cluster.protocol.messages import Lane, Settled
-from openclust.cluster.relay.relay import PeerFanout, Reach
+from openclust.cluster.relay.lanes import Reach
+from openclust.cluster.relay.relay import PeerFanout, Relay
 from openclust.wire.errors import AmqpError
 from openclust.wire.properties import HEADERS, decode_properties
 from openclust.wire.text import decode_text
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from openclust.broker.queues.queue import Queue
     from openclust.broker.routing.destination import Destination
     from openclust.broker.server.vhost import VirtualHost
-    from openclust.cluster.membership.membership import Membership
     from openclust.cluster.protocol.outbox import Outbox
 
 ROUTES_MAX = 20_000
@@ -38,17 +38,19 @@ ROUTES_MAX = 20_000
 class RelayLane(Channel):
     """The receiving end of a lane: one kind of message, from one broker, in one virtual host.
 
-    Of what the sender wants to be told of, it gives all that is not settled to the next root, in its order; that may be
-    the same broker again. So what such a lane was opened for ends with the reign: call `end_reign`.
+    A lane that is confirmed serves one reign. When that ends, its sender gives all messages that are not settled to the
+    next root, in their order, and that may be the same broker again: call `end_reign`, so that none counts twice.
     """
 
     __slots__ = (
         "_arrival",
-        "_cluster",
         "_confirms",
         "_gates",
         "_is_over",
         "_is_shared",
+        "_leadership",
+        "_links",
+        "_relay",
         "_sender",
         "_unroutable",
         "_verdicts",
@@ -58,15 +60,17 @@ class RelayLane(Channel):
         "reach",
     )
 
-    def __init__(self, connection: Connection, membership: Membership, sender: str, lane: Lane) -> None:
+    def __init__(self, connection: Connection, relay: Relay, sender: str, lane: Lane) -> None:
         super().__init__(connection, lane.number)
-        self._cluster = membership
+        self._relay = relay
+        self._links = relay.links
+        self._leadership = relay.leadership
         self._sender = sender
         self._vhost: VirtualHost | None = None
         self.lane = lane
         self.reach = Reach(lane.flags)
         self._arrival = Arrival(RELAYED_IN, sender, lane_name(self.reach))
-        # Asking flags takes as long as all the rest of a publish.
+        # To ask for a flag takes as long as all the rest of a publish: these are asked once.
         self._is_shared = Reach.SHARED in self.reach
         self._confirms = Reach.CONFIRM in self.reach
         self._is_over = False
@@ -75,11 +79,11 @@ class RelayLane(Channel):
         self._verdicts: list[tuple[int, int, bool]] = []
         self._unroutable: list[int] = []
         self._gates = Gates()
-        if not membership.leadership.is_root or lane.epoch != membership.leadership.epoch:
+        if not relay.leadership.is_root or lane.epoch != relay.leadership.epoch:
             self.end_reign()
 
     def end_reign(self) -> None:
-        """Nothing more of this lane is for shared queues, if it comes again."""
+        """From now on no message of this lane is for shared queues, if its messages are confirmed."""
         if self._confirms and self._is_shared:
             self._confirms, self._is_over = False, True
             self.reach &= ~Reach.SHARED
@@ -90,11 +94,11 @@ class RelayLane(Channel):
             self._unroutable.clear()
 
     def publish(self, arguments: bytes, header: bytes, body: bytes) -> None:
-        """A message from another broker, which has looked at it already."""
+        """A message from another broker, which has checked it already."""
         self.count += 1
-        if self._is_shared and (self._is_over or not self._cluster.leadership.is_root):
-            # Who sent it will know by now, or soon.
-            self._cluster.misdirected += 1
+        if self._is_shared and (self._is_over or not self._leadership.is_root):
+            # Its sender knows by now that there is another root, or soon will.
+            self._relay.misdirected += 1
         route = self.routes.get(arguments)
         if route is None or (header[12] << 8 | header[13]) & route.watch:
             route, header = self._resolve(arguments, header, body)
@@ -108,7 +112,7 @@ class RelayLane(Channel):
                 self._gates.add(self.count, broker.journal.number, outcome & PLACES)
 
     def publish_run(self, arguments: bytes, properties: bytes, bodies: list[bytes]) -> int:
-        """Messages of another broker alike in all but their bodies: how many of them went straight on."""
+        """Messages that differ in nothing but their bodies; returns how many of them were passed on at once."""
         route = self.routes.get(arguments)
         broker = self.broker
         if (
@@ -116,7 +120,7 @@ class RelayLane(Channel):
             or (properties[0] << 8 | properties[1]) & route.watch
             or self._confirms
             or broker.tracer is not None
-            or (self._is_shared and not self._cluster.leadership.is_root)
+            or (self._is_shared and not self._leadership.is_root)
         ):
             return 0
         taken = pass_run(broker, route, properties, bodies)
@@ -158,11 +162,11 @@ class RelayLane(Channel):
         return route, hide_blind_copies(route, properties, header, len(body))[1]
 
     def _look_up_vhost(self) -> VirtualHost | None:
-        """The virtual host of that name, which may be another one than before."""
+        """The virtual host of the lane, which may have been deleted and made again since the last message."""
         vhost = self.broker.vhosts.get(decode_text(self.lane.vhost))
         if vhost is not self._vhost:
             self._vhost = vhost
-            # Changes of the topology clear these too.
+            # A change of the topology clears these routes too.
             key = f"link of {self._sender} for {int(self.reach)}"
             self.routes = {} if vhost is None else vhost.routes_for(key)
         return vhost
@@ -171,36 +175,31 @@ class RelayLane(Channel):
         reply = self.broker.replies.get(address)
         if reply is not None:
             return Route("", address, [reply])
-        outlet = self._cluster.relay.reply_outlet(address) if self.reach & Reach.PASS_ON else None
+        outlet = self._relay.reply_outlet(address) if self.reach & Reach.PASS_ON else None
         return Route("", address, [] if outlet is None else [outlet])
 
     def _reached(self, vhost: VirtualHost, targets: Iterable[Queue | RemoteBroker]) -> tuple[list[Destination], bool]:
-        """Of all that the exchanges name, what this lane's messages may reach; the root needs none of them again."""
-        cluster = self._cluster
+        """The destinations among the targets that messages of this lane may reach. None goes to the root again."""
         found: list[Destination] = []
         sends: list[tuple[Outbox, Reach]] = []
         for target in targets:
             if isinstance(target, RemoteBroker):
-                if (
-                    self.reach & Reach.PASS_ON
-                    and target.name != self._sender
-                    and cluster.links.is_secondary(target.name)
-                ):
-                    # Its link to us may be there before ours to it.
-                    sends.append((cluster.links.outbox(target.name), Reach.PRIVATE))
+                if self.reach & Reach.PASS_ON and target.name != self._sender and self._links.is_secondary(target.name):
+                    # The link from the secondary may be there before the link to it.
+                    sends.append((self._links.outbox(target.name), Reach.PRIVATE))
             elif target.owner is not None:
                 if self.reach & Reach.PRIVATE:
                     found.append(target)
-            elif self.reach & Reach.SHARED and cluster.leadership.is_root:
+            elif self.reach & Reach.SHARED and self._leadership.is_root:
                 found.append(target)
         if sends:
             found.append(
-                PeerFanout(cluster.relay, decode_text(self.lane.vhost), sorted(sends, key=lambda send: send[0].peer))
+                PeerFanout(self._relay, decode_text(self.lane.vhost), sorted(sends, key=lambda send: send[0].peer))
             )
         return found, False
 
     def send_confirms(self) -> None:
-        """Tell what became of what came, if this broker may still say so."""
+        """Tell the sender the outcome of messages, as far as it is sure and this broker is still root."""
         verdicts, self._verdicts = self._verdicts, []
         unroutable, self._unroutable = self._unroutable, []
         if self._gates:
@@ -211,11 +210,11 @@ class RelayLane(Channel):
                 verdicts = [(first, min(last, upto), taken) for first, last, taken in verdicts if first <= upto]
                 self._unroutable = [number for number in unroutable if number > upto]
                 unroutable = [number for number in unroutable if number <= upto]
-        if verdicts and self._cluster.leadership.is_root:
+        if verdicts and self._leadership.is_root:
             lane = self.lane
             settled = Settled(lane=lane.number, run=lane.run, verdicts=verdicts, unroutable=unroutable)
-            self._cluster.links.send(self._sender, settled)
+            self._links.send(self._sender, settled)
 
     def release(self) -> None:
-        """Nothing is kept here but routes, which its broker forgets with the link."""
+        """The lane keeps nothing but routes, and the broker forgets these with the link."""
         self.consumers = None

@@ -88,7 +88,7 @@ class Role:
 
     def commit(self, bundle: Bundle, done: Done) -> None:
         """A transaction of a client here."""
-        self._cluster.root_requests.commits.ask_root(bundle, done)
+        self._cluster.transactions.ask_root(bundle, done)
 
     # -- what peers ask of a root
 

@@ -78,8 +78,12 @@ class Root(Role):
 
     def ask(self, number: int, question: Question) -> None:
         """This broker has become root while it asked."""
-        requests, name = self._cluster.root_requests, self._cluster.name
-        requests.decide(name, question, lambda answer: requests.answered(name, answer), number, self.log)
+        cluster, name = self._cluster, self._cluster.name
+
+        def reply(answer: Answer) -> None:
+            cluster.root_requests.answered(name, answer)
+
+        cluster.root_answers.decide(name, question, reply, number, self.log)
 
     def forward(self, letter: Letter) -> bool:
         self._cluster.forwarding.publish_here(letter)
@@ -91,7 +95,7 @@ class Root(Role):
         self._cluster.remote_consumers.attach_here(consumer)
 
     def commit(self, bundle: Bundle, done: Done) -> None:
-        self._cluster.root_requests.commits.commit_here(bundle, done)
+        self._cluster.transactions.commit_here(bundle, done)
 
     def asked(self, peer: str, ask: Ask) -> None:
         cluster = self._cluster
@@ -99,7 +103,7 @@ class Root(Role):
         def reply(answer: Answer) -> None:
             cluster.links.send(peer, answer)
 
-        cluster.root_requests.decide(peer, ask.question, reply, ask.number, self.log)
+        cluster.root_answers.decide(peer, ask.question, reply, ask.number, self.log)
 
     def enlisted(self, peer: str, message: Enlist) -> None:
         self.log.enlisted(peer, message)

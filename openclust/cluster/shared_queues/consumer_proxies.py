@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from openclust.broker.amqp.consuming import demand_exclusive, fetched_header
 from openclust.broker.backlog.backlog import Entry
 from openclust.cluster.definitions.name_collisions import shared_queue
-from openclust.cluster.protocol.messages import Answer, Cancelled, Consume, FetchedMessage, Get, Lane, Settle
+from openclust.cluster.protocol.messages import (
+    NO_CONSUMER,
+    Answer,
+    Cancelled,
+    Consume,
+    FetchedMessage,
+    Get,
+    Lane,
+    Settle,
+)
 from openclust.cluster.protocol.outbox import CONTROL_CHANNEL, LANE_MAX, SOURCE_LANE_MIN
 from openclust.cluster.shared_queues.consumer_proxy import ConsumerProxy
 from openclust.cluster.shared_queues.traced_lanes import TracedProxy
@@ -18,11 +27,9 @@ from openclust.wire.text import decode_text, encode_text
 if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
     from openclust.broker.queues.queue import Queue
-    from openclust.cluster.membership.membership import Membership
+    from openclust.broker.server.broker import Broker
+    from openclust.cluster.protocol.links import Links
     from openclust.cluster.protocol.messages import Cancel, Prefetch, Taken
-
-ALL = 0
-"""Instead of a consumer's number: what basic.get has fetched, or, where that makes sense, all that a broker has."""
 
 
 class _Customer:
@@ -51,8 +58,10 @@ class _Customer:
 class ConsumerProxies:
     """Call `flush` at the end of a turn, when all answers are in the outboxes. `choked` wait for a full outbox."""
 
-    def __init__(self, membership: Membership) -> None:
-        self._cluster = membership
+    def __init__(self, broker: Broker, links: Links, connections: Mapping[str, Connection]) -> None:
+        self._broker = broker
+        self._links = links
+        self._connections = connections
         self._customers: dict[str, _Customer] = {}
         self._starting: list[ConsumerProxy] = []
         self._fetches = 0
@@ -65,10 +74,10 @@ class ConsumerProxies:
 
     def ask(self, peer: str, question: Consume | Get, number: int) -> Answer:
         """Consume or fetch for a broker; AmqpError where that cannot be."""
-        queue = shared_queue(self._cluster.broker, decode_text(question.vhost), decode_text(question.queue))
+        queue = shared_queue(self._broker, decode_text(question.vhost), decode_text(question.queue))
         if isinstance(question, Get):
             return self._fetch(self._customer(peer), queue, question, number)
-        if peer == self._cluster.name:
+        if peer == self._links.name:
             # It asked before it was root itself; now its consumer needs nobody in between.
             demand_exclusive(queue, question.exclusive)
             return Answer(number=number)
@@ -78,7 +87,7 @@ class ConsumerProxies:
         return Answer(number=number)
 
     def _customer(self, peer: str) -> _Customer:
-        connection = self._cluster.admission.connections.get(peer)
+        connection = self._connections.get(peer)
         customer = self._customers.get(peer)
         if customer is not None and customer.connection is not connection:
             self.peer_gone(peer)
@@ -89,12 +98,12 @@ class ConsumerProxies:
 
     def _make(self, peer: str, customer: _Customer, queue: Queue, question: Consume) -> None:
         demand_exclusive(queue, question.exclusive)
-        outbox = self._cluster.links.outboxes.get(peer)
+        outbox = self._links.outboxes.get(peer)
         if outbox is None or not outbox.is_up or customer.connection is None:
             # It will ask again when there is a link, and no answer would reach it now.
             raise ChannelError(RESOURCE_ERROR, f"there is no link to {peer}")
         channel = customer.connection.channels[CONTROL_CHANNEL]
-        kind = ConsumerProxy if self._cluster.broker.tracer is None else TracedProxy
+        kind = ConsumerProxy if self._broker.tracer is None else TracedProxy
         proxy = kind(self, peer, channel, queue, question, outbox, customer.take_lane())
         customer.proxies[question.source] = proxy
         # It has no room yet, so nothing is delivered; but from now on it counts.
@@ -125,7 +134,7 @@ class ConsumerProxies:
 
     def fetched_here(self, number: int) -> tuple[Queue, Entry] | None:
         """What this broker asked for before it was root itself: from now on it is the caller's to settle."""
-        customer = self._customers.get(self._cluster.name)
+        customer = self._customers.get(self._links.name)
         return None if customer is None else customer.fetched.pop(number, None)
 
     # -- what consumers say
@@ -137,7 +146,7 @@ class ConsumerProxies:
     def named(self, peer: str, message: Settle) -> list[Entry] | None:
         """The deliveries that a broker means; None where it does not hold one of them any more."""
         held: dict[int, Entry] = {}
-        if message.source == ALL:
+        if message.source == NO_CONSUMER:
             customer = self._customers.get(peer)
             if customer is not None:
                 held = {number: entry for number, (_, entry) in customer.fetched.items()}
@@ -152,7 +161,7 @@ class ConsumerProxies:
         return entries if len(entries) == len(numbers) else None
 
     def settle(self, peer: str, message: Settle) -> None:
-        if message.source == ALL:
+        if message.source == NO_CONSUMER:
             self._settle_fetched(peer, message)
             return
         proxy = self._find(peer, message.source)
@@ -209,7 +218,7 @@ class ConsumerProxies:
 
     def cancel(self, peer: str, message: Cancel) -> None:
         """A consumer ends. What its client has got may still be settled, if it `keeps` that."""
-        if message.source == ALL:
+        if message.source == NO_CONSUMER:
             self.peer_gone(peer)
             return
         proxy = self._find(peer, message.source)
@@ -235,7 +244,7 @@ class ConsumerProxies:
 
     def queue_gone(self, proxy: ConsumerProxy) -> None:
         """The queue is deleted, and with it what was delivered of it."""
-        self._cluster.links.send(proxy.peer, Cancelled(proxy.source))
+        self._links.send(proxy.peer, Cancelled(proxy.source))
         proxy.return_all()
         self._forget(proxy)
 
@@ -282,7 +291,7 @@ class ConsumerProxies:
 
     def _start(self, proxy: ConsumerProxy) -> None:
         # Its broker may have gone since it asked, and then the proxy is cancelled.
-        outbox = self._cluster.links.outboxes.get(proxy.peer)
+        outbox = self._links.outboxes.get(proxy.peer)
         if not proxy.cancelled and outbox is not None and outbox.is_up:
             outbox.open_lane(Lane(number=proxy.lane, vhost=encode_text(proxy.queue.vhost.name), source=proxy.source))
             proxy.start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -12,7 +12,7 @@ from openclust.broker.backlog.backlog import Entry
 from openclust.broker.delivery.consumer import Consumer
 from openclust.broker.model.message import counted_header
 from openclust.cluster.protocol.messages import Consume
-from openclust.cluster.relay.relay import frames, publish_frame, run_frames
+from openclust.cluster.relay.lanes import frames, publish_frame, run_frames
 from openclust.wire.frames import (
     ENVELOPE,
     FRAME_BODY,
@@ -28,11 +28,18 @@ if TYPE_CHECKING:
     from openclust.broker.amqp.channel import Channel
     from openclust.broker.queues.queue import Queue
     from openclust.cluster.protocol.outbox import Outbox
-    from openclust.cluster.shared_queues.consumer_proxies import ConsumerProxies
 
 AHEAD_MAX = 2_000
 AHEAD_BYTES_MAX = 1_048_576
 """What may be on its way to a consumer and not yet taken by its client: so much, and at least one message."""
+
+
+class ProxyRegistry(Protocol):
+    """Who has made a proxy. `choked` are those that wait until the outbox of their broker takes more."""
+
+    choked: dict[ConsumerProxy, None]
+
+    def queue_gone(self, proxy: ConsumerProxy) -> None: ...
 
 
 class ConsumerProxy(Consumer):
@@ -62,7 +69,7 @@ class ConsumerProxy(Consumer):
 
     def __init__(
         self,
-        proxies: ConsumerProxies,
+        proxies: ProxyRegistry,
         peer: str,
         channel: Channel,
         queue: Queue,

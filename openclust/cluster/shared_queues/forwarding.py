@@ -8,7 +8,7 @@ but none is lost that was confirmed.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -19,7 +19,8 @@ from openclust.broker.model.outcome import PLACES, REFUSED
 from openclust.broker.routing.carbon_copies import route_again
 from openclust.cluster.protocol.lane_names import ROOT_LANE
 from openclust.cluster.protocol.messages import Lane
-from openclust.cluster.relay.relay import Reach, frames, reach_shared_queues, run_frames
+from openclust.cluster.relay.lanes import Reach, frames, run_frames
+from openclust.cluster.relay.relay import reach_shared_queues
 from openclust.cluster.shared_queues.root_requests import no_root
 from openclust.wire.errors import RESOURCE_ERROR, ChannelError
 from openclust.wire.frames import FRAME_OVERHEAD
@@ -27,14 +28,19 @@ from openclust.wire.handshake import State
 from openclust.wire.text import encode_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from openclust.broker.amqp.channel import Channel
     from openclust.broker.amqp.connection import Connection
     from openclust.broker.cluster_port import Verdict
     from openclust.broker.model.message import Message
+    from openclust.broker.server.broker import Broker
     from openclust.broker.server.vhost import VirtualHost
-    from openclust.cluster.membership.membership import Membership
+    from openclust.cluster.protocol.leadership import Leadership
+    from openclust.cluster.protocol.links import Links
     from openclust.cluster.protocol.messages import Settled
     from openclust.cluster.protocol.outbox import Outbox
+    from openclust.cluster.relay.lanes import Lanes
 
 OVERHEAD_BYTES = 500
 TRIES_MAX = 10
@@ -57,16 +63,36 @@ class Letter(msgspec.Struct, gc=False):
         return len(self.message.body) + len(self.message.header) + OVERHEAD_BYTES
 
 
+class ForwardingRole(Protocol):
+    """The role in force: it sends a message to the root, publishes it as root, or has it wait."""
+
+    def forward(self, letter: Letter) -> bool: ...
+
+
 class Forwarding:
     """Call `take_back` where there is no way to the root any more, `send_again` where there is one, `flush` a turn."""
 
-    def __init__(self, membership: Membership, *, waiting_bytes_max: int, wait_ms: int) -> None:
-        self._cluster = membership
-        self._broker = membership.broker
+    def __init__(
+        self,
+        broker: Broker,
+        links: Links,
+        leadership: Leadership[ForwardingRole],
+        lanes: Lanes,
+        *,
+        is_primary: bool,
+        unanswerable: Callable[[], str],
+        waiting_bytes_max: int,
+        wait_ms: int,
+    ) -> None:
+        self._broker = broker
+        self._links = links
+        self._leadership = leadership
+        self._all_lanes = lanes
+        self._unanswerable = unanswerable
         self._bytes_max = waiting_bytes_max
         self._wait_ms = wait_ms
         reach = Reach.PRIVATE | Reach.SHARED
-        self._reach = reach if membership.is_primary else reach | Reach.PASS_ON
+        self._reach = reach if is_primary else reach | Reach.PASS_ON
         # By virtual host, for messages whose publisher does not wait to be told.
         self._lanes: dict[str, int] = {}
         self._waiting: deque[Letter] = deque()
@@ -85,13 +111,13 @@ class Forwarding:
         return len(self._waiting)
 
     def publish(self, channel: Channel | None, vhost: VirtualHost, message: Message, verdict: Verdict | None) -> None:
-        outbox = self._cluster.links.root_outbox()
+        outbox = self._links.root_outbox()
         if outbox is not None and verdict is None:
             # The way of most messages: nobody asks for this one again.
             self._relay(outbox, vhost.name, message)
         else:
             letter = Letter(channel, vhost.name, message, verdict, self._broker.now_ms, self._reach)
-            if not self._cluster.leadership.role.forward(letter):
+            if not self._leadership.role.forward(letter):
                 return
         if channel is not None and self._is_choked(outbox):
             self._hold(channel.connection)
@@ -100,7 +126,7 @@ class Forwarding:
         self, channel: Channel, vhost: VirtualHost, suffix: bytes, properties: bytes, bodies: list[bytes]
     ) -> int:
         """Messages alike in all but their bodies, of which nobody wants to be told: how many are on their way."""
-        outbox, lane = self._cluster.links.root_outbox(), self._lanes.get(vhost.name, 0)
+        outbox, lane = self._links.root_outbox(), self._lanes.get(vhost.name, 0)
         if outbox is None or lane not in outbox.opened or max(map(len, bodies)) > outbox.frame_max - FRAME_OVERHEAD:
             return 0
         outbox.relay(run_frames(lane, suffix, properties, bodies), len(bodies))
@@ -113,7 +139,7 @@ class Forwarding:
     def _relay(self, outbox: Outbox, vhost: str, message: Message) -> None:
         lane = self._lanes.get(vhost, 0)
         if lane not in outbox.opened:
-            lane = self._lanes[vhost] = self._cluster.relay.lanes.open(outbox, self._reach, vhost)
+            lane = self._lanes[vhost] = self._all_lanes.open(outbox, self._reach, vhost)
         if self._broker.tracer is not None:
             self._broker.tracer.relayed(message, outbox.peer, ROOT_LANE)
         outbox.relay(frames(lane, outbox.frame_max, message))
@@ -121,7 +147,7 @@ class Forwarding:
     def send(self, outbox: Outbox, letter: Letter) -> None:
         """Give it to the root; one that was under way when too many links broke is refused."""
         if letter.verdict is None:
-            lane = self._cluster.relay.lanes.open(outbox, letter.reach, letter.vhost)
+            lane = self._all_lanes.open(outbox, letter.reach, letter.vhost)
         elif letter.tries >= TRIES_MAX:
             self.refused += 1
             self._broker.note("error", f"a message was refused: {TRIES_MAX} links to a root ended with it under way")
@@ -139,9 +165,9 @@ class Forwarding:
 
     def _confirmed_lane(self, outbox: Outbox, reach: Reach, vhost: str) -> int:
         """A lane whose messages are counted, from 1 in each run: another root begins to count anew."""
-        lane = self._cluster.relay.lanes.number(reach, vhost)
+        lane = self._all_lanes.number(reach, vhost)
         if lane not in self._sent:
-            epoch = self._cluster.leadership.epoch
+            epoch = self._leadership.epoch
             outbox.open_lane(Lane(number=lane, vhost=encode_text(vhost), flags=int(reach), run=self._run, epoch=epoch))
             self._sent[lane] = {}
             self._last[lane] = 0
@@ -150,7 +176,7 @@ class Forwarding:
     def settled(self, peer: str, message: Settled) -> None:
         """The root says what became of messages."""
         sent = self._sent.get(message.lane)
-        if sent is None or message.run != self._run or peer != self._cluster.leadership.root:
+        if sent is None or message.run != self._run or peer != self._leadership.root:
             return
         unroutable = set(message.unroutable)
         for first, last, accepted in message.verdicts:
@@ -189,7 +215,7 @@ class Forwarding:
             text = f"the cluster has no root, and {limit} MB of messages wait for one already (cluster.waiting_mb_max)"
             self._refuse(letter, text)
             return False
-        if problem := self._cluster.readiness.unanswerable:
+        if problem := self._unanswerable():
             self._refuse(letter, problem)
             return False
         self._waiting.append(letter)
@@ -216,7 +242,7 @@ class Forwarding:
         """There is another root, or another link to it, or this broker is root: it gets all that is not settled."""
         for letter in self._take_all():
             letter.reach = Reach.SHARED
-            self._cluster.leadership.role.forward(letter)
+            self._leadership.role.forward(letter)
 
     def _take_all(self) -> list[Letter]:
         """As far as its publisher waits to be told, what was sent; then what has waited."""
@@ -238,13 +264,12 @@ class Forwarding:
 
     def _is_choked(self, outbox: Outbox | None) -> bool:
         """Whether the root takes nothing more now; `outbox` is the way to it."""
-        cluster = self._cluster
-        if cluster.leadership.is_root:
+        if self._leadership.is_root:
             return False
         if outbox is None or outbox.size + outbox.waiting_bytes > outbox.bytes_max:
             return True
         return self._sent_bytes > self._bytes_max or (
-            bool(cluster.links.pressed) and cluster.leadership.root in cluster.links.pressed
+            bool(self._links.pressed) and self._leadership.root in self._links.pressed
         )
 
     def _hold(self, connection: Connection) -> None:
@@ -252,14 +277,14 @@ class Forwarding:
             return
         connection.wait("cluster")
         self._held[connection] = None
-        if not self._cluster.leadership.root:
+        if not self._leadership.root:
             connection.tell_blocked(True, "the cluster has no root")
-        elif self._cluster.leadership.root in self._cluster.links.pressed:
-            connection.tell_blocked(True, f"the root {self._cluster.leadership.root} is short of memory or disk")
+        elif self._leadership.root in self._links.pressed:
+            connection.tell_blocked(True, f"the root {self._leadership.root} is short of memory or disk")
 
     def flush(self) -> None:
         """Let publishers go on, if they may."""
-        if self._held and not self._is_choked(self._cluster.links.root_outbox()):
+        if self._held and not self._is_choked(self._links.root_outbox()):
             held, self._held = self._held, {}
             for connection in held:
                 self._let_go(connection)
@@ -278,7 +303,7 @@ class Forwarding:
             letter = self._waiting.popleft()
             self._waiting_bytes -= letter.cost
             self._broker.books.held_bytes -= letter.cost
-            text = text or no_root(self._cluster, self._wait_ms)
+            text = text or no_root(self._leadership.root, self._wait_ms)
             self._refuse(letter, text)
             if letter.channel is not None:
                 self._let_go(letter.channel.connection)

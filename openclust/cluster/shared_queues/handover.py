@@ -19,15 +19,21 @@ from openclust.broker.model.durability_level import SHARED
 from openclust.broker.model.message import Message, delivery_suffix
 from openclust.cluster.protocol.messages import Lane
 from openclust.cluster.protocol.outbox import HANDOVER_LANE
-from openclust.cluster.relay.relay import Reach, frames
+from openclust.cluster.relay.lanes import Reach, frames
 from openclust.cluster.relay.relay_lane import RelayLane
 from openclust.wire.text import decode_text, encode_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from openclust.broker.backlog.backlog import Entry
     from openclust.broker.queues.queue import Queue
-    from openclust.cluster.membership.membership import Membership
+    from openclust.broker.server.broker import Broker
+    from openclust.cluster.log.rollback import Rollback
+    from openclust.cluster.protocol.leadership import Leadership
+    from openclust.cluster.protocol.links import Links
     from openclust.cluster.protocol.messages import Settled
+    from openclust.cluster.transactions.commit_registry import CommitRegistry
 
 UNDERWAY_BYTES_MAX = 1_048_576
 _FLAGS = int(Reach.SHARED | Reach.CONFIRM)
@@ -45,8 +51,23 @@ class Handover:
     when there is none, `take_in` when this broker is root.
     """
 
-    def __init__(self, membership: Membership) -> None:
-        self._cluster = membership
+    def __init__(
+        self,
+        broker: Broker,
+        links: Links,
+        leadership: Leadership[object],
+        rollback: Rollback,
+        registry: CommitRegistry,
+        *,
+        is_in_touch: Callable[[], bool],
+    ) -> None:
+        self._broker = broker
+        self._links = links
+        self._leadership = leadership
+        self._rollback = rollback
+        self._registry = registry
+        # Whether the log here is a part of the root's.
+        self._is_in_touch = is_in_touch
         self._queues: deque[Queue] = deque()
         self._strays: dict[Queue, deque[Entry]] = {}
         # The first place that strays of a queue had. All are of this broker's last reign: what has this place in the
@@ -72,27 +93,26 @@ class Handover:
         """As root no more, when all deliveries are back in their queues: what came to them by the open batch of the
         journal is in no log, and what left them by it is still in there. Nothing dies here any more.
         """
-        letters = self._cluster.broker.dead_letters
+        letters = self._broker.dead_letters
         for queue, _, _, entry in letters:
             if entry is not None and queue.owner is None and queue.is_alive:
                 queue.reinstate(entry)
         letters[:] = [each for each in letters if each[3] is None or each[0].owner is not None]
         taken = [(queue, found) for queue, entry in entered if (found := queue.take_back(entry.seq)) is not None]
-        self._cluster.replica.undo.put_back(left)
+        self._rollback.put_back(left)
         self.keep(taken)
 
     def keep(self, strays: list[tuple[Queue, Entry]]) -> None:
         """These were taken out of their queues: no log has them, and their places are others'. To the root!"""
         self._add(strays)
-        if self._cluster.links.root_outbox() is not None and not self._queues:
+        if self._links.root_outbox() is not None and not self._queues:
             self.begin()
 
     def _add(self, strays: list[tuple[Queue, Entry]], *, of_log: bool = True) -> None:
-        books = self._cluster.broker.books
+        books = self._broker.books
         changed: dict[Queue, int] = {}
-        done_before = self._cluster.root_requests.commits.done_before
         for queue, entry in strays:
-            if queue.is_alive and not done_before.forget_place(queue, entry.seq):
+            if queue.is_alive and not self._registry.forget_place(queue, entry.seq):
                 books.hold(entry.message)
                 self._strays.setdefault(queue, deque()).append(entry)
                 changed[queue] = min(entry.seq if of_log else 0, changed.get(queue, entry.seq))
@@ -117,9 +137,9 @@ class Handover:
 
     def _drop(self, queue: Queue, entry: Entry) -> None:
         """A stray is where it belongs, or its queue is gone."""
-        self._cluster.broker.books.release(entry.message)
+        self._broker.books.release(entry.message)
         if entry.recorded < 0:
-            self._cluster.broker.journal.left(queue, entry)
+            self._broker.journal.left(queue, entry)
 
     # -- on its way
 
@@ -129,8 +149,8 @@ class Handover:
         With strays not before the log is joined to the root's: what it loses by that came before what is in no log.
         """
         self.stop()
-        self._waits_for_log = not self._cluster.is_in_touch
-        for _, vhost in sorted(self._cluster.broker.vhosts.items()):
+        self._waits_for_log = not self._is_in_touch()
+        for _, vhost in sorted(self._broker.vhosts.items()):
             self._queues += [queue for queue in vhost.queues.values() if self._has_some(queue)]
         for queue in [each for each in self._strays if not each.is_alive]:
             self._since.pop(queue, None)
@@ -139,12 +159,12 @@ class Handover:
         if self._queues:
             strays = 0 if self._waits_for_log else self.waiting
             waiting = strays + sum(len(queue) for queue in self._queues if queue.records != SHARED)
-            self._cluster.broker.note("info", f"{waiting} messages go to the root {self._cluster.leadership.root}")
+            self._broker.note("info", f"{waiting} messages go to the root {self._leadership.root}")
             self._open_lane()
 
     def log_is_joined(self) -> None:
         """The log here goes on as the root's does."""
-        if self._waits_for_log and self._cluster.is_in_touch:
+        if self._waits_for_log and self._is_in_touch():
             self._waits_for_log = False
             if not self._queues:
                 self.begin()
@@ -167,7 +187,7 @@ class Handover:
             self._underway.clear()
         self._underway_bytes = 0
         self._queues.clear()
-        journal = self._cluster.broker.journal
+        journal = self._broker.journal
         if journal.strays:
             strays, journal.strays = journal.strays, []
             self._add(strays, of_log=False)
@@ -177,7 +197,7 @@ class Handover:
         self._run += 1
         self._count = 0
         queue = self._queues[0]
-        outbox = self._cluster.links.root_outbox()
+        outbox = self._links.root_outbox()
         if outbox is not None:
             vhost, name = encode_text(queue.vhost.name), encode_text(queue.name)
             self._said = self._since.get(queue, 0)
@@ -188,14 +208,14 @@ class Handover:
                     flags=_FLAGS,
                     queue=name,
                     run=self._run,
-                    epoch=self._cluster.leadership.epoch,
+                    epoch=self._leadership.epoch,
                     since=self._said,
                 )
             )
             self._go_on()
 
     def _go_on(self) -> None:
-        outbox = self._cluster.links.root_outbox()
+        outbox = self._links.root_outbox()
         while outbox is not None and self._queues:
             queue = self._queues[0]
             while self._underway_bytes < UNDERWAY_BYTES_MAX and not outbox.is_full:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from openclust.broker.amqp.channel import OPEN, Channel
 from openclust.broker.amqp.consuming import demand_exclusive
@@ -10,11 +10,10 @@ from openclust.broker.backlog.backlog import Entry
 from openclust.broker.cluster_port import GetResult
 from openclust.broker.model.message import Message, delivery_suffix
 from openclust.broker.queues.queue import Queue
-from openclust.cluster.protocol.messages import Answer, Cancel, Consume, Get, Prefetch, Settle
+from openclust.cluster.protocol.messages import NO_CONSUMER, Answer, Cancel, Consume, Get, Prefetch
 from openclust.cluster.protocol.peer_user import peer_name
-from openclust.cluster.shared_queues.consumer_proxies import ALL
 from openclust.cluster.shared_queues.delivery_lane import DeliveryLane
-from openclust.cluster.shared_queues.remote_queue import GoneQueue, RemoteQueue, Run
+from openclust.cluster.shared_queues.remote_queue import GoneQueue, RemoteQueue, Run, Word
 from openclust.cluster.shared_queues.traced_lanes import TracedDeliveryLane
 from openclust.wire.errors import AmqpError
 from openclust.wire.handshake import State
@@ -22,16 +21,26 @@ from openclust.wire.table import encode_table
 from openclust.wire.text import decode_text, encode_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from openclust.broker.amqp.connection import Connection
     from openclust.broker.amqp.transaction import Unacked
     from openclust.broker.cluster_port import Done
     from openclust.broker.delivery.consumer import Consumer, ReceivingChannel
     from openclust.broker.delivery.origin import Origin
+    from openclust.broker.server.broker import Broker
     from openclust.broker.server.vhost import VirtualHost
-    from openclust.cluster.membership.membership import Membership
+    from openclust.cluster.protocol.leadership import Leadership
+    from openclust.cluster.protocol.links import Links
     from openclust.cluster.protocol.messages import Cancelled, FetchedMessage, Lane
+    from openclust.cluster.shared_queues.consumer_proxies import ConsumerProxies
+    from openclust.cluster.shared_queues.root_requests import RootRequests
+
+
+class RegisteringRole(Protocol):
+    """The role in force: it decides from where a consumer that the root has accepted receives."""
+
+    def registered(self, consumer: Consumer, source: RemoteQueue, confirm: Callable[[], None]) -> None: ...
 
 
 class RemoteConsumers:
@@ -40,9 +49,19 @@ class RemoteConsumers:
     `dirty` are sources with something to tell; call `flush` at the end of a turn.
     """
 
-    def __init__(self, membership: Membership) -> None:
-        self._cluster = membership
-        self._broker = membership.broker
+    def __init__(
+        self,
+        broker: Broker,
+        links: Links,
+        leadership: Leadership[RegisteringRole],
+        requests: RootRequests,
+        proxies: ConsumerProxies,
+    ) -> None:
+        self._broker = broker
+        self._links = links
+        self._leadership = leadership
+        self._requests = requests
+        self._proxies = proxies
         self._run = Run()
         self._number = 0
         self._consumers: dict[Consumer, None] = {}
@@ -81,7 +100,7 @@ class RemoteConsumers:
         if done is None:
             self._move(consumer, source)
         # Its client has been told that it consumes: it waits for a root that cannot be reached as for one that is none.
-        number = self._cluster.root_requests.ask(
+        number = self._requests.ask(
             question, lambda answer: self._registered(source, consumer, done, answer), lasting=done is None
         )
         if done is None:
@@ -109,7 +128,7 @@ class RemoteConsumers:
             source.consumer = None
             done(answer)
         else:
-            self._cluster.leadership.role.registered(consumer, source, lambda: done(answer))
+            self._leadership.role.registered(consumer, source, lambda: done(answer))
 
     def follow(self, consumer: Consumer, source: RemoteQueue) -> None:
         """What the root delivers comes by this source from now on."""
@@ -151,7 +170,7 @@ class RemoteConsumers:
 
     def cancelled(self, peer: str, message: Cancelled) -> None:
         source = self._sources.get(message.source)
-        if peer == self._cluster.leadership.root and source is not None and source.consumer is not None:
+        if peer == self._leadership.root and source is not None and source.consumer is not None:
             self._lose(source.consumer)
 
     def credit_changed(self, channel: Channel) -> None:
@@ -176,9 +195,9 @@ class RemoteConsumers:
         """A channel of a peer's link that is to carry deliveries from now on."""
         source = self._sources.get(lane.source)
         peer = peer_name(connection)
-        if source is None or peer != self._cluster.leadership.root:
+        if source is None or peer != self._leadership.root:
             # Its client is gone, or the time is over in which it asked.
-            self._cluster.links.send(peer, Cancel(lane.source))
+            self._links.send(peer, Cancel(lane.source))
             source = None
         tracer = self._broker.tracer
         if tracer is not None:
@@ -189,24 +208,24 @@ class RemoteConsumers:
 
     def get(self, channel: Channel, queue: Queue, no_ack: bool, done: Done) -> None:
         run = self._run
-        question = Get(encode_text(queue.vhost.name), encode_text(queue.name), ALL, no_ack)
+        question = Get(encode_text(queue.vhost.name), encode_text(queue.name), NO_CONSUMER, no_ack)
 
         def answered(answer: Answer | AmqpError) -> None:
             told = None if isinstance(answer, AmqpError) else answer.fetched
             if told is None:
                 done(answer if isinstance(answer, AmqpError) else None)
-            elif self._cluster.leadership.is_root:
+            elif self._leadership.is_root:
                 self._fetched_here(channel, told, done)
             elif no_ack or not (run.is_over or _is_closed(channel)):
                 done(self._fetched(queue, told, no_ack))
             else:
-                self.unexpected(self._cluster.leadership.root, told)
+                self._requests.give_back(self._leadership.root, told)
                 if _is_closed(channel):
                     done(None)
                 else:
                     self.get(channel, queue, no_ack, done)
 
-        self._cluster.root_requests.ask(question, answered)
+        self._requests.ask(question, answered)
 
     def _fetched(self, queue: Queue, told: FetchedMessage, no_ack: bool) -> GetResult:
         exchange, key = decode_text(told.exchange), decode_text(told.routing_key)
@@ -214,13 +233,13 @@ class RemoteConsumers:
         if no_ack:
             stand_in = GoneQueue(queue.vhost, queue.name)
         else:
-            stand_in = RemoteQueue(self, self._run, queue.vhost, queue.name, ALL, None)
+            stand_in = RemoteQueue(self, self._run, queue.vhost, queue.name, NO_CONSUMER, None)
             self._broker.books.hold(message)
         return GetResult(stand_in, Entry(message, told.number, 0, told.deliveries), told.left)
 
     def _fetched_here(self, channel: Channel, told: FetchedMessage, done: Done) -> None:
         """This broker has become root while the question was open: it has answered itself."""
-        held = self._cluster.proxies.fetched_here(told.number)
+        held = self._proxies.fetched_here(told.number)
         assert held is not None, "it was just fetched"
         queue, entry = held
         if _is_closed(channel):
@@ -229,10 +248,6 @@ class RemoteConsumers:
             done(None)
         else:
             done(GetResult(queue, entry, told.left))
-
-    def unexpected(self, peer: str, fetched: FetchedMessage) -> None:
-        """An answer to a basic.get that was asked twice: the message goes back."""
-        self._cluster.links.send(peer, Settle(source=ALL, returned=[fetched.number]))
 
     # -- the root comes and goes
 
@@ -245,7 +260,7 @@ class RemoteConsumers:
     def register_again(self) -> None:
         """There is a root, or another link to it: everybody registers anew."""
         self.root_lost()
-        self._tell(Cancel(ALL))
+        self._tell(Cancel(NO_CONSUMER))
         for consumer in list(self._consumers):
             before = consumer.queue
             after = self._register(consumer, None)
@@ -257,7 +272,7 @@ class RemoteConsumers:
         self._run.is_over = True
         self._run = Run()
         for number in self._again:
-            self._cluster.root_requests.forget(number)
+            self._requests.forget(number)
         self._again.clear()
         sources, self._sources = self._sources, {}
         for source in sources.values():
@@ -298,8 +313,8 @@ class RemoteConsumers:
             for word in source.words():
                 self._tell(word)
 
-    def _tell(self, word: Cancel | Prefetch | Settle | object) -> None:
-        self._cluster.links.send(self._cluster.leadership.root, word)  # type: ignore[arg-type]
+    def _tell(self, word: Word) -> None:
+        self._links.send(self._leadership.root, word)
 
 
 def _follow(consumer: Consumer) -> None:

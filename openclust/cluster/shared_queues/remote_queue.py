@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from openclust.broker.amqp.runs import deliver_run
 from openclust.broker.backlog.backlog import Entry
@@ -11,20 +11,30 @@ from openclust.broker.delivery.fanout import fan_out
 from openclust.broker.delivery.origin import Origin
 from openclust.broker.model.message import Message
 from openclust.broker.routing.destination import Destination
-from openclust.cluster.protocol.messages import Cancel, Settle, Taken
+from openclust.cluster.protocol.messages import Cancel, Prefetch, Settle, Taken
 from openclust.wire.frames import FRAME_OVERHEAD
 
 if TYPE_CHECKING:
     from openclust.broker.delivery.consumer import Consumer
     from openclust.broker.routing.route import Route
     from openclust.broker.server.vhost import VirtualHost
-    from openclust.cluster.protocol.messages import Message as Word
-    from openclust.cluster.shared_queues.remote_consumers import RemoteConsumers
 
 TELL_BYTES = 524_288
 """After so much the root is told what was taken: well before what it may send ahead is used up."""
 MESSAGE_CHARGE = TELL_BYTES // 256
 """Or after so many messages; and this is more than what frames add to their bytes."""
+
+
+Word: TypeAlias = Cancel | Prefetch | Settle | Taken
+"""What the root is told of consumers here."""
+
+
+class RemoteQueueOwner(Protocol):
+    """Who has made a remote queue. `dirty` are those with something to tell the root at the end of the turn."""
+
+    dirty: list[RemoteQueue]
+
+    def ended(self, source: RemoteQueue, consumer: Consumer) -> None: ...
 
 
 class Run:
@@ -73,6 +83,7 @@ class RemoteQueue(GoneQueue, Destination):
         "_cancels",
         "_charge",
         "_is_dirty",
+        "_owner",
         "_rejected",
         "_returned",
         "_taken",
@@ -83,7 +94,6 @@ class RemoteQueue(GoneQueue, Destination):
         "direct",
         "no_ack",
         "number",
-        "remote_consumers",
         "run",
     )
 
@@ -91,7 +101,7 @@ class RemoteQueue(GoneQueue, Destination):
 
     def __init__(
         self,
-        remote_consumers: RemoteConsumers,
+        owner: RemoteQueueOwner,
         run: Run,
         vhost: VirtualHost,
         name: str,
@@ -99,7 +109,7 @@ class RemoteQueue(GoneQueue, Destination):
         consumer: Consumer | None,
     ) -> None:
         super().__init__(vhost, name)
-        self.remote_consumers = remote_consumers
+        self._owner = owner
         self.run = run
         self.number = number
         self.consumer = consumer
@@ -242,7 +252,7 @@ class RemoteQueue(GoneQueue, Destination):
             self._cancels = True
             self.drop_buffer()
             self._touch()
-            self.remote_consumers.ended(self, consumer)
+            self._owner.ended(self, consumer)
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """It ends, and its client may still take what is here."""
@@ -275,7 +285,7 @@ class RemoteQueue(GoneQueue, Destination):
     def _touch(self) -> None:
         if not self._is_dirty:
             self._is_dirty = True
-            self.remote_consumers.dirty.append(self)
+            self._owner.dirty.append(self)
 
     def words(self) -> list[Word]:
         """What the root is to be told of this turn."""

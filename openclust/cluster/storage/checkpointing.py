@@ -111,7 +111,7 @@ class Checkpointing:
             self._defined_bytes = sum(map(len, definitions))
         last = replica.log.last
         sure = last.sequence if self._cluster.links.is_alone else replica.undo.base.sequence
-        commits = self._cluster.root_requests.commits.done_before.names(last)
+        commits = self._cluster.commit_registry.names(last)
         found = self._library.collect(last.sequence, sure, self._cluster.cluster_uuid.uuid, commits)
         keep_after = last.sequence if self._cluster.links.is_alone else replica.log.base.sequence
         checkpoint = Checkpoint(last.epoch, last.sequence, keep_after, definitions, found.pages, found.dead, found.gone)

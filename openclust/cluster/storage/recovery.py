@@ -38,7 +38,7 @@ def recover(membership: Membership, contents: Contents, shelves: Shelves | None 
         replica.definitions.install_on(to_the_end=True)
     find_pages(membership, contents.pages)
     told = Position(contents.epoch, contents.sequence)
-    membership.root_requests.commits.done_before.begin_anew(told, journal.library.notebook.commits)
+    membership.commit_registry.begin_anew(told, journal.library.notebook.commits)
     first = next((kept.row for kept in contents.rows if kept.row.kind != OWN), None)
     base = Position(contents.epoch, contents.sequence)
     if first is not None and first.sequence <= contents.sequence:

@@ -50,7 +50,7 @@ def cluster_snapshot(membership: Membership, links: Mapping[str, Link], rates: R
         },
         "waiting_for_root": {"messages": membership.forwarding.waiting, "requests": len(membership.root_requests)},
         "counted": {
-            "misdirected": membership.misdirected,
+            "misdirected": membership.relay.misdirected,
             "refused_for_want_of_a_root": membership.forwarding.refused,
             "definitions_not_made_here": membership.replica.diverged,
         },

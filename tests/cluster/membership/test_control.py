@@ -20,7 +20,7 @@ from openclust.cluster.protocol.messages import (
 )
 from openclust.cluster.protocol.roster import BrokerInfo, Roster
 from openclust.cluster.protocol.status import Seniority, Status
-from openclust.cluster.relay.relay import Reach
+from openclust.cluster.relay.lanes import Reach
 from openclust.cluster.relay.relay_lane import RelayLane
 from openclust.wire.errors import ChannelError
 from openclust.wire.text import decode_text, encode_text

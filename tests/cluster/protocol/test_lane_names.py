@@ -8,7 +8,7 @@ import pytest
 
 from openclust.broker.amqp.trace import TraceEvent, Tracer
 from openclust.cluster.protocol.lane_names import lane_name
-from openclust.cluster.relay.relay import Reach
+from openclust.cluster.relay.lanes import Reach
 from openclust.wire.methods import (
     BasicConsume,
     BasicConsumeOk,

@@ -10,7 +10,7 @@ import pytest
 from openclust.broker.model.changes import Bind, DeclareExchange
 from openclust.cluster.protocol.messages import Lane
 from openclust.cluster.relay import relay_lane
-from openclust.cluster.relay.relay import Lanes, Reach
+from openclust.cluster.relay.lanes import Lanes, Reach
 from openclust.cluster.relay.relay_lane import RelayLane
 from openclust.wire.codec import method_frame
 from openclust.wire.methods import BasicConsume, BasicConsumeOk, BasicPublish, QueueUnbind, QueueUnbindOk
@@ -172,7 +172,7 @@ def test_shared_messages_that_reach_a_broker_that_is_no_root_are_counted_and_go_
     client = wide.client("p2")
     client.queue("work")
     push(wide, lane_of(wide, "s1", "p2", Reach.SHARED), "", "work", b"x")
-    assert wide["p2"].misdirected == 1
+    assert wide["p2"].relay.misdirected == 1
     assert client.count("work") == 0
 
 
@@ -185,7 +185,7 @@ def test_what_is_to_be_settled_is_for_one_reign_and_for_no_later_one_of_the_same
     wide["p1"].control_room.end_reign()
     wide.hold("p1", "s1")
     push(wide, lane, "", "work", b"2")
-    assert client.count("work") == 1 and wide["p1"].misdirected == 1
+    assert client.count("work") == 1 and wide["p1"].relay.misdirected == 1
     assert wide.held["p1", "s1"] == b"", "nobody is told what became of it"
 
 

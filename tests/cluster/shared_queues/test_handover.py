@@ -10,7 +10,7 @@ from openclust.broker.model.message import Message, delivery_suffix
 from openclust.broker.queues.queue import Queue
 from openclust.cluster.protocol.messages import Lane
 from openclust.cluster.protocol.outbox import HANDOVER_LANE
-from openclust.cluster.relay.relay import Reach, frames
+from openclust.cluster.relay.lanes import Reach, frames
 from openclust.wire.methods import QueueDelete, QueueDeleteOk
 from openclust.wire.properties import Properties, encode_header
 from tests.support.cluster.joined import Application, Joined

@@ -11,7 +11,7 @@ from openclust.broker.model.changes import Counts, DeclareQueue, PutVhost
 from openclust.cluster.protocol.bounds import Bounds
 from openclust.cluster.protocol.messages import Answer, Ask, Define, Inspect, Purge
 from openclust.cluster.protocol.status import Position
-from openclust.cluster.shared_queues import root_requests
+from openclust.cluster.shared_queues import root_answers, root_requests
 from openclust.wire.errors import AmqpError, ChannelError, ConnectionError
 from openclust.wire.methods import ExchangeDeclare, QueueDeclare, QueueDeclareOk, QueuePurge, QueuePurgeOk
 from tests.cluster.log.test_replica import said, tap
@@ -59,7 +59,7 @@ def test_what_stands_against_it_is_told_as_the_root_says_it(cluster: Joined) -> 
 def test_an_error_that_closes_a_connection_does_so_from_afar(cluster: Joined) -> None:
     closed = cluster.client("s1").hard_error(ExchangeDeclare(exchange="odd", type="no-such-type"))
     assert closed.code == 503
-    failed = root_requests.failed(1, ConnectionError(503, "x"))
+    failed = root_answers.failed(1, ConnectionError(503, "x"))
     assert failed.failure is not None and failed.failure.closes_connection
 
 

@@ -11,7 +11,7 @@ from openclust.broker.journal.batch import Work, decode_work
 from openclust.cluster.protocol.bounds import Bounds
 from openclust.cluster.protocol.messages import Snapshot
 from openclust.cluster.protocol.status import Position
-from openclust.cluster.shared_queues.commit_registry import CommitRegistry, DoneTransaction
+from openclust.cluster.transactions.commit_registry import CommitRegistry, DoneTransaction
 from openclust.wire.methods import (
     BasicGet,
     BasicQos,
@@ -520,7 +520,7 @@ def test_a_root_that_knows_the_log_by_a_snapshot_knows_what_was_done(cluster: Jo
     cluster.tick(1_000)
     assert cluster["p2"].replica.position == cluster["p1"].replica.position
     last = cluster["p2"].replica.log.last
-    assert len(cluster["p2"].root_requests.commits.done_before.names(last)) == 1
+    assert len(cluster["p2"].commit_registry.names(last)) == 1
     cluster.kill("p1")
     cluster.await_root()
     client.reply(1, TxCommitOk)
@@ -602,7 +602,7 @@ def test_a_transaction_that_is_undone_is_never_taken_for_done(monkeypatch: pytes
         cluster.hold("p1", other)
     client.send(TxCommit())
     cluster.kill("s1")
-    done_before = cluster["p1"].root_requests.commits.done_before
+    done_before = cluster["p1"].commit_registry
     assert len(done_before.names(cluster["p1"].replica.position)) == 1
     for other in ("p2", "p3"):
         cluster.cut("p1", other)
@@ -684,13 +684,13 @@ def test_what_is_answered_is_forgotten_with_the_next(cluster: Joined) -> None:
         client.call(TxCommit(), TxCommitOk)
     for name in ("p1", "p2", "p3"):
         last = cluster[name].replica.log.last
-        known = Counter(run for run, _, _ in cluster[name].root_requests.commits.done_before.names(last))
+        known = Counter(run for run, _, _ in cluster[name].commit_registry.names(last))
         assert list(known.values()) == [1], name
 
 
 def test_what_is_cut_from_the_log_was_not_done(cluster: Joined) -> None:
     log = cluster["p2"].replica.log
-    done_before = cluster["p2"].root_requests.commits.done_before
+    done_before = cluster["p2"].commit_registry
     last = log.last
     done_before.heard(last, [(b"run", 1, 1)])
     done_before.heard(Position(last.epoch, last.sequence + 1), [(b"run", 2, 1)])
@@ -704,7 +704,7 @@ def test_what_is_cut_from_the_log_was_not_done(cluster: Joined) -> None:
 
 
 def test_what_a_root_did_and_had_not_sealed_is_lost_with_its_office(cluster: Joined) -> None:
-    done_before = CommitRegistry(cluster["p1"])
+    done_before = CommitRegistry(cluster["p1"].leadership, cluster["p1"].commit_index)
     epoch = cluster["p1"].epoch
     done_before.did((b"run", 1, 1), DoneTransaction(epoch), is_open=True)
     assert done_before.find(b"run", 1) is not None
@@ -716,9 +716,9 @@ def test_what_a_root_did_and_had_not_sealed_is_lost_with_its_office(cluster: Joi
 
 
 def test_runs_that_are_longest_idle_are_forgotten(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("openclust.cluster.shared_queues.commit_registry.RUNS_MAX", 2)
-    monkeypatch.setattr("openclust.cluster.shared_queues.commit_registry.NUMBERS_MAX", 2)
-    done_before = CommitRegistry(cluster["p1"])
+    monkeypatch.setattr("openclust.cluster.transactions.commit_registry.RUNS_MAX", 2)
+    monkeypatch.setattr("openclust.cluster.transactions.commit_registry.NUMBERS_MAX", 2)
+    done_before = CommitRegistry(cluster["p1"].leadership, cluster["p1"].commit_index)
     last = cluster["p1"].replica.log.last
     for run in (b"1", b"2", b"1", b"3"):
         done_before.heard(last, [(run, 1, 1)])

@@ -12,7 +12,8 @@ from openclust.cluster.protocol.status import Position
 if TYPE_CHECKING:
     from openclust.broker.backlog.backlog import Entry
     from openclust.broker.queues.queue import Queue
-    from openclust.cluster.membership.membership import Membership
+    from openclust.cluster.log.commit_index import CommitIndex
+    from openclust.cluster.protocol.leadership import Leadership
 
 RUNS_MAX = 1_000
 NUMBERS_MAX = 100_000
@@ -43,8 +44,9 @@ class CommitRegistry:
     `cut` where the log loses its end.
     """
 
-    def __init__(self, membership: Membership) -> None:
-        self._cluster = membership
+    def __init__(self, leadership: Leadership[object], commit_index: CommitIndex) -> None:
+        self._leadership = leadership
+        self._commit_index = commit_index
         self._runs: dict[bytes, dict[int, DoneTransaction]] = {}
         # In the journal's open batch.
         self._open: list[DoneTransaction] = []
@@ -58,9 +60,7 @@ class CommitRegistry:
 
     def _holds(self, deed: DoneTransaction) -> bool:
         """Whether it is in the log, or is on its way there."""
-        return deed.position is not None or (
-            deed.epoch == self._cluster.leadership.epoch and self._cluster.leadership.is_root
-        )
+        return deed.position is not None or (deed.epoch == self._leadership.epoch and self._leadership.is_root)
 
     def did(self, name: Name, deed: DoneTransaction, *, is_open: bool) -> None:
         """This root has done it, in the open batch if any part of it is in the journal at all."""
@@ -79,7 +79,7 @@ class CommitRegistry:
     def sealed(self, position: Position) -> None:
         """The journal's batch is in the log now."""
         if self._bound:
-            sure = self._cluster.commit_index.memory
+            sure = self._commit_index.memory
             self._bound = {place: deed for place, deed in self._bound.items() if not _is_sure(deed, sure, position)}
         opened, self._open = self._open, []
         for deed in opened:

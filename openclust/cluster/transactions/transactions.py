@@ -7,7 +7,7 @@ to stay. Private queues get theirs when the root has said yes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from openclust.broker.amqp.bundle import Bundle, demand_room, not_known, places_of
 from openclust.broker.amqp.transaction import Publication
@@ -18,8 +18,8 @@ from openclust.broker.queues.dead_letter import redirect_letters
 from openclust.broker.routing.carbon_copies import route_again
 from openclust.cluster.protocol.messages import Answer, Commit, Failure, Question, Settle
 from openclust.cluster.relay.relay import reach_shared_queues
-from openclust.cluster.shared_queues.commit_registry import CommitRegistry, DoneTransaction
 from openclust.cluster.shared_queues.remote_queue import RemoteQueue
+from openclust.cluster.transactions.commit_registry import CommitRegistry, DoneTransaction
 from openclust.wire.errors import PRECONDITION_FAILED, RESOURCE_ERROR, AmqpError, ChannelError
 from openclust.wire.text import decode_text, encode_text
 
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from openclust.broker.amqp.transaction import Unacked
     from openclust.broker.backlog.backlog import Entry
     from openclust.broker.cluster_port import Done
+    from openclust.broker.server.broker import Broker
     from openclust.broker.server.vhost import VirtualHost
-    from openclust.cluster.membership.membership import Membership
+    from openclust.cluster.protocol.leadership import Leadership
+    from openclust.cluster.shared_queues.consumer_proxies import ConsumerProxies
 
 PUBLISH_BYTES = 40
 SETTLE_BYTES = 10
@@ -37,15 +39,31 @@ WORD_BYTES = 65_536
 """What a question costs beside all that."""
 
 
-class Transactions:
-    """`ask` has a question answered by the root, or by the next one."""
+class RoleThatCommits(Protocol):
+    """The role in force: a root does a transaction itself, others ask the root."""
 
-    def __init__(self, membership: Membership, ask: Callable[[Question, Done], int]) -> None:
-        self._cluster = membership
-        self._broker = membership.broker
+    def commit(self, bundle: Bundle, done: Done) -> None: ...
+
+
+class Transactions:
+    """`ask` has a question answered by the root, or by the next one. `proxies` have the deliveries to other brokers."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        name: str,
+        leadership: Leadership[RoleThatCommits],
+        registry: CommitRegistry,
+        proxies: ConsumerProxies,
+        ask: Callable[[Question, Done], int],
+    ) -> None:
+        self._broker = broker
+        self._name = name
+        self._leadership = leadership
+        self._registry = registry
+        self._proxies = proxies
         self._ask = ask
-        self.done_before = CommitRegistry(membership)
-        # Nobody else has that name, this broker in another life neither.
+        # Names this life of this broker among all.
         self._run = b""
         self._number = 0
         self._open: dict[int, None] = {}
@@ -57,7 +75,7 @@ class Transactions:
         if any(item.queue.is_void for item in bundle.transaction.items()):
             done(_void())
         else:
-            self._cluster.leadership.role.commit(bundle, done)
+            self._leadership.role.commit(bundle, done)
 
     def ask_root(self, bundle: Bundle, done: Done) -> None:
         """Have the root do what is for shared queues; the rest is done here when it has."""
@@ -83,7 +101,7 @@ class Transactions:
 
     def commit_here(self, bundle: Bundle, done: Done) -> None:
         """As root."""
-        journal, epoch = self._broker.journal, self._cluster.leadership.epoch
+        journal, epoch = self._broker.journal, self._leadership.epoch
         question, mark = self._question(bundle), journal.mark
         places = bundle.perform()
         if places & SHARED:
@@ -104,10 +122,10 @@ class Transactions:
 
     def _question(self, bundle: Bundle) -> Commit:
         """What of a transaction is for shared queues."""
-        self._run = self._run or encode_text(f"{self._cluster.name} {self._broker.unguessable()}")
+        self._run = self._run or encode_text(f"{self._name} {self._broker.unguessable()}")
         self._number += 1
         self._open[self._number] = None
-        is_root = self._cluster.leadership.is_root
+        is_root = self._leadership.is_root
         transaction = bundle.transaction
         publications = []
         for publication in bundle.publications:
@@ -121,7 +139,7 @@ class Transactions:
             run=self._run,
             number=self._number,
             oldest=next(iter(self._open)),
-            epoch=self._cluster.leadership.epoch,
+            epoch=self._leadership.epoch,
             vhost=encode_text(bundle.channel.connection.vhost.name),
             publications=publications,
             settled=_settled(transaction.acks, transaction.rejects),
@@ -132,14 +150,14 @@ class Transactions:
 
     def decide(self, peer: str, question: Commit, reply: Done, number: int) -> None:
         """Do a transaction of another broker, if it was not done before; AmqpError where something is against it."""
-        deed = self.done_before.find(question.run, question.number)
+        deed = self._registry.find(question.run, question.number)
         if deed is None:
             deed = self._do(peer, question)
-        elif deed.epoch != self._cluster.leadership.epoch:
+        elif deed.epoch != self._leadership.epoch:
             # By another root. What follows it in the log is not sure to stay before it is itself.
-            deed = DoneTransaction(self._cluster.leadership.epoch, None, self._broker.journal.number, ON_DISKS)
+            deed = DoneTransaction(self._leadership.epoch, None, self._broker.journal.number, ON_DISKS)
             self._did(question, deed, self._broker.journal.mark)
-        answer, epoch = Answer(number=number, unroutable=deed.unroutable), self._cluster.leadership.epoch
+        answer, epoch = Answer(number=number, unroutable=deed.unroutable), self._leadership.epoch
 
         def kept(is_kept: bool) -> None:
             if is_kept:
@@ -152,7 +170,7 @@ class Transactions:
         Ticket(self._broker.journal, deed.places, kept, batch=deed.batch).send_confirms()
 
     def _do(self, peer: str, question: Commit) -> DoneTransaction:
-        broker, proxies = self._broker, self._cluster.proxies
+        broker, proxies = self._broker, self._proxies
         journal = broker.journal
         vhost = broker.vhost(decode_text(question.vhost))
         publications = [_for_shared_queues(vhost, *each) for each in question.publications]
@@ -168,17 +186,17 @@ class Transactions:
         for settle in question.settled:
             proxies.settle(peer, settle)
         places |= redirect_letters(broker, len(broker.dead_letters))
-        deed = DoneTransaction(self._cluster.leadership.epoch, None, journal.number, places, unroutable)
+        deed = DoneTransaction(self._leadership.epoch, None, journal.number, places, unroutable)
         self._did(question, deed, mark)
         return deed
 
     def _named(self, peer: str, question: Commit) -> list[Entry]:
         """The deliveries that it settles; ChannelError where one of them is with that broker no more."""
         entries: list[Entry] = []
-        if (question.settled or question.is_bound) and question.epoch != self._cluster.leadership.epoch:
+        if (question.settled or question.is_bound) and question.epoch != self._leadership.epoch:
             raise _void()
         for settle in question.settled:
-            named = self._cluster.proxies.named(peer, settle)
+            named = self._proxies.named(peer, settle)
             if named is None:
                 raise _void()
             entries += named
@@ -191,10 +209,10 @@ class Transactions:
             journal = self._broker.journal
             journal.committed(name)
             deed.taken = [(queue, entry.seq) for queue, entry in journal.taken(mark)]
-        self.done_before.did(name, deed, is_open=is_open)
+        self._registry.did(name, deed, is_open=is_open)
 
     def _is_root_of(self, epoch: int) -> bool:
-        return self._cluster.leadership.is_root and self._cluster.leadership.epoch == epoch
+        return self._leadership.is_root and self._leadership.epoch == epoch
 
 
 def _void() -> ChannelError:
