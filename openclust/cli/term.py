@@ -29,6 +29,20 @@ def show_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
+def show_structs(value: Any) -> None:
+    """Print one JSON document of structs, and of what else msgspec encodes."""
+    import msgspec
+
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def wide_console(columns_in_a_file: int) -> Any:
+    """A rich console on stdout. In a file or a pipe a table is not squeezed into the 80 columns of no terminal."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else columns_in_a_file, highlight=False)
+
+
 def _show_rich(headers: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console

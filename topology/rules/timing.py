@@ -59,16 +59,7 @@ def heartbeat_too_short(model: Model) -> Iterator[Found]:
     slack = slack_ms(model)
     for one, other, route in _between_primaries(model):
         if 2 * route.latency_ms >= slack:
-            yield Found(
-                f"{one} and {other} are {ms(route.latency_ms)} apart: a round trip of {ms(2 * route.latency_ms)} does "
-                f"not fit in the {ms(slack)} that a heartbeat of {_heartbeat_ms(model)} ms leaves; "
-                f"{_enough_for(route.latency_ms)} ms would do",
-                brokers=(one, other),
-                links=((one, other),),
-                line=model.line("cluster", "heartbeat_ms"),
-                alike=ms(route.latency_ms),
-                subject=f"{one} and {other}",
-            )
+            yield _round_trip_too_long(model, one, other, route, f"does not fit in the {ms(slack)}")
 
 
 @rule(
@@ -85,16 +76,19 @@ def heartbeat_with_little_room(model: Model) -> Iterator[Found]:
     of = "half" if share == 0.5 else f"{share:.0%}".replace("%", " %")
     for one, other, route in _between_primaries(model):
         if slack * share < 2 * route.latency_ms < slack:
-            yield Found(
-                f"{one} and {other} are {ms(route.latency_ms)} apart: a round trip of {ms(2 * route.latency_ms)} is "
-                f"more than {of} of the {ms(slack)} that a heartbeat of {_heartbeat_ms(model)} ms leaves; "
-                f"{_enough_for(route.latency_ms)} ms would do",
-                brokers=(one, other),
-                links=((one, other),),
-                line=model.line("cluster", "heartbeat_ms"),
-                alike=ms(route.latency_ms),
-                subject=f"{one} and {other}",
-            )
+            yield _round_trip_too_long(model, one, other, route, f"is more than {of} of the {ms(slack)}")
+
+
+def _round_trip_too_long(model: Model, one: str, other: str, route: NetworkPath, complaint: str) -> Found:
+    return Found(
+        f"{one} and {other} are {ms(route.latency_ms)} apart: a round trip of {ms(2 * route.latency_ms)} {complaint} "
+        f"that a heartbeat of {_heartbeat_ms(model)} ms leaves; {_enough_for(route.latency_ms)} ms would do",
+        brokers=(one, other),
+        links=((one, other),),
+        line=model.line("cluster", "heartbeat_ms"),
+        alike=ms(route.latency_ms),
+        subject=f"{one} and {other}",
+    )
 
 
 @rule(

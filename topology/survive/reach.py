@@ -320,25 +320,12 @@ class ClusterInBits:
         if self.is_active_passive:
             can_be_root = self._who_can_be_root(gone, rows)
             moved = self._clients if can_be_root != self._can_be_root else 0
-            return Left(
-                root,
-                root == "elected" and self.is_sure(gone, rows),
-                voters,
-                cut_off,
-                moved,
-                *self._least(can_be_root),
-            )
-        moved = round(self._clients * weights / self._weights) if self._weights else 0
-        return Left(
-            root,
-            root == "elected" and self.is_sure(gone, rows),
-            voters,
-            cut_off,
-            moved,
-            self.connections - takes,
-            self.memory_mb - memory,
-            self.kbit - kbit,
-        )
+            capacity = self._least(can_be_root)
+        else:
+            moved = round(self._clients * weights / self._weights) if self._weights else 0
+            capacity = (self.connections - takes, self.memory_mb - memory, self.kbit - kbit)
+        is_sure = root == "elected" and self.is_sure(gone, rows)
+        return Left(root, is_sure, voters, cut_off, moved, *capacity)
 
     def _who_can_be_root(self, gone: int, rows: Rows) -> int:
         """The primaries that reach at least half of the defined ones: with fewer a root resigns."""

@@ -45,29 +45,19 @@ def cold(folder: Path, messages: int, size: int, rounds: int, *, killed: bool, w
         watcher.doing("emptying the queue")
         first_s, empty_s = empty(broker.url, QUEUE, messages, lambda done: watcher.told(_told("delivered", done)))
     ended = "SIGKILL" if killed else "an orderly end"
-    return [
-        ClusterRow(
-            key="cold",
-            title=f"start with {messages:,} messages of {size:,} bytes on one queue after {ended}, until it serves",
-            unit="s",
-            target=COLD_SECONDS if messages >= COLD_MESSAGES else None,
-            value=statistics.median(served),
-            shown=(
-                f"worst of {rounds}: {max(served):.2f} s; first delivery {first_s:.2f} s later; "
-                f"{stored / 1e6:,.0f} MB stored, {memory / 1e6:,.0f} MB of memory after the start; "
-                f"filled at {messages / fill_s:,.0f}/s, emptied at {messages / empty_s:,.0f}/s"
-            ),
-            figures={
-                "served_s": served,
-                "first_delivery_s": first_s,
-                "stored_bytes": stored,
-                "rss_after_start": memory,
-                "fill_s": fill_s,
-                "empty_s": empty_s,
-            },
-            notes=[described(folder)],
-        )
-    ]
+    row = _cold_row(
+        "cold",
+        f"start with {messages:,} messages of {size:,} bytes on one queue after {ended}, until it serves",
+        messages,
+        served,
+        f"first delivery {first_s:.2f} s later; {stored / 1e6:,.0f} MB stored, "
+        f"{memory / 1e6:,.0f} MB of memory after the start",
+        {"first_delivery_s": first_s, "stored_bytes": stored, "rss_after_start": memory},
+        fill_s,
+        empty_s,
+        folder,
+    )
+    return [row]
 
 
 def cold_cluster(
@@ -92,28 +82,44 @@ def cold_cluster(
         memory = BrokerProcess(*brokers.pids()).rss()
         watcher.doing("emptying the queue")
         _, empty_s = empty(at, QUEUE, messages, lambda done: watcher.told(_told("delivered", done)))
-    return [
-        ClusterRow(
-            key="cold-cluster",
-            title=f"start of {primaries} primaries with {messages:,} messages of {size:,} bytes on a replicated queue",
-            unit="s",
-            target=COLD_SECONDS if messages >= COLD_MESSAGES else None,
-            value=statistics.median(served),
-            shown=(
-                f"worst of {rounds}: {max(served):.2f} s; {stored / 1e6:,.0f} MB stored and "
-                f"{memory / 1e6:,.0f} MB of memory after the start in all; "
-                f"filled at {messages / fill_s:,.0f}/s, emptied at {messages / empty_s:,.0f}/s"
-            ),
-            figures={
-                "served_s": served,
-                "stored_bytes": stored,
-                "rss_after_start": memory,
-                "fill_s": fill_s,
-                "empty_s": empty_s,
-            },
-            notes=[described(brokers.folder)],
-        )
-    ]
+    row = _cold_row(
+        "cold-cluster",
+        f"start of {primaries} primaries with {messages:,} messages of {size:,} bytes on a replicated queue",
+        messages,
+        served,
+        f"{stored / 1e6:,.0f} MB stored and {memory / 1e6:,.0f} MB of memory after the start in all",
+        {"stored_bytes": stored, "rss_after_start": memory},
+        fill_s,
+        empty_s,
+        brokers.folder,
+    )
+    return [row]
+
+
+def _cold_row(
+    key: str,
+    title: str,
+    messages: int,
+    served_s: list[float],
+    sizes: str,
+    figures: dict[str, float],
+    fill_s: float,
+    empty_s: float,
+    folder: Path,
+) -> ClusterRow:
+    return ClusterRow(
+        key=key,
+        title=title,
+        unit="s",
+        target=COLD_SECONDS if messages >= COLD_MESSAGES else None,
+        value=statistics.median(served_s),
+        shown=(
+            f"worst of {len(served_s)}: {max(served_s):.2f} s; {sizes}; "
+            f"filled at {messages / fill_s:,.0f}/s, emptied at {messages / empty_s:,.0f}/s"
+        ),
+        figures={"served_s": served_s, **figures, "fill_s": fill_s, "empty_s": empty_s},
+        notes=[described(folder)],
+    )
 
 
 def _wait_until_served(brokers: BenchCluster, at: BrokerUrl, messages: int) -> None:

@@ -35,8 +35,10 @@ from openclust.bench.report.progress_bar import progress
 from openclust.bench.report.round_summary import summarize
 from openclust.cli.bench.calibrate import calibrate
 from openclust.cli.bench.cluster_targets import cluster
+from openclust.cli.bench.options import compare_checkout_option, data_in_option
 from openclust.cli.bench.stored import backlog, cold
 from openclust.cli.exit_codes import FAILED, NO, CommandFailure
+from openclust.cli.term import show_structs, wide_console
 
 DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
 TERMINATED = 128 + signal.SIGTERM
@@ -95,17 +97,9 @@ def _broker_options(command: Command) -> Command:
                 metavar="NAME=URL",
                 help="Another broker; may be repeated. URL,URL... are one cluster: all count, the first is used.",
             ),
-            click.option(
-                "--compare-checkout",
-                type=click.Path(file_okay=False, exists=True, path_type=Path),
-                metavar="DIR",
-                help="Another openclust, started for this run from the source tree in DIR.",
-            ),
-            click.option(
-                "--data-in",
-                type=click.Path(file_okay=False, exists=True, path_type=Path),
-                metavar="DIR",
-                help="What is started gets a data directory in here.  [default: for `durable`, somewhere on a disk]",
+            compare_checkout_option("Another openclust, started for this run from the source tree in DIR."),
+            data_in_option(
+                "What is started gets a data directory in here.  [default: for `durable`, somewhere on a disk]"
             ),
             click.option("--pid", type=int, help="The first broker's process  [default: who listens on its port]"),
             click.option("--rounds", type=click.IntRange(1, 1000), help="Rounds at each broker."),
@@ -271,9 +265,9 @@ def table(only: str | None, check: bool, **options: Any) -> int:
     results = [rows_found[row.key] for row in rows]
     with _one_line():
         if options["as_json"]:
-            _print_json(table_data(results))
+            show_structs(table_data(results))
         else:
-            show_table(results, _console())
+            show_table(results, wide_console(200))
         if options["plot"]:
             plot_table(results, options["plot"])
     if any(result.failed for result in results):
@@ -303,9 +297,9 @@ def _measure(pattern: Pattern, options: dict[str, Any], rounds: int = 3) -> None
 
             summaries = [summarize(*found, starts) for found in run_starts(starts, run)]
         if options["as_json"]:
-            _print_json(summaries_data(work, summaries))
+            show_structs(summaries_data(work, summaries))
         else:
-            show_summaries(work, summaries, _console())
+            show_summaries(work, summaries, wide_console(200))
             if (options["starting"] or options["compare_checkout"]) and (folder := _data_folder(options, pattern)):
                 click.echo(described(folder))
         if options["plot"]:
@@ -350,14 +344,3 @@ def _one_line() -> Iterator[None]:
         yield
     except BenchError as error:
         raise CommandFailure(str(error)) from None
-
-
-def _console() -> Any:
-    from rich.console import Console
-
-    # A table squeezed to 80 columns in a file is of no use to anybody.
-    return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
-
-
-def _print_json(data: Any) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
-from openclust.cli.bench.local_bench_cluster import LocalBenchCluster
+from openclust.cli.bench.local_bench_cluster import local_clusters
+from openclust.cli.bench.options import data_in_option
 from openclust.cli.exit_codes import CommandFailure
+from openclust.cli.term import show_structs, wide_console
 
 if TYPE_CHECKING:
     from openclust.bench.calibration.calibrating import Calibrated
@@ -18,12 +19,7 @@ if TYPE_CHECKING:
 
 @click.command("calibrate")
 @click.argument("out", type=click.Path(dir_okay=False, writable=True, path_type=Path), metavar="FILE")
-@click.option(
-    "--data-in",
-    type=click.Path(file_okay=False, exists=True, path_type=Path),
-    metavar="DIR",
-    help="Where the brokers' data directories go.  [default: somewhere on a disk]",
-)
+@data_in_option()
 @click.option("--quick", is_flag=True, help="In some seconds, and rough: to see that it works.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def calibrate(out: Path, data_in: Path | None, quick: bool, as_json: bool) -> None:
@@ -38,14 +34,11 @@ def calibrate(out: Path, data_in: Path | None, quick: bool, as_json: bool) -> No
     from openclust.bench.client.bench_errors import BenchError
     from openclust.bench.report.progress_bar import progress
 
-    def make(primaries: int, secondaries: int) -> LocalBenchCluster:
-        return LocalBenchCluster(primaries, secondaries, folder)
-
     try:
         out.touch()  # What cannot be written is better known two minutes earlier.
         folder = folder_on_disk(data_in)
         with progress(PARTS) as watcher:
-            found = measure(make, folder, QUICK if quick else Effort(), watcher)
+            found = measure(local_clusters(folder), folder, QUICK if quick else Effort(), watcher)
         written = document(found.costs)
         out.write_bytes(msgspec.json.format(msgspec.json.encode(written), indent=2) + b"\n")
     except BenchError as error:
@@ -54,17 +47,16 @@ def calibrate(out: Path, data_in: Path | None, quick: bool, as_json: bool) -> No
         raise CommandFailure(f"{out}: {error.strerror}") from None
     if as_json:
         data = {"calibration": written, "rows": found.rows, "error": found.error, "file": str(out)}
-        click.echo(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
+        show_structs(data)
         return
     _show(found, written)
     click.echo(f"{described(folder)}\nwritten to {out}")
 
 
 def _show(found: Calibrated, written: dict[str, object]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    console = wide_console(120)
     rows = Table("work", "measured, us", "by the costs, us", "error", title="What was measured, CPU of one broker")
     costs = Table("cost", "found", title=str(written["machine"]))
     for table, numbers in ((rows, (1, 2, 3)), (costs, (1,))):

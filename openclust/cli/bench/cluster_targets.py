@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
-from openclust.cli.bench.local_bench_cluster import LocalBenchCluster
+from openclust.cli.bench.local_bench_cluster import local_clusters
+from openclust.cli.bench.options import compare_checkout_option, data_in_option
 from openclust.cli.exit_codes import FAILED, NO, CommandFailure
+from openclust.cli.term import show_structs, wide_console
 
 
 def _int(default: int, text: str) -> dict[str, Any]:
@@ -39,19 +39,11 @@ def _int(default: int, text: str) -> dict[str, Any]:
     metavar="NAME=URL,URL,URL",
     help="Three brokers of another cluster, for the replicated queue: RabbitMQ's is a quorum queue.",
 )
-@click.option(
-    "--compare-checkout",
-    type=click.Path(file_okay=False, exists=True, path_type=Path),
-    metavar="DIR",
-    help="The openclust in DIR, for fan-out, shared and replicated queue: a cluster of the same size beside ours.",
+@compare_checkout_option(
+    "The openclust in DIR, for fan-out, shared and replicated queue: a cluster of the same size beside ours."
 )
 @click.option("--starts", **_int(1, "Starts of these clusters. The ratios are medians."))
-@click.option(
-    "--data-in",
-    type=click.Path(file_okay=False, exists=True, path_type=Path),
-    metavar="DIR",
-    help="Where the brokers' data directories go.  [default: somewhere on a disk]",
-)
+@data_in_option()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--check", is_flag=True, help="Exit with 1 when a target is missed.")
 def cluster(
@@ -78,32 +70,23 @@ def cluster(
         if key not in ROWS:
             raise click.UsageError(f"--only: there is no row {key!r}; there are {', '.join(ROWS)}")
 
-    def make(primaries: int, secondaries: int) -> LocalBenchCluster:
-        return LocalBenchCluster(primaries, secondaries, folder)
-
-    def make_other(primaries: int, secondaries: int) -> LocalBenchCluster:
-        return LocalBenchCluster(primaries, secondaries, folder, checkout)
-
     try:
         folder = folder_on_disk(data_in)
         checkout = Checkout(compare_checkout) if compare_checkout else None
         bench_options = ClusterBenchOptions(
             **options,
             compare=tuple(parse_named_urls(text) for text in compare),
-            other_version=BenchVersion(checkout.name, make_other) if checkout else None,
+            other_version=BenchVersion(checkout.name, local_clusters(folder, checkout)) if checkout else None,
         )
     except BenchError as error:
         raise CommandFailure(str(error)) from None
 
     with progress(len(keys)) as watcher:
-        rows = [row for key in keys for row in measure(key, bench_options, make, watcher)]
+        rows = [row for key in keys for row in measure(key, bench_options, local_clusters(folder), watcher)]
     if as_json:
-        data = {**rows_data(rows), "data_in": str(folder)}
-        click.echo(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
+        show_structs({**rows_data(rows), "data_in": str(folder)})
     else:
-        from rich.console import Console
-
-        show_rows(rows, Console(width=None if sys.stdout.isatty() else 200, highlight=False))
+        show_rows(rows, wide_console(200))
         click.echo(described(folder))
     if any(row.failed for row in rows):
         return FAILED

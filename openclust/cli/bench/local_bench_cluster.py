@@ -18,6 +18,7 @@ from openclust.cli.cluster.local_cluster import HOST, plan_cluster
 from openclust.cli.http_client import HttpClient
 
 if TYPE_CHECKING:
+    from openclust.bench.brokers.bench_cluster import MakeCluster
     from openclust.bench.brokers.checkout import Checkout
 
 SERVE_SECONDS = 30.0
@@ -189,3 +190,12 @@ class LocalBenchCluster:
         with open(self._log(name), encoding="utf-8", errors="replace") as log:
             lines = [line.strip() for line in log if line.strip()]
         return lines[-1] if lines else "it said nothing"
+
+
+def local_clusters(data_in: Path, checkout: Checkout | None = None) -> MakeCluster:
+    """Makes clusters whose data goes into folders of their own in `data_in`."""
+
+    def make(primaries: int, secondaries: int) -> LocalBenchCluster:
+        return LocalBenchCluster(primaries, secondaries, data_in, checkout)
+
+    return make

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import msgspec
 
+from openclust.cli.bench.options import data_in_option
 from openclust.cli.exit_codes import NO, CommandFailure
+from openclust.cli.term import show_structs, wide_console
 
 SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
 MESSAGES_MAX = 100_000_000
@@ -36,12 +36,7 @@ def _options(messages: str, size: int) -> Callable[[Command], Command]:
                 click.option(
                     "--size", type=click.IntRange(0, 2**27), default=size, show_default=True, help="Body bytes."
                 ),
-                click.option(
-                    "--data-in",
-                    type=click.Path(file_okay=False, exists=True, path_type=Path),
-                    metavar="DIR",
-                    help="Where the data directory goes.  [default: somewhere on a disk]",
-                ),
+                data_in_option("Where the data directory goes.  [default: somewhere on a disk]"),
                 click.option("--json", "as_json", is_flag=True, help="Print JSON."),
                 click.option("--check", is_flag=True, help="Exit with 1 when a target is missed."),
             )
@@ -64,17 +59,16 @@ def cold(
     from openclust.bench.brokers.disk import folder_on_disk
     from openclust.bench.rows.stored import cold as measure_cold
     from openclust.bench.rows.stored import cold_cluster
-    from openclust.cli.bench.local_bench_cluster import LocalBenchCluster
+    from openclust.cli.bench.local_bench_cluster import local_clusters
 
     if primaries > 1 and ended == "stop":
         raise click.UsageError("--ended stop is for one broker: those of a cluster are killed all at once")
 
-    def make(primaries: int, secondaries: int) -> LocalBenchCluster:
-        return LocalBenchCluster(primaries, secondaries, folder_on_disk(data_in))
-
     def measure(watcher: Any) -> list[Any]:
         if primaries > 1:
-            return cold_cluster(make, primaries, messages, size, rounds, watcher=watcher)
+            return cold_cluster(
+                local_clusters(folder_on_disk(data_in)), primaries, messages, size, rounds, watcher=watcher
+            )
         return measure_cold(folder_on_disk(data_in), messages, size, rounds, killed=ended == "kill", watcher=watcher)
 
     return _show(measure, "filling the queue", rounds, **options)
@@ -106,9 +100,7 @@ def _show(measure: Callable[[Any], list[Any]], first: str, rounds: int, *, as_js
     except BenchError as error:
         raise CommandFailure(str(error)) from None
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(rows_data(rows)), indent=2).decode())
+        show_structs(rows_data(rows))
     else:
-        from rich.console import Console
-
-        show_rows(rows, Console(width=None if sys.stdout.isatty() else 200, highlight=False))
+        show_rows(rows, wide_console(200))
     return NO if check and any(row.met is False for row in rows) else 0

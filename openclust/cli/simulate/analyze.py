@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-import traceback
-import warnings
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +11,7 @@ import click
 
 from openclust import __version__
 from openclust.cli.simulate.progress import progress_bar
-from openclust.cli.simulate.spark_options import SparkOptions, spark_options
+from openclust.cli.simulate.spark_options import SparkOptions, about_spark, showing_causes, spark_options, started_spark
 from openclust.cli.simulate.summary import show_summary
 from openclust.shell.config.schema import ConfigError
 from topology.simulate.report.results_folder import PARQUET, make_folder, write_results
@@ -57,12 +55,8 @@ def analyze(
     of all brokers. Results are in --out: summary.json and report.html, as openclust simulate writes them.
     """
     found = find_files(files)
-    try:
+    with showing_causes(debug):
         summary = _analyzed(found, out, spark_options, keep=keep, parquet=parquet, quiet=quiet)
-    except ConfigError as error:
-        if debug and error.__cause__ is not None:
-            traceback.print_exception(error.__cause__)
-        raise
     write_results(summary, out)
     show_summary(summary, out, as_json=as_json, quiet=quiet)
 
@@ -70,26 +64,21 @@ def analyze(
 def _analyzed(
     files: TraceFiles, out: Path, options: SparkOptions, *, keep: bool, parquet: bool, quiet: bool
 ) -> ResultsSummary:
-    from topology.simulate.spark.session import check_packages, spark_session
+    from topology.simulate.spark.session import check_packages
 
     check_packages()
     _check_apart(files, out)
     make_folder(out, keep=keep)
     began = time.monotonic()
-    with warnings.catch_warnings(), progress_bar(is_shown=not quiet) as watched:
-        warnings.simplefilter("ignore")  # what Spark and pandas have to tell their own developers
-        with spark_session(**options._asdict(), out=out, name="openclust analyze") as spark:
-            from topology.simulate.results.summary import ResultsSummary
-            from topology.simulate.trace.analysis import analyze as compute
+    with (
+        progress_bar(is_shown=not quiet) as watched,
+        started_spark(options, out=out, name="openclust analyze") as spark,
+    ):
+        from topology.simulate.results.summary import ResultsSummary
+        from topology.simulate.trace.analysis import analyze as compute
 
-            found = compute(spark, files, out=out / PARQUET if parquet else None, progress=watched)
-            context = spark.sparkContext
-            about = {
-                "version": spark.version,
-                "master": context.master,
-                "memory": options.memory,
-                "name": context.appName,
-            }
+        found = compute(spark, files, out=out / PARQUET if parquet else None, progress=watched)
+        about = {**about_spark(spark, options), "name": str(spark.sparkContext.appName)}
     names = [each.name for each in files.all]
     shown = names if len(names) <= NAMES_SHOWN_MAX else [*names[:NAMES_SHOWN_MAX], "..."]
     return ResultsSummary(
@@ -104,7 +93,7 @@ def _analyzed(
             "sample": found.begun.sample,
         },
         calibration={},
-        spark={name: str(value) for name, value in about.items()},
+        spark=about,
         took_s=round(time.monotonic() - began, 3),
         stages=found.stages,
         runs=[found.run],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from openclust.cli.bench.local_bench_cluster import LocalBenchCluster
+from openclust.cli.bench.local_bench_cluster import local_clusters
 from openclust.shell.config.schema import ConfigError
 from topology.simulate.input.calibration import Calibration
 
@@ -38,7 +38,7 @@ class CostsHere:
         from openclust.bench.report.progress_bar import Quiet
 
         try:
-            found = calibrate(self._make, self._folder, self._effort, Quiet())
+            found = calibrate(local_clusters(self._folder), self._folder, self._effort, Quiet())
         except BenchError as error:
             raise ConfigError(f"the costs of this machine: {error}") from None
         return msgspec.convert(document(found.costs), Calibration)
@@ -51,13 +51,10 @@ class CostsHere:
 
         known = {name: cost for name, cost in msgspec.structs.asdict(costs).items() if not isinstance(cost, str)}
         try:
-            found = in_company(Calibrated(costs=known, rows=[]), self._make, self._effort, Quiet())
+            found = in_company(Calibrated(costs=known, rows=[]), local_clusters(self._folder), self._effort, Quiet())
         except BenchError as error:
             raise ConfigError(f"the costs of brokers that share this machine: {error}") from None
         return msgspec.structs.replace(costs, **found.costs)
-
-    def _make(self, primaries: int, secondaries: int) -> LocalBenchCluster:
-        return LocalBenchCluster(primaries, secondaries, self._folder)
 
 
 def middle(costs: Sequence[Calibration]) -> Calibration:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-import traceback
-import warnings
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,10 +12,9 @@ import click
 
 from openclust import __version__
 from openclust.cli.simulate.progress import progress_bar
-from openclust.cli.simulate.spark_options import SparkOptions, spark_options
+from openclust.cli.simulate.spark_options import SparkOptions, about_spark, showing_causes, spark_options, started_spark
 from openclust.cli.simulate.summary import show_summary
 from openclust.cli.simulate.validate import OrValidate
-from openclust.shell.config.schema import ConfigError
 from topology.simulate.asked import Asked, read_asked
 from topology.simulate.input.grid import parse_count, shown
 from topology.simulate.input.layout import DESIGNS
@@ -121,12 +118,8 @@ def simulate(
         subscribers=subscribers,
         duration_s=duration,
     )
-    try:
+    with showing_causes(debug):
         summary = _simulated(asked, out, spark_options, keep=keep, parquet=not no_parquet, quiet=quiet)
-    except ConfigError as error:
-        if debug and error.__cause__ is not None:
-            traceback.print_exception(error.__cause__)
-        raise
     write_results(summary, out)
     show_summary(summary, out, as_json=as_json, quiet=quiet)
     unmet = summary.sweep is not None and any(each.run is None for each in summary.sweep.cheapest)
@@ -150,20 +143,18 @@ def _sorted_out(files: tuple[str, ...], sweep: tuple[str, ...]) -> tuple[str | N
 def _simulated(
     asked: Asked, out: Path, options: SparkOptions, *, keep: bool, parquet: bool, quiet: bool
 ) -> ResultsSummary:
-    from topology.simulate.spark.session import check_packages, spark_session
+    from topology.simulate.spark.session import check_packages
 
     check_packages()
     make_folder(out, keep=keep)
     began = time.monotonic()
-    with warnings.catch_warnings(), progress_bar(is_shown=not quiet) as watched:
-        warnings.simplefilter("ignore")  # what Spark and pandas have to tell their own developers
-        with spark_session(**options._asdict(), out=out) as spark:
+    with progress_bar(is_shown=not quiet) as watched:
+        with started_spark(options, out=out) as spark:
             from topology.simulate.pipeline import simulate as compute
 
             folders = out if parquet else None
             found = compute(spark, asked.runs, asked.workload, asked.calibration, out=folders, progress=watched)
-            context = spark.sparkContext
-            about = {"version": spark.version, "master": str(context.master), "memory": options.memory}
+            about = about_spark(spark, options)
         return _summary(asked, found, about, time.monotonic() - began)
 
 

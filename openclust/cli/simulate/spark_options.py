@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+
+from openclust.shell.config.schema import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class SparkOptions(NamedTuple):
@@ -18,6 +26,33 @@ class SparkOptions(NamedTuple):
     memory: str
     local_dir: Path | None
     cache: Path | None
+
+
+@contextmanager
+def started_spark(options: SparkOptions, **more: Any) -> Iterator[SparkSession]:
+    """Spark, without the warnings that it and pandas have for their own developers."""
+    from topology.simulate.spark.session import spark_session
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with spark_session(**options._asdict(), **more) as spark:
+            yield spark
+
+
+def about_spark(spark: SparkSession, options: SparkOptions) -> dict[str, str]:
+    """For the summary of the results."""
+    return {"version": spark.version, "master": str(spark.sparkContext.master), "memory": options.memory}
+
+
+@contextmanager
+def showing_causes(is_debug: bool) -> Iterator[None]:
+    """With `--debug` the traceback of an error in Spark is printed, and then the one line that it ends with."""
+    try:
+        yield
+    except ConfigError as error:
+        if is_debug and error.__cause__ is not None:
+            traceback.print_exception(error.__cause__)
+        raise
 
 
 def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:

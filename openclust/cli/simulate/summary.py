@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from openclust.cli.term import show_structs
+
 if TYPE_CHECKING:
     from topology.simulate.results.summary import ResultsSummary
 
@@ -15,9 +17,7 @@ if TYPE_CHECKING:
 def show_summary(summary: ResultsSummary, out: Path, *, as_json: bool, quiet: bool) -> None:
     """What a simulation or an analysis found, and where its report is."""
     if as_json:
-        import msgspec
-
-        click.echo(msgspec.json.format(msgspec.json.encode(summary), indent=2).decode())
+        show_structs(summary)
     elif not quiet:
         from rich.console import Console
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-import traceback
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +11,11 @@ import click
 import msgspec
 
 import topology.simulate
+from openclust.cli.bench.options import data_in_option
 from openclust.cli.simulate.costs_here import CostsHere, middle
 from openclust.cli.simulate.played import SAMPLED_OF, played
-from openclust.cli.simulate.spark_options import SparkOptions, spark_options
+from openclust.cli.simulate.spark_options import SparkOptions, showing_causes, spark_options, started_spark
+from openclust.cli.term import show_structs, wide_console
 from openclust.shell.config.schema import ConfigError
 from topology.simulate.input.calibration import Calibration
 from topology.simulate.input.fault import Kill, parse_fault
@@ -56,12 +55,7 @@ Tell = Callable[[str], None]
     help="How often it is played; medians count.",
 )
 @spark_options
-@click.option(
-    "--data-in",
-    type=click.Path(file_okay=False, exists=True, path_type=Path),
-    metavar="DIR",
-    help="Where the brokers' data directories go.  [default: somewhere on a disk]",
-)
+@data_in_option()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--quiet", is_flag=True, help="Do not say what is being done.")
 @click.option("--debug", is_flag=True, help="Show where in Spark something failed, too.")
@@ -83,7 +77,7 @@ def validated(
     """
     from openclust.cli.simulate.validation_report import data, show
     from topology.simulate.input.calibration import read_calibration
-    from topology.simulate.spark.session import check_packages, spark_session
+    from topology.simulate.spark.session import check_packages
 
     topology, read = _read(files)
     known = read_calibration(Path(calibration)) if calibration is not None else None
@@ -94,24 +88,16 @@ def validated(
         if not quiet:
             click.echo(what, err=True)
 
-    try:
-        with warnings.catch_warnings(), spark_session(**spark_options._asdict()) as spark:
-            warnings.simplefilter("ignore")  # what Spark and pandas have to tell their own developers
-            here = CostsHere(data_in)
-            if known is None:
-                tell("measuring what a broker costs on this machine, some four minutes")
-                known = here.all()
-            found = validate(spark, read, known, topology, data_in, tell, here=here, rounds=rounds)
-    except ConfigError as error:
-        if debug and error.__cause__ is not None:
-            traceback.print_exception(error.__cause__)
-        raise
+    with showing_causes(debug), started_spark(spark_options) as spark:
+        here = CostsHere(data_in)
+        if known is None:
+            tell("measuring what a broker costs on this machine, some four minutes")
+            known = here.all()
+        found = validate(spark, read, known, topology, data_in, tell, here=here, rounds=rounds)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(data(found)), indent=2).decode())
-        return
-    from rich.console import Console
-
-    show(found, Console(width=None if sys.stdout.isatty() else 120, highlight=False))
+        show_structs(data(found))
+    else:
+        show(found, wide_console(120))
 
 
 class OrValidate(click.Command):
