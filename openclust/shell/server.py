@@ -26,6 +26,7 @@ from openclust.shell.config.schema import Config
 from openclust.shell.definitions_file import import_at_start, import_in_cluster
 from openclust.shell.host.clock import monotonic_ms, wall_ms
 from openclust.shell.host.event_loop import new_event_loop
+from openclust.shell.host.line_limit import LineLimit
 from openclust.shell.host.memory import high_watermark_bytes
 from openclust.shell.host.notes import log_note
 from openclust.shell.host.open_files import raise_open_files_limit
@@ -98,6 +99,7 @@ class Server:
         self.node = Node(self.broker, self.member.membership)
         self.storage = StoreDriver(config, store, self.node, self.turn_soon)
         self.proxies = ClientProxies(self.broker, self)
+        self.line_limit = LineLimit(log)
         self._tls_server: asyncio.Server | None = None
         self._handshakes: set[TlsStream] = set()
         self._turn_planned = False
@@ -181,7 +183,7 @@ class Server:
     def effect(self, effect: Effect) -> None:
         match effect:
             case Note():
-                log_note(log, effect)
+                log_note(log, effect, self.line_limit, self.broker.now_ms)
             case CheckLogin():
                 self._check_login(effect)
             case CloseTransport(connection, b""):
@@ -318,6 +320,7 @@ class Server:
         for connection in self.wheel.advance(now_ms):
             self._due(connection, now_ms)
         self.refresh_users()
+        self.line_limit.look(now_ms)
         for files in (self.client_tls, self.peer_tls):
             if files is not None:
                 files.look(now_ms, wall_ms() // 1_000)

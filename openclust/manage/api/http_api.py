@@ -160,7 +160,10 @@ class HttpApi:
         if right is None:
             right = await server.logins.check(user, credentials)
         if user is None or not right:
-            log.warning("login refused: wrong user name or password, from %s as %s", request.remote, credentials.name)
+            if server.line_limit.admits(request.remote or "", "login to the HTTP API refused", server.now_ms()):
+                log.warning(
+                    "login refused: wrong user name or password, from %s as %s", request.remote, credentials.name
+                )
             raise Refused(401, "not_authorized", "wrong user name or password")
         if user.name == "guest" and broker.guest_from_loopback_only and not _is_loopback(request.remote):
             raise Refused(401, "not_authorized", "user 'guest' can only connect from the loopback")

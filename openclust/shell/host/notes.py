@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from openclust.cluster.protocol.peer_user import peer_name
 from openclust.shell.host.event_log import fields
+from openclust.shell.host.line_limit import LineLimit
 
 if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
@@ -30,10 +31,19 @@ def about(connection: Connection) -> dict[str, Any]:
     return told
 
 
-def log_note(logger: logging.Logger, note: Note) -> None:
-    """Log what the broker noted, with whom it concerns."""
+def log_note(logger: logging.Logger, note: Note, limit: LineLimit, now_ms: int) -> None:
+    """Log a note of the broker, with the connection that it is about.
+
+    `limit` holds for clients, and for strangers who want to be brokers. Who asks for debug lines wants all of them.
+    """
     level = _LEVELS[note.level]
     if not logger.isEnabledFor(level):
         return
-    told = about(note.connection) if note.connection is not None else {}
+    told: dict[str, Any] = {}
+    if (connection := note.connection) is not None:
+        told = about(connection)
+        is_limited = level > logging.DEBUG and "broker" not in told
+        # A queue's name or a reason may follow the colon: these lines are one kind of event.
+        if is_limited and not limit.admits(connection.peer.host, note.text.partition(":")[0], now_ms):
+            return
     logger.log(level, "%s", note.text, extra=fields(**{**told, **note.fields}))

@@ -17,6 +17,7 @@ from openclust.broker.queues.queue import Queue
 from openclust.broker.server.change_performer import perform
 from openclust.broker.server.standalone import Standalone
 from openclust.manage.api import http_api as http_module
+from openclust.shell.host.line_limit import LINES_MAX
 from openclust.shell.server import Server
 from openclust.shell.users.passwords import hash_password
 from tests.support.clients.broker_process import free_port
@@ -55,6 +56,12 @@ def test_all_else_wants_a_right_login(api: RunningApi, login: str | None) -> Non
     assert answer.status == 401
     assert answer.json["error"] == "not_authorized"
     assert answer.headers["WWW-Authenticate"].startswith("Basic ")
+
+
+def test_refused_logins_do_not_fill_the_log(api: RunningApi, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(LINES_MAX + 2):
+        api.call("GET", "/api/overview", login="nobody:guest")
+    assert caplog.text.count("login refused") == LINES_MAX
 
 
 @pytest.mark.parametrize("header", ["Basic", "Basic !!!", "Basic Zm9v", "Bearer x", "Basic /////w=="])

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from openclust.broker.amqp.connection import Connection
 from openclust.broker.model.access import User
 from openclust.broker.model.effects import Note
 from openclust.broker.model.peer import Peer
 from openclust.cluster.protocol.peer_user import login
+from openclust.shell.host.line_limit import LINES_MAX, LineLimit
 from openclust.shell.host.notes import about, log_note
 from openclust.wire.frames import PROTOCOL_HEADER
 from openclust.wire.methods import BasicAck, ConnectionStartOk
@@ -22,7 +24,7 @@ log = logging.getLogger("openclust.server")
 
 def logged(caplog: pytest.LogCaptureFixture, note: Note) -> dict[str, Any]:
     with caplog.at_level("INFO", logger="openclust.server"):
-        log_note(log, note)
+        log_note(log, note, LineLimit(log), 0)
     fields: dict[str, Any] = caplog.records[-1].fields  # type: ignore[attr-defined]
     return fields
 
@@ -82,3 +84,33 @@ def test_a_user_of_that_name_is_no_broker() -> None:
     client = Client(new_broker(), log_in=False)
     client.connection.user = User(name="peer:p2")
     assert about(client.connection) == {"peer": "127.0.0.1:1", "user": "peer:p2"}
+
+
+def logged_of(caplog: pytest.LogCaptureFixture, connection: Connection, *notes: str, level: str = "warning") -> int:
+    """How many of these notes about a connection are logged, where all of them come at once."""
+    limit = LineLimit(log)
+    with caplog.at_level("DEBUG", logger="openclust.server"):
+        for text in notes:
+            log_note(log, Note(level, text, connection, {}), limit, 0)  # type: ignore[arg-type]
+    return len(caplog.records)
+
+
+def test_of_one_event_at_one_address_so_many_lines_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    connection = Client(new_broker(), log_in=False).connection
+    assert logged_of(caplog, connection, *["gone"] * LINES_MAX * 3) == LINES_MAX
+
+
+def test_the_words_after_the_colon_make_no_other_event(caplog: pytest.LogCaptureFixture) -> None:
+    connection = Client(new_broker(), log_in=False).connection
+    notes = [f"login refused: no user {number}" for number in range(LINES_MAX * 3)]
+    assert logged_of(caplog, connection, *notes, "gone") == LINES_MAX + 1
+
+
+def test_lines_about_an_admitted_broker_and_those_for_debugging_have_no_limit(caplog: pytest.LogCaptureFixture) -> None:
+    client = Client(new_broker(), log_in=False)
+    notes = ["gone"] * LINES_MAX * 3
+    assert logged_of(caplog, client.connection, *notes, level="debug") == len(notes)
+    caplog.clear()
+    client.connection.peer = Peer("127.0.0.1", 1, True, is_peer=True)
+    client.connection.user = login("p2")
+    assert logged_of(caplog, client.connection, *notes) == len(notes)
