@@ -13,6 +13,8 @@ from aiormq.exceptions import (
     ProbableAuthenticationError,
 )
 
+from openclust.shell.tls.handshake_failure import refusal
+
 _FOR_GOOD = {402, 403}
 """Codes that the same client is given again: another cluster's key, a wrong password."""
 
@@ -37,6 +39,8 @@ def explain(error: BaseException, host_timeout: float) -> str:
         return f"closed with {error.args[0]}, {error.args[1]}"
     if isinstance(error, TimeoutError) and not str(error):
         return f"no answer within {host_timeout:g} s"
+    if refused := _refused_certificate(error):
+        return f"it refuses our certificate: {refused}"
     is_ssl = isinstance(error.__cause__, ssl.SSLError)  # its numbers are OpenSSL's
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0 and not is_ssl:
         return os.strerror(error.errno).lower()
@@ -50,7 +54,13 @@ def is_for_good(error: BaseException) -> bool:
         return bool(error.args) and error.args[0] in _FOR_GOOD
     if isinstance(error, AuthenticationError | ProbableAuthenticationError):
         return True
-    return isinstance(error.__cause__, ssl.SSLCertVerificationError)
+    return isinstance(error.__cause__, ssl.SSLCertVerificationError) or bool(_refused_certificate(error))
+
+
+def _refused_certificate(error: BaseException) -> str:
+    """Why the broker does not take our certificate, as its TLS alert says; empty for all other errors."""
+    cause = error.__cause__
+    return refusal(cause) if isinstance(cause, ssl.SSLError) else ""
 
 
 ATTEMPT_ERRORS = (AMQPError, OSError, TimeoutError, ValueError, EOFError)

@@ -130,3 +130,26 @@ def test_the_way_over_tls_keeps_its_certificates_at_the_next_host(tmp_path: Path
 
     with running_broker(tmp_path / "broker", config):
         asyncio.run(scene())
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_certificate_that_the_broker_refuses_ends_the_search_at_once(
+    tmp_path: Path, version: ssl.TLSVersion, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = free_port()
+    authority = Authority(tmp_path)
+    certificate, key = authority.issue("localhost", server=True)
+    config = (
+        f'[tls]\nport = {port}\ncert = "{certificate}"\nkey = "{key}"\nca = "{authority.ca}"\nverify = "required"\n'
+    )
+
+    async def scene() -> None:
+        context = ssl.create_default_context(cafile=authority.ca)
+        context.maximum_version = version
+        context.load_cert_chain(*authority.issue("guest", days_left=-1))
+        with pytest.raises(NoBroker, match="it refuses our certificate: it has expired"):
+            await connect(f"amqps://guest:guest@localhost:{port}/", ssl_context=context)
+
+    with running_broker(tmp_path / "broker", config):
+        asyncio.run(scene())
+    assert "again in" not in caplog.text

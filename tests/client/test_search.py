@@ -165,6 +165,21 @@ def certificate_refused() -> AMQPConnectionError:
     return error
 
 
+def told_by_alert(name: str) -> AMQPConnectionError:
+    """What an attempt fails with where the broker ends the handshake by an alert."""
+    alert = ssl.SSLError(1, f"[SSL: {name}] alert")
+    alert.reason = name
+    error = AMQPConnectionError(*alert.args)
+    error.__cause__ = alert
+    return error
+
+
+def test_an_alert_about_our_certificate_is_told_in_plain_words() -> None:
+    assert explain(told_by_alert("SSLV3_ALERT_CERTIFICATE_EXPIRED"), 1.0) == (
+        "it refuses our certificate: it has expired"
+    )
+
+
 @pytest.mark.parametrize(
     ("error", "for_good"),
     [
@@ -175,6 +190,11 @@ def certificate_refused() -> AMQPConnectionError:
         (WRONG, True),
         (AuthenticationError("EXTERNAL", ["PLAIN"]), True),
         (certificate_refused(), True),
+        (told_by_alert("SSLV3_ALERT_BAD_CERTIFICATE"), True),
+        (told_by_alert("SSLV3_ALERT_CERTIFICATE_EXPIRED"), True),
+        (told_by_alert("TLSV1_ALERT_UNKNOWN_CA"), True),
+        (told_by_alert("TLSV13_ALERT_CERTIFICATE_REQUIRED"), True),
+        (told_by_alert("TLSV1_ALERT_INTERNAL_ERROR"), False),
         (DOWN, False),
         (TimeoutError(), False),
     ],
