@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import ipaddress
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from openclust.manage.management import Management
 from openclust.shell.cluster.cluster_snapshot import readiness_snapshot
 from openclust.shell.config.schema import HttpSection
 from openclust.shell.host.event_log import one_line
+from openclust.shell.net.peer_address import is_loopback
 from openclust.wire.sasl import Credentials
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class HttpApi:
                     "login refused: wrong user name or password, from %s as %s", request.remote, credentials.name
                 )
             raise Refused(401, "not_authorized", "wrong user name or password")
-        if user.name == "guest" and broker.guest_from_loopback_only and not _is_loopback(request.remote):
+        if user.name == "guest" and broker.guest_from_loopback_only and not is_loopback(request.remote or ""):
             raise Refused(401, "not_authorized", "user 'guest' can only connect from the loopback")
         return user
 
@@ -190,11 +190,3 @@ def _credentials(header: str) -> Credentials | None:
         return Credentials(name.decode(), password) if colon else None
     except (binascii.Error, UnicodeError, ValueError):
         return None
-
-
-def _is_loopback(remote: str | None) -> bool:
-    try:
-        address = ipaddress.ip_address((remote or "").partition("%")[0])
-    except ValueError:
-        return False
-    return (getattr(address, "ipv4_mapped", None) or address).is_loopback

@@ -1,4 +1,4 @@
-"""Files that are written and read as a whole: replaced in one step, and told apart from what is no JSON."""
+"""Files that are written and read as a whole: replaced in one step, looked at for changes, and checked for JSON."""
 
 from __future__ import annotations
 
@@ -6,6 +6,24 @@ import contextlib
 import json
 import os
 import tempfile
+from typing import NamedTuple
+
+
+class Fingerprint(NamedTuple):
+    """Another one means that the file was written or replaced."""
+
+    modified_ns: int
+    size: int
+    inode: int
+
+
+def fingerprint(path: str) -> Fingerprint | None:
+    """That of the file now; None where there is none."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return Fingerprint(found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 def replace_file(path: str, data: bytes) -> None:

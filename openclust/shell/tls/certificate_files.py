@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from openclust.shell.config.schema import ClusterSection, ConfigError, TlsSection
+from openclust.shell.host.atomic_file import Fingerprint, fingerprint
 from openclust.shell.host.event_log import fields
 from openclust.shell.tls.certificates import Expiry, OurCertificate, shown, trusted
 from openclust.shell.tls.handshake_context import HandshakeContext
@@ -19,7 +19,6 @@ log = logging.getLogger("openclust.tls")
 CHECK_INTERVAL_MS = 1_000
 
 T = TypeVar("T")
-Fingerprint = tuple[tuple[int, int, int] | None, ...]
 
 
 class TlsFiles(Generic[T]):
@@ -36,7 +35,7 @@ class TlsFiles(Generic[T]):
         self._files = files
         self._load = load
         self._ours = ours
-        self._seen = self._changing = self._fingerprint()
+        self._seen = self._changing = self._fingerprints()
         self.contexts: T = load()
         self.ours = ours()
         self._expiry = Expiry()
@@ -47,12 +46,12 @@ class TlsFiles(Generic[T]):
         if now_ms < self._next_check_ms:
             return
         self._next_check_ms = now_ms + CHECK_INTERVAL_MS
-        fingerprint = self._fingerprint()
+        found = self._fingerprints()
         # Certificate and key are files of their own: they are read when a second has gone by without a change.
-        if fingerprint == self._changing and fingerprint != self._seen:
-            self._seen = fingerprint
+        if found == self._changing and found != self._seen:
+            self._seen = found
             self._renew(now_s)
-        self._changing = fingerprint
+        self._changing = found
         self._expiry.look(self.ours, now_s)
 
     def _renew(self, now_s: int) -> None:
@@ -74,16 +73,8 @@ class TlsFiles(Generic[T]):
     def _has_expired(self, key: str, now_s: int) -> bool:
         return any(each.key == key and now_s >= each.certificate.expires_s for each in self.ours)
 
-    def _fingerprint(self) -> Fingerprint:
-        return tuple(_file_fingerprint(path) for path in self._files.values())
-
-
-def _file_fingerprint(path: str) -> tuple[int, int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    def _fingerprints(self) -> list[Fingerprint | None]:
+        return [fingerprint(path) for path in self._files.values()]
 
 
 def client_files(tls: TlsSection) -> TlsFiles[HandshakeContext] | None:

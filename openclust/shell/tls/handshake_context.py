@@ -26,8 +26,9 @@ class HandshakeFailed(ssl.SSLError):
 class Handshake(ssl.SSLObject):
     """Call `settle` when the handshake is done."""
 
-    _outgoing: ssl.MemoryBIO
-    _certificate = b""
+    outgoing: ssl.MemoryBIO
+    certificate = b""
+    """What the other side has shown, until the handshake is done."""
 
     def do_handshake(self) -> None:
         try:
@@ -35,14 +36,14 @@ class Handshake(ssl.SSLObject):
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise
         except ssl.SSLError as error:
-            raise HandshakeFailed(error, self._certificate, self._outgoing.read()) from error
+            raise HandshakeFailed(error, self.certificate, self.outgoing.read()) from error
 
     def settle(self) -> None:
         """Look at no more records: nothing of what follows is about certificates."""
         assert isinstance(self.context, HandshakeContext)
         if self.context.after is not None:
             self.context = self.context.after
-        self._certificate = b""
+        self.certificate = b""
 
 
 class HandshakeContext(ssl.SSLContext):
@@ -57,7 +58,7 @@ class HandshakeContext(ssl.SSLContext):
     ) -> ssl.SSLObject:
         made = super().wrap_bio(incoming, outgoing, *arguments, **options)
         assert isinstance(made, Handshake)
-        made._outgoing = outgoing
+        made.outgoing = outgoing
         return made
 
     def watch(self) -> None:
@@ -75,7 +76,7 @@ class HandshakeContext(ssl.SSLContext):
 
 def _remember(tls: object, direction: str, _version: object, _kind: object, message: object, data: bytes) -> None:
     if direction == "read" and message == _CERTIFICATE and isinstance(tls, Handshake):
-        tls._certificate = _first_certificate(data)
+        tls.certificate = _first_certificate(data)
 
 
 def _first_certificate(message: bytes) -> bytes:

@@ -14,7 +14,7 @@ import msgspec
 
 from openclust.broker.model.access import Permission, User, UserType
 from openclust.shell.config.schema import ConfigError
-from openclust.shell.host.atomic_file import not_json, replace_file
+from openclust.shell.host.atomic_file import fingerprint, not_json, replace_file
 from openclust.shell.host.event_log import escape
 from openclust.shell.users.passwords import from_rabbit
 
@@ -153,7 +153,7 @@ class UsersFile:
     def __init__(self, path: str) -> None:
         """Read the file, or raise UsersFileError."""
         self.path = path
-        self._seen = _fingerprint(path)
+        self._seen = fingerprint(path)
         self.users = load_users(path)
         self._next_check_ms = 0
 
@@ -162,10 +162,10 @@ class UsersFile:
         if now_ms < self._next_check_ms and not at_once:
             return False
         self._next_check_ms = now_ms + CHECK_INTERVAL_MS
-        fingerprint = _fingerprint(self.path)
-        if fingerprint == self._seen:
+        seen = fingerprint(self.path)
+        if seen == self._seen:
             return False
-        self._seen = fingerprint
+        self._seen = seen
         try:
             self.users = load_users(self.path)
         except UsersFileError as error:
@@ -240,11 +240,3 @@ def _malformed(data: bytes, error: Exception) -> str:
             hint = "; only users and permissions belong here, the rest in the file that [definitions] names"
         return f"{escape(str(error))}{hint}"
     return not_json(data, error)
-
-
-def _fingerprint(path: str) -> tuple[int, int, int] | None:
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
