@@ -157,19 +157,18 @@ class Node:
         membership.end_turn()
         messages = list(membership.links.dirty)
         membership.links.dirty.clear()
-        return _ready(self.broker, membership.storing.take_writes(), messages)
+        return _ready(self.broker, membership.store_writes.take_writes(), messages)
 
     def stored(self, done: int, now_ms: int) -> None:
-        """So many of all `writes` of the membership's storing are on disk."""
+        """So many are on disk of all `writes` that any `Ready` had."""
         self.broker.now_ms = now_ms
-        self.membership.storing.stored(done)
+        self.membership.batch_commit.stored(done)
 
     def disk_is(self, failure: str, waiting_bytes: int, now_ms: int) -> None:
         """Every heartbeat, and when writes begin to fail or go on: why they fail (empty: they do not), what waits."""
         self.broker.now_ms = now_ms
-        disk = self.membership.storing.disk
-        disk.waits(waiting_bytes)
-        disk.look(failure)
+        self.membership.disk_health.waits(waiting_bytes)
+        self.membership.batch_commit.look_at_disk(failure)
 
     def written(self) -> None:
         """All outboxes of this turn are with their sockets: publishers that waited for that go on."""
@@ -184,7 +183,7 @@ class Node:
         return (
             bool(is_left or it.links.dirty)
             or it.replica.is_busy
-            or it.storing.checkpoints.is_busy
+            or it.checkpoints.is_busy
             or it.meta_bindings.is_busy
             or it.inquiries.is_busy
         )

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from openclust.cluster.storage.recovery import recover
 from openclust.shell.cluster.data_directory import check_owner
 from openclust.shell.config.schema import ConfigError
 from openclust.shell.host.clock import monotonic_ms
@@ -54,7 +53,7 @@ class StoreDriver:
         began = time.monotonic()
         contents = self._store.contents()
         try:
-            recover(membership, contents, self._store)
+            membership.recover(contents, self._store)
         except ValueError as error:
             place = self._config.cluster.data_dir
             raise ConfigError(
@@ -74,7 +73,7 @@ class StoreDriver:
     def write(self, writes: list[Write]) -> None:
         """Have these written."""
         self._store.write(writes)
-        self._node.membership.storing.disk.waits(self._store.waiting_bytes)
+        self._node.membership.disk_health.waits(self._store.waiting_bytes)
 
     def look(self) -> None:
         """Every heartbeat: tell how the disk is."""
@@ -85,7 +84,7 @@ class StoreDriver:
 
     def _stored(self, done: int) -> None:
         self._node.stored(done, monotonic_ms())
-        disk = self._node.membership.storing.disk
+        disk = self._node.membership.disk_health
         disk.waits(self._store.waiting_bytes)
         if disk.illness:
             self.look()
@@ -97,7 +96,7 @@ class StoreDriver:
         self._turn_soon()
 
     def stop(self) -> None:
-        writes = self._node.membership.storing.take_writes()
+        writes = self._node.membership.store_writes.take_writes()
         if writes:
             self.write(writes)
         # A disk that does not even take what came before will not take it all in time.

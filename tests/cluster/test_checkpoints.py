@@ -26,7 +26,6 @@ from openclust.cluster.election.view import Terms, begin
 from openclust.cluster.membership.membership import Membership
 from openclust.cluster.protocol.bounds import Bounds
 from openclust.cluster.protocol.hello import Hello
-from openclust.cluster.storage.recovery import recover
 from openclust.node import Node
 from openclust.wire.properties import Properties, encode_header
 from tests.simulator.store import ModelStore
@@ -71,7 +70,7 @@ class Life:
         election = begin(terms, "b", now_ms, now_ms, None)
         self.membership = Membership(self.broker, hello, "s", election, bounds=bounds)
         self.driver = Driver(self.broker, Node(self.broker, self.membership))
-        recover(self.membership, store.contents(), store)
+        self.membership.recover(store.contents(), store)
         self.membership.tell(StoreRead(now_ms))
         self.given: list[Any] = []
         self.turn()
@@ -80,19 +79,18 @@ class Life:
         """As many as it needs to rest."""
         for _ in range(100):
             self.one_turn()
-            if not self.membership.storing.checkpoints.is_busy:
+            if not self.membership.checkpoints.is_busy:
                 return
         raise AssertionError("a checkpoint without end")
 
     def one_turn(self, *, is_told: bool = True) -> None:
         """What is written is on disk; perhaps the broker is not told yet."""
-        storing = self.membership.storing
         self.driver.turn()
         writes, self.driver.writes = self.driver.writes, []
         self.given += writes
         self.store.perform(writes)
         if is_told:
-            storing.stored(storing.given)
+            self.membership.batch_commit.stored(self.membership.store_writes.given)
 
     def declare(self, name: str, *, durable: bool = True, **arguments: Any) -> Queue:
         change = DeclareQueue(
@@ -307,7 +305,7 @@ def test_a_definition_that_changes_while_all_are_taken_is_in_the_checkpoint() ->
     publish(life.declare("q"), *range(20))
     for number in range(20):
         life.broker.define(DeclareQueue(vhost="/", name=f"q{number}", durable=True, auto_delete=False, arguments={}))
-    checkpointing = life.membership.storing.checkpoints
+    checkpointing = life.membership.checkpoints
     life.one_turn()
     assert checkpointing.is_busy
     policy = Policy(vhost="/", name="p", pattern="^x", apply_to="queues", priority=0, definition={"max-length": 5})
@@ -332,7 +330,7 @@ def test_what_the_journal_has_open_is_told_with_the_checkpoint() -> None:
     publish(queue, 2)
     life.one_turn(is_told=False)
     assert not life.broker.journal.is_empty, "two batches are under way"
-    life.membership.storing.checkpoints.is_wanted = True
+    life.membership.checkpoints.is_wanted = True
     life.one_turn(is_told=False)
     assert life.checkpoints()
     assert bodies(Life(life.store).queue()) == [b"000001", b"000002"]
@@ -401,9 +399,9 @@ def test_after_a_snapshot_all_is_told_anew_in_the_same_turn() -> None:
     held = queue.get()
     life.turn()
     life.given.clear()
-    life.membership.storing.checkpoints.restart()
+    life.membership.checkpoints.restart()
     assert held is not None
-    kinds = [type(each) for each in life.membership.storing.writes]
+    kinds = [type(each) for each in life.membership.store_writes.take_writes()]
     assert kinds == [Restart, Checkpoint]
     life.turn()
     assert bodies(Life(life.store).queue()) == [b"%06d" % number for number in range(100)]

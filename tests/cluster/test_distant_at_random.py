@@ -177,7 +177,7 @@ class Play:
         queues: list[Queue] = [cluster.broker(root).vhosts["/"].queues[name] for name in QUEUES]
         assert sum(len(queue.turns) for queue in queues) == sum(len(each.consumers) for each in self.clients)
         assert all(queue.unacked == 0 for queue in queues)
-        assert not any(proxy.held for proxy in cluster[root].proxies)
+        assert not any(proxy.held for proxy in cluster[root].consumer_proxies)
         assert [len(cluster[name].root_requests) for name in NAMES] == [0] * len(NAMES)
         for each in self.clients:
             channel = each.client.connection.channels[1]

@@ -113,4 +113,4 @@ def test_a_consumer_whose_broker_goes_in_the_turn_in_which_it_came_harms_nobody(
     cluster["p1"].link_down("s1")
     cluster.settle()
     client.publish("work", b"x")
-    assert list(cluster["p1"].proxies) == [] and client.count("work") == 1
+    assert list(cluster["p1"].consumer_proxies) == [] and client.count("work") == 1

@@ -569,8 +569,7 @@ def test_a_transaction_is_confirmed_when_the_disks_of_root_and_backup_have_it(cl
         return [decode_work(each.body) for each in keeps if each.kind == "work"]
 
     def disk_has_it(name: str) -> None:
-        storing = cluster[name].storing
-        storing.stored(storing.given)
+        cluster[name].batch_commit.stored(cluster[name].store_writes.given)
         cluster.settle()
 
     # A: the client prepares a transaction, and commits.

@@ -53,7 +53,7 @@ def root_queue(cluster: Joined) -> Queue:
 
 
 def the_proxy(cluster: Joined) -> ConsumerProxy:
-    (proxy,) = cluster[cluster.root].proxies
+    (proxy,) = cluster[cluster.root].consumer_proxies
     return proxy
 
 

@@ -86,16 +86,16 @@ def test_who_restarts_has_the_users_of_the_log_whatever_its_file_says(kept_as: s
 
 def test_a_root_that_went_before_it_had_said_all_leaves_it_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = new_cluster()
-    append = LogWriter._append_change
+    append = LogWriter.append_change
     left = [1]
 
     def append_and_resign(log: LogWriter, body: bytes) -> None:
         append(log, body)
         left[0] -= 1
         if not left[0]:
-            log._cluster.tell(StepDown(cluster.now_ms, "told to"))
+            cluster[cluster.root].tell(StepDown(cluster.now_ms, "told to"))
 
-    monkeypatch.setattr(LogWriter, "_append_change", append_and_resign)
+    monkeypatch.setattr(LogWriter, "append_change", append_and_resign)
     cluster.tick(1_500)
     cluster.await_root()
     cluster.tick(500)

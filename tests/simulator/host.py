@@ -129,9 +129,9 @@ class WatchingControl(Control):
     """Opens watched lanes."""
 
     def __init__(self, membership: Membership, host: Host, ledger: Ledger) -> None:
-        super().__init__(membership)
-        self._relay = membership.relay
-        self._host = host
+        it = membership
+        super().__init__(it.lasting, it.leadership, it.relay, it.inquiries, it.admission, it.presences, it)
+        self._watched_host = host
         self._ledger = ledger
 
     def _open_lane(self, connection: Connection, peer: str, lane: Lane) -> None:
@@ -139,5 +139,5 @@ class WatchingControl(Control):
         channel = connection.channels[lane.number]
         if type(channel) is RelayLane and channel.reach & (Reach.PRIVATE | Reach.SHARED):
             watched = WatchedLane(connection, self._relay, peer, lane)
-            watched.host, watched.ledger = self._host, self._ledger
+            watched.host, watched.ledger = self._watched_host, self._ledger
             connection.channels[lane.number] = watched

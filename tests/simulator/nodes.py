@@ -21,7 +21,6 @@ from openclust.cluster.protocol.bounds import Bounds
 from openclust.cluster.protocol.hello import Hello, introduce
 from openclust.cluster.protocol.outbox import Outbox
 from openclust.cluster.protocol.status import Reign
-from openclust.cluster.storage.recovery import recover
 from openclust.node import Node, perform
 from openclust.wire.codec import decode_method, method_frame
 from openclust.wire.frames import FRAME_HEARTBEAT, FRAME_METHOD, PROTOCOL_HEADER
@@ -195,7 +194,7 @@ class Nodes(World):
         host.disk.store.opened()
         contents = host.disk.store.contents()
         try:
-            recover(node.membership, contents, host.disk.store)
+            node.membership.recover(contents, host.disk.store)
         except Exception as error:
             text = "".join(traceback.format_exception(error))
             raise Violation(f"{host.name} cannot begin with what it has kept: {text}") from error

@@ -71,7 +71,7 @@ def test_two_roots_at_a_time_are_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_roots_without_what_was_committed_before_them_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def begin(catch_up: CatchUp) -> None:
         """Fetch nothing."""
-        catch_up._cluster.tell(CaughtUp(catch_up._cluster.broker.now_ms, catch_up._epoch))
+        catch_up._elector.tell(CaughtUp(catch_up._broker.now_ms, catch_up._epoch))
 
     monkeypatch.setattr(CatchUp, "begin", begin)
     assert " had committed up to " in first_failure(primaries=3)
@@ -138,8 +138,8 @@ def test_confirms_that_come_before_the_disk_has_it_are_noticed(monkeypatch: pyte
 
 def test_followers_that_say_of_what_they_hold_that_it_is_on_disk_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def tell_held(following: Following) -> None:
-        cluster, last = following._cluster, following._log.last
-        cluster.links.send(cluster.root, Held(epoch=cluster.epoch, position=last, on_disk=last))
+        last = following._log.last
+        following._links.send(following._root, Held(epoch=following._epoch, position=last, on_disk=last))
 
     monkeypatch.setattr(Following, "_tell_held", tell_held)
     assert " had committed up to " in first_failure(primaries=3)

@@ -11,7 +11,10 @@ from openclust.cluster.protocol.messages import Fetch
 from openclust.cluster.protocol.status import Position
 
 if TYPE_CHECKING:
-    from openclust.cluster.membership.membership import Membership
+    from openclust.broker.server.broker import Broker
+    from openclust.cluster.election.elector import Elector
+    from openclust.cluster.log.replica import Replica
+    from openclust.cluster.protocol.links import Links
 
 TAKE_OVER_BEATS = 50
 """For so many heartbeats it waits for the next word of the voter that it asked."""
@@ -29,12 +32,22 @@ class CatchUp:
 
     takes_beyond_room = True
 
-    def __init__(self, membership: Membership, epoch: int, voters: dict[str, Position]) -> None:
-        self._cluster = membership
-        self._replica = membership.replica
-        self._log = membership.replica.log
+    def __init__(
+        self,
+        epoch: int,
+        voters: dict[str, Position],
+        broker: Broker,
+        links: Links,
+        elector: Elector,
+        replica: Replica,
+    ) -> None:
         self._epoch = epoch
         self._voters = voters
+        self._broker = broker
+        self._links = links
+        self._elector = elector
+        self._replica = replica
+        self._log = replica.log
         self._fetching: _Fetching | None = None
         self._has_begun = False
 
@@ -47,14 +60,14 @@ class CatchUp:
         epoch, voters = self._epoch, self._voters
         best = max(sorted(voters), key=lambda name: voters[name], default="")
         if not best or voters[best] <= self._log.last:
-            self._cluster.tell(CaughtUp(self._cluster.broker.now_ms, epoch))
+            self._elector.tell(CaughtUp(self._broker.now_ms, epoch))
             return
-        self._fetching = _Fetching(epoch, best, voters[best], self._cluster.broker.now_ms)
+        self._fetching = _Fetching(epoch, best, voters[best], self._broker.now_ms)
         if not self._ask(self._fetching):
             self.give_up(f"there is no link to {best}, whose log it needs")
 
     def _ask(self, fetching: _Fetching) -> bool:
-        return self._cluster.links.send(
+        return self._links.send(
             fetching.voter, Fetch(epoch=fetching.epoch, after=self._log.last, ends=self._log.ends())
         )
 
@@ -62,7 +75,7 @@ class CatchUp:
         """What has come does not go on from here: only a snapshot helps."""
         if self._fetching is not None:
             fetch = Fetch(epoch=self._fetching.epoch, after=Position(), ends=self._log.ends())
-            self._cluster.links.send(self._fetching.voter, fetch)
+            self._links.send(self._fetching.voter, fetch)
 
     def ask_again(self, name: str) -> None:
         """That broker's link to us is a new one: if it had answered, that is lost with the old one."""
@@ -76,7 +89,7 @@ class CatchUp:
     def spoken(self) -> None:
         """Something has come of what was asked for."""
         if self._fetching is not None:
-            self._fetching.since_ms = self._cluster.broker.now_ms
+            self._fetching.since_ms = self._broker.now_ms
 
     def missed(self) -> None:
         """It was promised a snapshot, or gives up: there is no root to ask."""
@@ -95,7 +108,7 @@ class CatchUp:
         fetching = self._fetching
         if fetching is not None and self._log.last >= fetching.goal:
             self._fetching = None
-            self._cluster.tell(CaughtUp(self._cluster.broker.now_ms, fetching.epoch))
+            self._elector.tell(CaughtUp(self._broker.now_ms, fetching.epoch))
 
     def peer_gone(self, name: str) -> None:
         if self._fetching is not None and not self._replica.is_installing and self._fetching.voter == name:
@@ -105,9 +118,9 @@ class CatchUp:
         fetching = self._fetching
         if fetching is None or self._replica.is_installing:
             return
-        if self._cluster.broker.now_ms - fetching.since_ms > TAKE_OVER_BEATS * self._cluster.links.heartbeat_ms:
+        if self._broker.now_ms - fetching.since_ms > TAKE_OVER_BEATS * self._links.heartbeat_ms:
             self.give_up(f"{fetching.voter} did not send the log it holds")
 
     def give_up(self, reason: str) -> None:
         self._fetching = None
-        self._cluster.tell(StepDown(self._cluster.broker.now_ms, reason))
+        self._elector.tell(StepDown(self._broker.now_ms, reason))

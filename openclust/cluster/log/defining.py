@@ -10,22 +10,30 @@ from openclust.broker.model.change_codec import encode_change
 from openclust.broker.model.changes import Change, DeclareExchange, DeclareQueue, unconditional
 from openclust.broker.server.change_performer import holds
 from openclust.cluster.log.followers import Followers, Waiting
+from openclust.cluster.log.log import Log
 from openclust.cluster.protocol.status import Position
 from openclust.wire.errors import PRECONDITION_FAILED, RESOURCE_ERROR, AmqpError, ChannelError
 
 if TYPE_CHECKING:
+    from openclust.broker.server.broker import Broker
     from openclust.cluster.definitions.definitions import Definitions
-    from openclust.cluster.membership.membership import Membership
 
 
 class Defining:
     """`append` puts an encoded change into the log."""
 
     def __init__(
-        self, membership: Membership, definitions: Definitions, followers: Followers, append: Callable[[bytes], None]
+        self,
+        broker: Broker,
+        log: Log,
+        epoch: int,
+        definitions: Definitions,
+        followers: Followers,
+        append: Callable[[bytes], None],
     ) -> None:
-        self._cluster = membership
-        self._broker = membership.broker
+        self._broker = broker
+        self._log = log
+        self._epoch = epoch
         self._definitions = definitions
         self._followers = followers
         self._append = append
@@ -56,8 +64,8 @@ class Defining:
             return
         finally:
             after, self._after = self._after, None
-        last = self._cluster.replica.position
-        position = Position(self._cluster.leadership.epoch, last.sequence + 1) if is_new else last
+        last = self._log.last
+        position = Position(self._epoch, last.sequence + 1) if is_new else last
         # Before it is in the log: when the election hears of that, it may find that this broker is root no more.
         self._followers.wait(Waiting(None if for_other else wanted, position, done, result, self._broker.now_ms))
         if is_new:

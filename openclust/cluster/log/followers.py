@@ -15,7 +15,10 @@ from openclust.cluster.protocol.status import Position
 from openclust.wire.errors import RESOURCE_ERROR, ChannelError
 
 if TYPE_CHECKING:
-    from openclust.cluster.membership.membership import Membership
+    from openclust.broker.server.broker import Broker
+    from openclust.cluster.election.elector import Elector
+    from openclust.cluster.protocol.links import Links
+    from openclust.cluster.storage.log_store import LogStore
 
 PATIENCE_BEATS = 3
 """For so many heartbeats a change waits for a follower that is in touch but does not answer."""
@@ -53,10 +56,24 @@ def _not_on_disk(wait_ms: int) -> ChannelError:
 class Followers:
     """Call `advance` when the log here, its disk or a follower has come further, then `settle` for those who wait."""
 
-    def __init__(self, membership: Membership, log: Log, commit_index: CommitIndex) -> None:
-        self._cluster = membership
+    def __init__(
+        self,
+        broker: Broker,
+        links: Links,
+        elector: Elector,
+        log: Log,
+        log_store: LogStore,
+        commit_index: CommitIndex,
+        *,
+        wait_ms: int,
+    ) -> None:
+        self._broker = broker
+        self._links = links
+        self._elector = elector
         self._log = log
+        self._log_store = log_store
         self._commit_index = commit_index
+        self._wait_ms = wait_ms
         self._followers: dict[str, _Follower] = {}
         self._waiting: deque[Waiting] = deque()
 
@@ -95,13 +112,12 @@ class Followers:
 
     def advance(self) -> None:
         """Count up to where at least half of the defined primaries hold the log, and have it on disk."""
-        cluster = self._cluster
-        primaries = cluster.links.primaries
-        needed = 1 if cluster.commits_alone else (len(primaries) + 1) // 2
+        primaries = self._links.primaries
+        needed = 1 if self._elector.is_forced else (len(primaries) + 1) // 2
         counted = [each for name, each in self._followers.items() if name in primaries and not each.is_pledged]
         if len(counted) + 1 >= needed:
             held = sorted([self._log.last, *(each.held for each in counted)], reverse=True)
-            on_disk = sorted([cluster.storing.on_disk, *(each.on_disk for each in counted)], reverse=True)
+            on_disk = sorted([self._log_store.on_disk, *(each.on_disk for each in counted)], reverse=True)
             self._commit_index.advance(held[needed - 1], on_disk[needed - 1])
 
     def wait(self, waiting: Waiting) -> None:
@@ -118,10 +134,10 @@ class Followers:
         if not self._waiting:
             return
         committed = self._commit_index.disk
-        wait_ms = self._cluster.storing.disk.wait_ms
+        wait_ms = self._wait_ms
         while self._waiting:
             first = self._waiting[0]
-            is_given_up = first.position > committed and self._cluster.broker.now_ms - first.since_ms > wait_ms
+            is_given_up = first.position > committed and self._broker.now_ms - first.since_ms > wait_ms
             if not is_given_up and (first.position > committed or self._is_awaited(first)):
                 return
             self._waiting.popleft()
@@ -130,7 +146,7 @@ class Followers:
     def _is_awaited(self, change: Waiting) -> bool:
         """Whether a follower that usually answers in time may still do so."""
         lacking = [each for each in self._followers.values() if each.held < change.position and not each.is_late]
-        if self._cluster.broker.now_ms - change.since_ms < PATIENCE_BEATS * self._cluster.links.heartbeat_ms:
+        if self._broker.now_ms - change.since_ms < PATIENCE_BEATS * self._links.heartbeat_ms:
             return bool(lacking)
         for follower in lacking:
             follower.is_late = True

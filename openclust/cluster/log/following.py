@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from openclust.cluster.election.view import is_pledged
 from openclust.cluster.log.followers import PATIENCE_BEATS
 from openclust.cluster.protocol.messages import Enlist, Held
 from openclust.cluster.protocol.status import Position
 
 if TYPE_CHECKING:
-    from openclust.cluster.log.log import Log
-    from openclust.cluster.membership.membership import Membership
+    from openclust.broker.server.broker import Broker
+    from openclust.cluster.election.elector import Elector
+    from openclust.cluster.log.replica import Replica
+    from openclust.cluster.protocol.links import Links
+    from openclust.cluster.storage.disk_health import DiskHealth
+    from openclust.cluster.storage.log_store import LogStore
 
 ENLIST_BEATS = 50
 """For so many heartbeats a follower does not ask again for what it has asked for: a snapshot may take its time."""
@@ -19,17 +23,35 @@ _NEVER_MS = -(2**62)
 
 
 class Following:
-    """The `Feeder` of a broker that follows `root` in `epoch`. Call `enlist` when the root is met, `flush` a turn."""
+    """The `Feeder` of a broker that follows `root` in `epoch`. Call `enlist` when the root is met, `flush` a turn.
+
+    `log_advanced` is called when more of the root's log is here.
+    """
 
     takes_beyond_room = False
 
-    def __init__(self, membership: Membership, root: str, epoch: int) -> None:
-        self._cluster = membership
-        self._broker = membership.broker
-        self._replica = membership.replica
-        self._log: Log = membership.replica.log
+    def __init__(
+        self,
+        root: str,
+        epoch: int,
+        broker: Broker,
+        links: Links,
+        elector: Elector,
+        replica: Replica,
+        log_store: LogStore,
+        disk_health: DiskHealth,
+        log_advanced: Callable[[], None],
+    ) -> None:
         self._root = root
         self._epoch = epoch
+        self._broker = broker
+        self._links = links
+        self._elector = elector
+        self._replica = replica
+        self._log = replica.log
+        self._log_store = log_store
+        self._disk_health = disk_health
+        self._log_advanced = log_advanced
         # It is to ask the root when the snapshot is in use that is being installed.
         self._waits_to_enlist = False
         self._asked_ms = _NEVER_MS
@@ -54,10 +76,9 @@ class Following:
 
     def advanced(self, *, is_urgent: bool) -> None:
         self._asked_ms = _NEVER_MS
-        if is_urgent or self._cluster.storing.on_disk == self._log.last:
+        if is_urgent or self._log_store.on_disk == self._log.last:
             self._tell_held()
-        self._cluster.root_requests.log_is_at(self._log.last)
-        self._cluster.handover.log_is_joined()
+        self._log_advanced()
 
     def missed(self) -> None:
         if self._is_due and not self._replica.is_snapshot_arriving:
@@ -77,49 +98,46 @@ class Following:
             self.enlist()
 
     def flush(self) -> None:
-        if self._has_told_pledge and not self._is_pledged() and not self._replica.is_installing:
+        if self._has_told_pledge and not self._elector.is_pledged and not self._replica.is_installing:
             # The root was told of a pledge that is none any more: what is held here counts from now on.
             self._tell_held()
 
     def _ask(self) -> None:
         self._asked_ms = self._broker.now_ms
         log = self._log
-        on_disk = min(self._cluster.storing.on_disk, log.last)
+        on_disk = min(self._log_store.on_disk, log.last)
         enlist = Enlist(position=log.last, on_disk=on_disk, ends=log.ends(), is_pledged=self._look_at_vote())
-        self._cluster.links.send(self._root, enlist)
+        self._links.send(self._root, enlist)
 
     def ask_for_all(self) -> None:
         """Get a snapshot: the log here cannot be made to go on."""
         self._asked_ms = self._broker.now_ms
         enlist = Enlist(position=Position(), ends=self._log.ends(), is_pledged=self._look_at_vote())
-        self._cluster.links.send(self._root, enlist)
+        self._links.send(self._root, enlist)
 
     def _tell_held(self) -> None:
         """How much of the root's log is here."""
         last = self._log.last
-        on_disk = min(self._cluster.storing.on_disk, last)
+        on_disk = min(self._log_store.on_disk, last)
         held = Held(epoch=self._epoch, position=last, on_disk=on_disk, is_pledged=self._look_at_vote())
-        self._cluster.links.send(self._root, held)
+        self._links.send(self._root, held)
 
     def _look_at_vote(self) -> bool:
-        self._has_told_pledge = self._is_pledged()
+        self._has_told_pledge = self._elector.is_pledged
         return self._has_told_pledge
-
-    def _is_pledged(self) -> bool:
-        return self._cluster.is_primary and is_pledged(self._cluster.election)
 
     def differs(self) -> None:
         """What is here is not what the log says: get a snapshot, unless one was asked for just now."""
         now_ms = self._broker.now_ms
-        if now_ms - self._asked_all_ms > PATIENCE_BEATS * self._cluster.links.heartbeat_ms:
+        if now_ms - self._asked_all_ms > PATIENCE_BEATS * self._links.heartbeat_ms:
             self._asked_all_ms = now_ms
             self.ask_for_all()
 
     @property
     def _is_due(self) -> bool:
         """Whether to ask again; not while what was asked for may be on its way."""
-        is_late = self._broker.now_ms - self._asked_ms > ENLIST_BEATS * self._cluster.links.heartbeat_ms
-        return is_late and not self._cluster.storing.disk.is_full
+        is_late = self._broker.now_ms - self._asked_ms > ENLIST_BEATS * self._links.heartbeat_ms
+        return is_late and not self._disk_health.is_full
 
     def _misses(self, position: Position) -> bool:
         """Whether something was lost: the root's log ends there, and did not end here a heartbeat ago."""
@@ -130,4 +148,4 @@ class Following:
         if self._behind[0] != last:
             self._behind = last, now_ms
             return False
-        return now_ms - self._behind[1] >= self._cluster.links.heartbeat_ms
+        return now_ms - self._behind[1] >= self._links.heartbeat_ms

@@ -1,18 +1,21 @@
-"""Where what a root tells of its log goes on from the log here; what stands in its place here is undone."""
+"""Finds the last entry that this log and the root's have in common, and undoes what this log has behind it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from openclust.broker.journal.store_rows import Cut
-
 if TYPE_CHECKING:
+    from openclust.broker.backlog.backlog import Entry
+    from openclust.broker.queues.queue import Queue
+    from openclust.cluster.log.commit_index import CommitIndex
     from openclust.cluster.log.log import Log
     from openclust.cluster.log.rollback import Rollback
-    from openclust.cluster.membership.membership import Membership
     from openclust.cluster.protocol.log_entry import LogEntry
     from openclust.cluster.protocol.messages import Append
     from openclust.cluster.protocol.status import Position
+    from openclust.cluster.storage.log_store import LogStore
+    from openclust.cluster.transactions.commit_registry import CommitRegistry
 
 
 class CannotRollBack(Exception):
@@ -20,12 +23,26 @@ class CannotRollBack(Exception):
 
 
 class LogJoin:
-    """For a log that is fed. Who feeds it is root, or was: what it tells counts."""
+    """For a log that is fed. Who feeds it is root, or was: what it tells counts.
 
-    def __init__(self, membership: Membership, log: Log, undo: Rollback) -> None:
-        self._cluster = membership
+    `keep_strays` is given the messages that this broker has taken in as root, by entries that are undone.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        log_store: LogStore,
+        rollback: Rollback,
+        commit_index: CommitIndex,
+        registry: CommitRegistry,
+        keep_strays: Callable[[list[tuple[Queue, Entry]]], None],
+    ) -> None:
         self._log = log
-        self._undo = undo
+        self._log_store = log_store
+        self._rollback = rollback
+        self._commit_index = commit_index
+        self._registry = registry
+        self._keep_strays = keep_strays
 
     def new_of(self, message: Append) -> list[LogEntry] | None:
         """What is not here yet, and goes on from where the log ends now. None where it does not, or is all here.
@@ -54,14 +71,11 @@ class LogJoin:
         return self._log.tail(position, 0) is not None
 
     def _cut(self, after: Position) -> None:
-        adrift = self._undo.back_to(after)
+        adrift = self._rollback.back_to(after)
         if adrift is None:
             raise CannotRollBack
         self._log.cut(after)
-        self._cluster.commit_index.cut(after)
-        self._cluster.commit_registry.cut(after)
-        storing = self._cluster.storing
-        storing.give(Cut(after.sequence))
-        storing.log_is(after)
-        # Nobody else has them.
-        self._cluster.handover.keep(adrift)
+        self._commit_index.cut(after)
+        self._registry.cut(after)
+        self._log_store.cut(after)
+        self._keep_strays(adrift)

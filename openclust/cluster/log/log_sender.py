@@ -16,7 +16,11 @@ from openclust.cluster.snapshot.contents import Passing
 from openclust.cluster.snapshot.snapshot import Making
 
 if TYPE_CHECKING:
-    from openclust.cluster.membership.membership import Membership
+    from openclust.broker.server.broker import Broker
+    from openclust.cluster.log.cluster_uuid import ClusterUuid
+    from openclust.cluster.log.commit_index import CommitIndex
+    from openclust.cluster.protocol.links import Links
+    from openclust.cluster.transactions.commit_registry import CommitRegistry
 
 AHEAD_BYTES_MAX = 1_048_576
 """With so much to be sent to a peer, the rest of a snapshot or of a long log waits: heartbeats go the same way."""
@@ -49,11 +53,30 @@ class LogSender:
     """
 
     def __init__(
-        self, membership: Membership, log: Log, state: Callable[[], Iterator[Change]], *, slice_max: int
+        self,
+        broker: Broker,
+        links: Links,
+        log: Log,
+        commit_index: CommitIndex,
+        registry: CommitRegistry,
+        cluster_uuid: ClusterUuid,
+        state: Callable[[], Iterator[Change]],
+        *,
+        slice_max: int,
     ) -> None:
         self.is_busy = False
-        self._cluster = membership
+        # The open batch must end with the next turn: a follower waits for its end, and others for the follower.
+        self.awaits_batch = False
+        # The last entry that somebody waits for until half of the primaries have it in memory.
+        self.urgent = Position()
+        # The last entry that is no work.
+        self.changed = Position()
+        self._broker = broker
+        self._links = links
         self._log = log
+        self._commit_index = commit_index
+        self._registry = registry
+        self._cluster_uuid = cluster_uuid
         self._state = state
         self._slice_max = slice_max
         self._feeds: dict[str, _Feed] = {}
@@ -107,6 +130,8 @@ class LogSender:
         self._making = None
 
     def made(self, entry: LogEntry) -> None:
+        if entry.kind != "work":
+            self.changed = entry.position
         if self._making is not None and entry.kind == "change":
             self._making.changed(entry.body)
 
@@ -137,30 +162,30 @@ class LogSender:
             if not entries:
                 self._offer(feed)
                 return True
-            if name not in self._cluster.links.primaries:
+            if name not in self._links.primaries:
                 # Messages are not for it; the count goes on.
                 entries = [LogEntry(each.position, "work", b"") if each.kind == "work" else each for each in entries]
             entries = _some(entries)
             is_end = entries[-1].position == self._log.last
             if not self._has_room(name, LIVE_BYTES_MAX if is_end else AHEAD_BYTES_MAX):
                 return False
-            committed = self._cluster.commit_index.memory
-            is_urgent = self._cluster.storing.urgent > feed.sent
+            committed = self._commit_index.memory
+            is_urgent = self.urgent > feed.sent
             append = Append(
                 epoch=feed.epoch, after=feed.sent, entries=entries, committed=committed, is_urgent=is_urgent
             )
-            self._cluster.links.send(name, append)
-            feed.sent, feed.told_ms = entries[-1].position, self._cluster.broker.now_ms
+            self._links.send(name, append)
+            feed.sent, feed.told_ms = entries[-1].position, self._broker.now_ms
         if feed.is_once and feed.sent == self._log.last:
             del self._feeds[name]
         return feed.sent is not None and feed.sent != self._log.last
 
     def _is_due(self, name: str, feed: _Feed, sent: Position) -> bool:
         """Who gets no messages is told of work once a heartbeat, and of all else at once."""
-        cluster = self._cluster
-        if name in cluster.links.primaries or feed.is_once or sent < max(cluster.replica.changed, feed.upto):
+        links = self._links
+        if name in links.primaries or feed.is_once or sent < max(self.changed, feed.upto):
             return True
-        if cluster.broker.now_ms - feed.told_ms < cluster.links.heartbeat_ms // 2:
+        if self._broker.now_ms - feed.told_ms < links.heartbeat_ms // 2:
             return False
         feed.upto = self._log.last
         return True
@@ -170,10 +195,10 @@ class LogSender:
         if feed.part == len(making.parts) or not self._may_send(name, feed):
             return False
         message = making.message(feed.part, feed.epoch, "")
-        is_primary = name in self._cluster.links.primaries
+        is_primary = name in self._links.primaries
         if not message.is_last or is_primary:
             message = msgspec.structs.replace(message, is_last=False, common=feed.common)
-            self._cluster.links.send(name, message)
+            self._links.send(name, message)
             feed.part += 1
         else:
             self._send_last(name, feed, making.position, message.changes)
@@ -181,7 +206,7 @@ class LogSender:
             return feed.part < len(making.parts)
         feed.making = None
         if is_primary:
-            feed.passing, feed.offered = Passing(self._cluster.broker), making.position
+            feed.passing, feed.offered = Passing(self._broker), making.position
         return is_primary
 
     def _send_contents(self, name: str, feed: _Feed, passing: Passing) -> bool:
@@ -205,20 +230,19 @@ class LogSender:
             return True
         if not passing.is_settled():
             # The batches under way may be those that wait for this follower.
-            self._cluster.storing.is_awaited = True
+            self.awaits_batch = True
             return True
         self._send_last(name, feed, self._log.last, [])
         feed.passing = None
         return False
 
     def _send_part(self, name: str, feed: _Feed, message: Snapshot) -> None:
-        self._cluster.links.send(name, msgspec.structs.replace(message, part=feed.part))
+        self._links.send(name, msgspec.structs.replace(message, part=feed.part))
         feed.part += 1
 
     def _send_last(self, name: str, feed: _Feed, position: Position, changes: list[bytes]) -> None:
-        cluster = self._cluster
-        commits = cluster.commit_registry.names(position)
-        uuid = cluster.cluster_uuid.uuid
+        commits = self._registry.names(position)
+        uuid = self._cluster_uuid.uuid
         last = Snapshot(
             epoch=feed.epoch, changes=changes, position=position, uuid=uuid, common=feed.common, commits=commits
         )
@@ -232,7 +256,7 @@ class LogSender:
         return feed.part - feed.arrived < PARTS_UNDER_WAY and self._has_room(name)
 
     def _has_room(self, name: str, bytes_max: int = AHEAD_BYTES_MAX) -> bool:
-        outbox = self._cluster.links.outboxes.get(name)
+        outbox = self._links.outboxes.get(name)
         return outbox is not None and outbox.size + outbox.waiting_bytes < bytes_max
 
 

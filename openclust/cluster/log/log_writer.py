@@ -16,21 +16,47 @@ from openclust.cluster.protocol.status import Position
 if TYPE_CHECKING:
     from openclust.broker.cluster_port import Done
     from openclust.broker.journal.journal import Sealed
-    from openclust.cluster.membership.membership import Membership
+    from openclust.broker.server.broker import Broker
+    from openclust.cluster.election.elector import Elector
+    from openclust.cluster.log.cluster_uuid import ClusterUuid
+    from openclust.cluster.log.commit_index import CommitIndex
+    from openclust.cluster.log.replica import Replica
+    from openclust.cluster.protocol.leadership import Leadership
+    from openclust.cluster.protocol.links import Links
     from openclust.cluster.protocol.messages import Enlist, Held
+    from openclust.cluster.storage.log_store import LogStore
+    from openclust.cluster.transactions.commit_registry import CommitRegistry
 
 
 class LogWriter:
     """Call `begin` once, `flush` at the end of a turn, `tick` every heartbeat, and `give_up` when the reign is over."""
 
-    def __init__(self, membership: Membership, epoch: int) -> None:
-        self._cluster = membership
-        self._broker = membership.broker
-        self._replica = membership.replica
+    def __init__(
+        self,
+        epoch: int,
+        broker: Broker,
+        links: Links,
+        leadership: Leadership[object],
+        elector: Elector,
+        replica: Replica,
+        log_store: LogStore,
+        commit_index: CommitIndex,
+        registry: CommitRegistry,
+        cluster_uuid: ClusterUuid,
+        *,
+        wait_ms: int,
+    ) -> None:
         self._epoch = epoch
-        self._commit_index = membership.commit_index
-        self._followers = Followers(membership, self._replica.log, self._commit_index)
-        self._defining = Defining(membership, self._replica.definitions, self._followers, self._append_change)
+        self._broker = broker
+        self._links = links
+        self._leadership = leadership
+        self._replica = replica
+        self._commit_index = commit_index
+        self._registry = registry
+        self._cluster_uuid = cluster_uuid
+        log = replica.log
+        self._followers = Followers(broker, links, elector, log, log_store, commit_index, wait_ms=wait_ms)
+        self._defining = Defining(broker, log, epoch, replica.definitions, self._followers, self.append_change)
         self._uncommitted = Uncommitted(self._broker.books)
 
     @property
@@ -40,12 +66,10 @@ class LogWriter:
 
     def begin(self) -> None:
         """Open the reign in the log. Followers come by themselves."""
-        replica, uuid = self._replica, self._cluster.cluster_uuid
+        replica, uuid = self._replica, self._cluster_uuid
         replica.definitions.size.know()
         self._append("opening", uuid.begin_reign())
         uuid.opened(replica.log.last)
-        for change in self._cluster.storing.begin_reign(replica.log.last):
-            self._append_change(encode_change(change))
 
     def give_up(self) -> list[tuple[Change, Done]]:
         """The reign is over: the changes of applications here that nobody was told of yet. The next root is asked."""
@@ -62,21 +86,23 @@ class LogWriter:
         """A batch of the journal, which was done here; where it is in the log."""
         replica = self._replica
         position = Position(self._epoch, replica.log.last.sequence + 1)
-        replica.undo.did(position, batch.left, batch.entered, batch.seen, is_own=True)
-        self._cluster.commit_registry.sealed(position)
+        replica.rollback.did(position, batch.left, batch.entered, batch.seen, is_own=True)
+        self._registry.sealed(position)
         # Before it is in the log: when the election hears of that, it may find that this broker is root no more.
         self._uncommitted.add(position, len(batch.shared))
         self._append("work", batch.shared)
+        if batch.is_urgent:
+            replica.sender.urgent = replica.log.last
         return replica.log.last
 
-    def _append_change(self, body: bytes) -> None:
+    def append_change(self, body: bytes) -> None:
         self._append("change", body)
 
     def _append(self, kind: str, body: bytes) -> None:
         replica = self._replica
         replica.take(LogEntry(Position(self._epoch, replica.log.last.sequence + 1), kind, body))
         if kind != "work":
-            self._cluster.storing.urgent = replica.log.last
+            replica.sender.urgent = replica.log.last
         # Half of two primaries is this broker alone. This comes first: the election may end the reign by the entry.
         self._followers.advance()
         replica.tell_position()
@@ -89,8 +115,8 @@ class LogWriter:
         for change in settled_users(self._broker):
             body = encode_change(change)
             self._replica.definitions.size.added(body)
-            self._append_change(body)
-            if not self._cluster.leadership.is_root:
+            self.append_change(body)
+            if not self._leadership.is_root:
                 # When the election hears that the log has grown, it may find that this broker is root no more.
                 return
         self._broker.are_users_settled = True
@@ -101,8 +127,7 @@ class LogWriter:
         """Followers, or the disk here, have come further: tell who waits for that."""
         self._followers.advance()
         self._followers.settle()
-        self._cluster.storing.moved()
-        self._replica.undo.forget(self._commit_index.memory)
+        self._replica.rollback.forget(self._commit_index.memory)
 
     def enlisted(self, peer: str, message: Enlist) -> None:
         """A follower comes, or says that it has missed something."""
@@ -114,7 +139,7 @@ class LogWriter:
             on_disk = min(common, message.on_disk)
             self._followers.add(peer, common, on_disk, is_late=False, is_pledged=message.is_pledged)
             self.settle()
-        self._cluster.cluster_uuid.tell(peer)
+        self._cluster_uuid.tell(peer)
 
     def held(self, peer: str, message: Held) -> None:
         """A follower tells how much of this reign's log it holds."""
@@ -139,7 +164,7 @@ class LogWriter:
     # -- turns and time
 
     def flush(self) -> None:
-        if not self._broker.are_users_settled and not self._cluster.links.is_alone:
+        if not self._broker.are_users_settled and not self._links.is_alone:
             self._settle_users()
         if self._uncommitted:
             self._uncommitted.committed(self._commit_index.memory)

@@ -13,25 +13,28 @@ from typing import TYPE_CHECKING
 
 from openclust.broker.journal.batch import apply_work, decode_work
 from openclust.broker.journal.journal import KEPT
-from openclust.cluster.definitions.definitions import Definitions
 from openclust.cluster.election.events import Appended
-from openclust.cluster.log.log import Log
 from openclust.cluster.log.log_join import CannotRollBack, LogJoin
-from openclust.cluster.log.log_sender import LogSender
-from openclust.cluster.log.rollback import Rollback
 from openclust.cluster.protocol.log_entry import LogEntry
 from openclust.cluster.protocol.messages import Append, Arrived, Fetch, Snapshot
 from openclust.cluster.protocol.status import Position
-from openclust.cluster.snapshot.installing import Installing
 from openclust.wire.errors import AmqpError
 
 if TYPE_CHECKING:
+    from openclust.broker.journal.queue_notes import Notebook
+    from openclust.broker.server.broker import Broker
+    from openclust.cluster.definitions.definitions import Definitions
+    from openclust.cluster.election.elector import Elector
+    from openclust.cluster.log.cluster_uuid import ClusterUuid
+    from openclust.cluster.log.commit_index import CommitIndex
     from openclust.cluster.log.feeder import Feeder
-    from openclust.cluster.membership.membership import Membership
-    from openclust.cluster.protocol.bounds import Bounds
-    from openclust.cluster.transactions.commit_registry import Name
-
-TAIL_BYTES_MAX = 67_108_864
+    from openclust.cluster.log.log import Log
+    from openclust.cluster.log.log_sender import LogSender
+    from openclust.cluster.log.rollback import Rollback
+    from openclust.cluster.snapshot.installing import Installing
+    from openclust.cluster.storage.disk_health import DiskHealth
+    from openclust.cluster.storage.log_store import LogStore
+    from openclust.cluster.transactions.commit_registry import CommitRegistry, Name
 
 
 class Replica:
@@ -41,26 +44,49 @@ class Replica:
     Call `flush` at the end of a turn. Another turn must follow soon while it `is_busy`.
     """
 
-    def __init__(self, membership: Membership, bounds: Bounds) -> None:
-        self._cluster = membership
-        self._broker = membership.broker
-        self.log = Log(entries_max=bounds.log_entries_max, bytes_max=TAIL_BYTES_MAX)
-        self.definitions = Definitions(self._broker, bounds, is_primary=membership.is_primary)
-        self.hidden = self.definitions.hidden
-        self.diverged = 0
-        self.undo = Rollback()
-        self.sender = LogSender(membership, self.log, self.definitions.in_passing, slice_max=bounds.slice_max)
+    def __init__(
+        self,
+        broker: Broker,
+        elector: Elector,
+        log: Log,
+        log_store: LogStore,
+        log_join: LogJoin,
+        sender: LogSender,
+        definitions: Definitions,
+        rollback: Rollback,
+        installing: Installing,
+        commit_index: CommitIndex,
+        registry: CommitRegistry,
+        cluster_uuid: ClusterUuid,
+        disk_health: DiskHealth,
+    ) -> None:
+        self.log = log
+        self.definitions = definitions
+        self.sender = sender
+        self.rollback = rollback
         self.feeder: Feeder | None = None
-        self._joint = LogJoin(membership, self.log, self.undo)
-        self._installing = Installing(membership, self.definitions.follow)
-        # The last place that is no work.
-        self.changed = Position()
+        # How many changes of a root could not be made here.
+        self.diverged = 0
+        self._broker = broker
+        self._elector = elector
+        self._log_store = log_store
+        self._log_join = log_join
+        self._installing = installing
+        self._commit_index = commit_index
+        self._registry = registry
+        self._cluster_uuid = cluster_uuid
+        self._disk_health = disk_health
         # Who has asked for entries while a snapshot is installed.
         self._asked: dict[str, Fetch] = {}
 
     @property
     def position(self) -> Position:
         return self.log.last
+
+    @property
+    def changed(self) -> Position:
+        """The last entry that is no work."""
+        return self.sender.changed
 
     @property
     def is_busy(self) -> bool:
@@ -88,6 +114,13 @@ class Replica:
         if self.feeder is not None:
             self.feeder.spoken()
 
+    def begin_at(self, told: Position, base: Position, notes: Notebook) -> None:
+        """As a broker starts: its store has all up to `told`, with these notes, and the entries behind `base`."""
+        self._cluster_uuid.uuid = notes.uuid or self._cluster_uuid.uuid
+        self._registry.begin_anew(told, notes.commits)
+        self.log.restart(base)
+        self.rollback.cannot(base)
+
     # -- as root
 
     def own(self) -> None:
@@ -100,15 +133,14 @@ class Replica:
     def take(self, entry: LogEntry) -> None:
         """The log goes on with it."""
         self.log.append(entry)
-        self._cluster.storing.keep(entry)
+        self._log_store.keep(entry)
         self.sender.made(entry)
-        if entry.kind != "work":
-            self.changed = entry.position
         if entry.kind == "change":
-            self.undo.cannot(entry.position)
+            self.rollback.cannot(entry.position)
 
     def tell_position(self) -> None:
-        self._cluster.log_grew(Appended(self._broker.now_ms, self.log.last))
+        if self._elector.is_primary:
+            self._elector.tell(Appended(self._broker.now_ms, self.log.last))
 
     # -- whoever asks for the log
 
@@ -143,7 +175,7 @@ class Replica:
         if feeder is None:
             return
         try:
-            entries = self._joint.new_of(message)
+            entries = self._log_join.new_of(message)
         except CannotRollBack:
             feeder.ask_for_all()
             return
@@ -152,8 +184,8 @@ class Replica:
             return
         feeder.spoken()
         committed = min(message.committed, message.after)
-        self._cluster.commit_index.advance(committed)
-        self.undo.forget(committed)
+        self._commit_index.advance(committed)
+        self.rollback.forget(committed)
         for entry in entries:
             if not self.log.is_next(entry.position):
                 self._broker.note("error", "a root's log has a gap: asked for all of it", peer=peer)
@@ -168,7 +200,7 @@ class Replica:
         feeder = self._feeder_of(peer, epoch)
         if feeder is None or self._installing.is_under_way:
             return None
-        return feeder if feeder.takes_beyond_room or not self._cluster.storing.disk.is_full else None
+        return feeder if feeder.takes_beyond_room or not self._disk_health.is_full else None
 
     def _feeder_of(self, peer: str, epoch: int) -> Feeder | None:
         return self.feeder if self.feeder is not None and self.feeder.is_from(peer, epoch) else None
@@ -176,15 +208,15 @@ class Replica:
     def apply(self, entry: LogEntry) -> None:
         """Do here what an entry says."""
         if entry.kind == "opening":
-            self._cluster.cluster_uuid.uuid = entry.body.decode()
+            self._cluster_uuid.uuid = entry.body.decode()
             return
         if entry.kind == "work":
             # Without a body it is for primaries only.
             if entry.body:
                 work = decode_work(entry.body)
                 applied = apply_work(self._broker, work, KEPT)
-                self._cluster.commit_registry.heard(entry.position, work.commits)
-                self.undo.did(entry.position, applied.left, applied.entered, applied.seen)
+                self._registry.heard(entry.position, work.commits)
+                self.rollback.did(entry.position, applied.left, applied.entered, applied.seen)
             return
         try:
             self.definitions.follow(entry)
@@ -230,7 +262,7 @@ class Replica:
         if installed is None:
             return
         peer, last = installed
-        self._cluster.cluster_uuid.uuid = last.uuid or self._cluster.cluster_uuid.uuid
+        self._cluster_uuid.uuid = last.uuid or self._cluster_uuid.uuid
         self._begin_at(last.position, *last.commits)
         feeder = self._feeder_of(peer, last.epoch)
         if feeder is not None:
@@ -241,10 +273,10 @@ class Replica:
 
     def _begin_at(self, position: Position, *commits: Name) -> None:
         self.log.restart(position)
-        self._cluster.commit_index.forget()
-        self._cluster.commit_registry.begin_anew(position, commits)
-        self.undo.cannot(position)
-        self._cluster.storing.restart()
+        self._commit_index.forget()
+        self._registry.begin_anew(position, commits)
+        self.rollback.cannot(position)
+        self._log_store.restart(position)
 
     def _go_on(self, *, is_lost: bool) -> None:
         """What could not be while the definitions were on their way."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from openclust.cluster.membership.presences import SILENT_MAX_MS
 from openclust.cluster.protocol.hello import Hello, Introduction, VersionTold, difference, is_proven
 from openclust.cluster.protocol.peer_user import peer_name
 from openclust.wire.errors import ACCESS_REFUSED, CONNECTION_FORCED, NOT_ALLOWED, SYNTAX_ERROR, ConnectionError
@@ -15,6 +14,9 @@ from openclust.wire.frames import HEARTBEAT
 
 if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
+
+SILENT_MAX_MS = 3_000
+"""A broker that says nothing of itself for so long is told of no more, and the name of a secondary is free again."""
 
 SILENT_BEATS_MAX = 3
 """A primary says something every heartbeat. After so many it is offline, and its name is free for its next life."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -45,14 +45,51 @@ from openclust.wire.errors import ACCESS_REFUSED, ChannelError
 
 if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
-    from openclust.cluster.membership.membership import Membership
+    from openclust.cluster.inquiries.inquiries import Inquiries
+    from openclust.cluster.membership.admission import Admission
+    from openclust.cluster.membership.presences import Presences
+    from openclust.cluster.protocol.leadership import Leadership
+    from openclust.cluster.relay.relay import Relay
+    from openclust.cluster.roles.lasting import Lasting
+
+
+class ControlRole(Protocol):
+    """What peers ask of the role in force."""
+
+    def asked(self, peer: str, ask: Ask) -> None: ...
+    def enlisted(self, peer: str, message: Enlist) -> None: ...
+    def held(self, peer: str, message: Held) -> None: ...
+
+
+class ControlHost(Protocol):
+    """Whoever goes by what peers say of themselves: the membership."""
+
+    def peer_speaks(self, name: str) -> None: ...
+    def status_heard(self, status: Status) -> None: ...
+    def welcomed(self, message: Welcome) -> None: ...
+    def left(self, name: str, reason: str) -> None: ...
 
 
 class Control:
     """Takes each message to the part of the cluster layer that it is for."""
 
-    def __init__(self, membership: Membership) -> None:
-        self._cluster = membership
+    def __init__(
+        self,
+        parts: Lasting,
+        leadership: Leadership[ControlRole],
+        relay: Relay,
+        inquiries: Inquiries,
+        admission: Admission,
+        presences: Presences,
+        host: ControlHost,
+    ) -> None:
+        self._parts = parts
+        self._leadership = leadership
+        self._relay = relay
+        self._inquiries = inquiries
+        self._admission = admission
+        self._presences = presences
+        self._host = host
 
     def heard(self, connection: Connection, body: bytes) -> None:
         """A peer says something; ChannelError where it makes no sense."""
@@ -61,11 +98,11 @@ class Control:
         except msgspec.DecodeError as error:
             raise ChannelError(ACCESS_REFUSED, f"not a control message: {error}") from error
         peer = peer_name(connection)
-        if self._cluster.admission.connections.get(peer) is not connection:
+        if self._admission.connections.get(peer) is not connection:
             # A newer link has taken its place.
             return
-        self._cluster.admission.heard(peer)
-        self._cluster.peer_speaks(peer)
+        self._admission.heard(peer)
+        self._host.peer_speaks(peer)
         if isinstance(message, Lane):
             self._open_lane(connection, peer, message)
         else:
@@ -75,23 +112,16 @@ class Control:
         if lane.number <= CONTROL_CHANNEL:
             raise ChannelError(ACCESS_REFUSED, f"channel {lane.number} is no lane")
         if lane.source:
-            connection.channels[lane.number] = self._cluster.remote_consumers.lane(connection, lane)
+            connection.channels[lane.number] = self._parts.remote_consumers.lane(connection, lane)
         else:
             kind = HandoverLane if lane.queue else RelayLane
-            connection.channels[lane.number] = kind(connection, self._cluster.relay, peer, lane)
-
-    def end_reign(self) -> None:
-        """As root no more: what others have under way to this one, and want to be told of, is for the next."""
-        for connection in self._cluster.admission.connections.values():
-            for channel in connection.channels.values():
-                if isinstance(channel, RelayLane):
-                    channel.end_reign()
+            connection.channels[lane.number] = kind(connection, self._relay, peer, lane)
 
     def _dispatch(self, peer: str, message: Message) -> None:
         if isinstance(message, Status):
             if message.name != peer:
                 raise ChannelError(ACCESS_REFUSED, f"{peer} speaks for {message.name}")
-            self._cluster.status_heard(message)
+            self._host.status_heard(message)
         elif isinstance(message, Settle | Taken | Prefetch | Cancel | Cancelled):
             self._on_consumer(peer, message)
         elif isinstance(message, Enlist | Append | Snapshot | Arrived | Held | Fetch):
@@ -102,10 +132,10 @@ class Control:
             self._on_other(peer, message)
 
     def _on_log(self, peer: str, message: Enlist | Append | Snapshot | Arrived | Held | Fetch) -> None:
-        replica = self._cluster.replica
+        replica = self._parts.replica
         match message:
             case Enlist():
-                self._cluster.leadership.role.enlisted(peer, message)
+                self._leadership.role.enlisted(peer, message)
             case Append():
                 replica.append(peer, message)
             case Snapshot():
@@ -113,12 +143,12 @@ class Control:
             case Arrived():
                 replica.arrived(peer, message)
             case Held():
-                self._cluster.leadership.role.held(peer, message)
+                self._leadership.role.held(peer, message)
             case Fetch():
                 replica.fetch(peer, message)
 
     def _on_interest(self, peer: str, message: Interest | InterestDigest | InterestLost) -> None:
-        meta_bindings = self._cluster.meta_bindings
+        meta_bindings = self._parts.meta_bindings
         match message:
             case Interest():
                 meta_bindings.heard(peer, message)
@@ -128,46 +158,46 @@ class Control:
                 meta_bindings.tell_all(peer, of_others=message.of_others)
 
     def _on_consumer(self, peer: str, message: Settle | Taken | Prefetch | Cancel | Cancelled) -> None:
-        cluster = self._cluster
+        parts = self._parts
         match message:
             case Settle():
-                cluster.proxies.settle(peer, message)
+                parts.consumer_proxies.settle(peer, message)
             case Taken():
-                cluster.proxies.taken(peer, message)
+                parts.consumer_proxies.taken(peer, message)
             case Prefetch():
-                cluster.proxies.prefetch(peer, message)
+                parts.consumer_proxies.prefetch(peer, message)
             case Cancel():
-                cluster.proxies.cancel(peer, message)
+                parts.consumer_proxies.cancel(peer, message)
             case Cancelled():
-                cluster.remote_consumers.cancelled(peer, message)
+                parts.remote_consumers.cancelled(peer, message)
 
     def _on_other(self, peer: str, message: Message) -> None:
-        cluster = self._cluster
+        parts = self._parts
         match message:
             case Ask():
-                cluster.leadership.role.asked(peer, message)
+                self._leadership.role.asked(peer, message)
             case Answer():
-                cluster.root_requests.answered(peer, message)
+                parts.root_requests.answered(peer, message)
             case Settled():
                 if message.lane == HANDOVER_LANE:
-                    cluster.handover.settled(message)
+                    parts.handover.settled(message)
                 else:
-                    cluster.forwarding.settled(peer, message)
+                    parts.forwarding.settled(peer, message)
             case Pressure():
-                (cluster.links.pressed.add if message.is_high else cluster.links.pressed.discard)(peer)
+                (parts.links.pressed.add if message.is_high else parts.links.pressed.discard)(peer)
             case Welcome():
-                cluster.welcomed(message)
+                self._host.welcomed(message)
             case Goodbye():
-                cluster.left(peer, message.reason)
+                self._host.left(peer, message.reason)
             case Presence():
-                cluster.presences.heard(peer, message)
+                self._presences.heard(peer, message)
             case Inquiry():
-                cluster.inquiries.heard(message)
+                self._inquiries.heard(message)
             case InquiryReply():
-                cluster.inquiries.replied(message)
+                self._inquiries.replied(message)
             case Founded():
-                cluster.cluster_uuid.told(peer, message)
+                parts.cluster_uuid.told(peer, message)
             case RosterTold():
-                cluster.presences.told(peer, message)
+                self._presences.told(peer, message)
             case _:
                 raise AssertionError(f"{type(message).__name__} has a place of its own")

@@ -8,16 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal, assert_never
 
+from openclust.cluster.definitions.definitions import Definitions
 from openclust.cluster.election import events
-from openclust.cluster.election.election import step
+from openclust.cluster.election.elector import Elector
 from openclust.cluster.election.events import Effect, Event
-from openclust.cluster.election.view import Election, ElectionRole, is_online, serves
+from openclust.cluster.election.view import Election, ElectionRole, serves
 from openclust.cluster.election.watch import Watch
 from openclust.cluster.inquiries.inquiries import Inquiries
+from openclust.cluster.log.cluster_uuid import ClusterUuid
 from openclust.cluster.log.commit_index import CommitIndex
+from openclust.cluster.log.log import Log
+from openclust.cluster.log.log_join import LogJoin
+from openclust.cluster.log.log_sender import LogSender
 from openclust.cluster.log.replica import Replica
+from openclust.cluster.log.rollback import Rollback
 from openclust.cluster.membership.admission import Admission, taken
-from openclust.cluster.membership.cluster_uuid import ClusterUuid
 from openclust.cluster.membership.control import Control
 from openclust.cluster.membership.port import Port
 from openclust.cluster.membership.presences import Presences
@@ -31,11 +36,11 @@ from openclust.cluster.protocol.links import Links
 from openclust.cluster.protocol.messages import Goodbye, Pressure, Welcome
 from openclust.cluster.protocol.peer_user import login
 from openclust.cluster.protocol.redirect import Redirect
-from openclust.cluster.protocol.roster import Roster
 from openclust.cluster.protocol.status import Reign, Status
 from openclust.cluster.relay.meta_bindings import MetaBindings
 from openclust.cluster.relay.relay import Relay
 from openclust.cluster.roles.follower import Follower
+from openclust.cluster.roles.lasting import Lasting
 from openclust.cluster.roles.leaderless import Leaderless
 from openclust.cluster.roles.role import Role
 from openclust.cluster.roles.root import Root
@@ -46,14 +51,24 @@ from openclust.cluster.shared_queues.handover import Handover
 from openclust.cluster.shared_queues.remote_consumers import RemoteConsumers
 from openclust.cluster.shared_queues.root_answers import RootAnswers
 from openclust.cluster.shared_queues.root_requests import RootRequests
+from openclust.cluster.snapshot.installing import Installing
+from openclust.cluster.snapshot.snapshot import Arriving
 from openclust.cluster.storage.batch_commit import BatchCommit
+from openclust.cluster.storage.checkpointing import Checkpointing
+from openclust.cluster.storage.disk_health import DiskHealth
+from openclust.cluster.storage.log_store import LogStore
+from openclust.cluster.storage.recovery import recover
+from openclust.cluster.storage.store_writes import StoreWrites
 from openclust.cluster.transactions.commit_registry import CommitRegistry
 from openclust.cluster.transactions.transactions import Transactions
 from openclust.wire.errors import CONNECTION_FORCED, NOT_ALLOWED, ConnectionError
 
 if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
+    from openclust.broker.backlog.backlog import Entry
+    from openclust.broker.journal.store_rows import Contents, Shelves
     from openclust.broker.model.access import User
+    from openclust.broker.queues.queue import Queue
     from openclust.broker.server.broker import Broker
 
 
@@ -77,11 +92,10 @@ class Membership(Port):
     ) -> None:
         bounds = bounds or Bounds()
         self.broker = broker
-        self.hello = hello
         self.name = hello.name
         self.is_primary = election is not None
-        self._election = election
         self.watch = Watch(hello.heartbeat_ms)
+        self.elector = Elector(election, self)
         # What this broker is at the moment.
         self.leadership: Leadership[Role] = Leadership()
         primaries = election.terms.primaries if election is not None else ()
@@ -96,29 +110,103 @@ class Membership(Port):
         self.inquiries = Inquiries(self.links)
         # Where clients reach primaries that have not told us themselves.
         self.client_addresses: dict[str, str] = {}
-        self.roster = Roster()
-        self.is_draining = False
+        broker.journal.mode = "alone" if self.is_alone else "shared"
+        broker.journal.is_in_charge = self.is_alone
         self.placing = Placing(hello.name, hello.cluster_key, redirect or Redirect())
         self.admission = Admission(secret, lambda: self.hello, lambda: self.primaries)
         self.twins = Twins()
-        self.control_room = Control(self)
-        broker.journal.mode = "alone" if self.is_alone else "shared"
-        broker.journal.is_in_charge = self.is_alone
-        self.commit_index = CommitIndex()
-        self.commit_registry = CommitRegistry(self.leadership, self.commit_index)
-        self.storing = BatchCommit(self, bounds)
-        self.cluster_uuid = ClusterUuid(self)
-        self.replica = Replica(self, bounds)
-        self.readiness = Readiness(self)
+        self.presences = Presences(
+            broker, self.links, self.leadership, self.elector, self.admission, self.placing, self._refuse_twins
+        )
+        self._make_log(bounds, hello)
+        self.readiness = Readiness(
+            broker,
+            self.links,
+            self.leadership,
+            self.elector,
+            self.watch,
+            self.presences,
+            self.replica.log,
+            self.disk_health,
+            cluster_key=hello.cluster_key,
+            wait_ms=bounds.root_wait_ms,
+            is_in_touch=lambda: self.is_in_touch,
+        )
         self._make_shared_queues(bounds)
-        self.leadership.role = Leaderless(self)
-        self.presences = Presences(self, "primary" if self.is_primary else "secondary")
+        self.lasting = self._make_lasting()
+        self.control_room = Control(
+            self.lasting, self.leadership, self.relay, self.inquiries, self.admission, self.presences, self
+        )
+        self.leadership.role = Leaderless(self.lasting)
         self._save_vote = save_vote
-        self._effects: list[Effect] = []
-        self._is_performing = False
         self._was_pressed = False
-        # It has said goodbye to its peers: what it sees of them from now on is its own doing.
-        self.is_leaving = False
+
+    def _make_log(self, bounds: Bounds, hello: Hello) -> None:
+        """Make the log, what it has made of definitions, and the parts that write both to the store."""
+        broker, links, leadership, elector = self.broker, self.links, self.leadership, self.elector
+        log = Log(entries_max=bounds.log_entries_max)
+        rollback = Rollback()
+        definitions = Definitions(broker, bounds, is_primary=self.is_primary)
+        self.commit_index = CommitIndex()
+        self.commit_registry = registry = CommitRegistry(leadership, self.commit_index)
+        self.cluster_uuid = ClusterUuid(broker, links, leadership, self.commit_index, hello)
+        self.store_writes = writes = StoreWrites(broker.journal)
+        self.disk_health = DiskHealth(broker, links, elector, writes, bounds)
+        self.checkpoints = checkpoints = Checkpointing(
+            broker,
+            writes,
+            log,
+            rollback,
+            definitions,
+            registry,
+            self.cluster_uuid,
+            bounds,
+            is_alone=self.is_alone,
+        )
+        self.log_store = LogStore(writes, checkpoints)
+        log_join = LogJoin(log, self.log_store, rollback, self.commit_index, registry, self._keep_strays)
+        sender = LogSender(
+            broker,
+            links,
+            log,
+            self.commit_index,
+            registry,
+            self.cluster_uuid,
+            definitions.in_passing,
+            slice_max=bounds.slice_max,
+        )
+        arriving = Arriving(links, broker.journal.library, writes, self.disk_health)
+        installing = Installing(broker, arriving, definitions, rollback, writes, checkpoints, self._keep_strays)
+        self.replica = Replica(
+            broker,
+            elector,
+            log,
+            self.log_store,
+            log_join,
+            sender,
+            definitions,
+            rollback,
+            installing,
+            self.commit_index,
+            registry,
+            self.cluster_uuid,
+            self.disk_health,
+        )
+        self.batch_commit = BatchCommit(
+            broker,
+            links,
+            leadership,
+            writes,
+            self.log_store,
+            checkpoints,
+            self.disk_health,
+            self.replica,
+            self.commit_index,
+            bounds,
+        )
+
+    def _keep_strays(self, strays: list[tuple[Queue, Entry]]) -> None:
+        self.handover.keep(strays)
 
     def _make_shared_queues(self, bounds: Bounds) -> None:
         """Make the parts by which messages, consumers and requests reach the root and other brokers."""
@@ -144,30 +232,59 @@ class Membership(Port):
             wait_ms=bounds.root_wait_ms,
         )
         self.handover = Handover(
-            broker, links, leadership, replica.undo, self.commit_registry, is_in_touch=lambda: self.is_in_touch
+            broker, links, leadership, replica.rollback, self.commit_registry, is_in_touch=lambda: self.is_in_touch
         )
-        self.proxies = ConsumerProxies(broker, links, self.admission.connections)
-        self.remote_consumers = RemoteConsumers(broker, links, leadership, self.root_requests, self.proxies)
+        self.consumer_proxies = ConsumerProxies(broker, links, self.admission.connections)
+        self.remote_consumers = RemoteConsumers(broker, links, leadership, self.root_requests, self.consumer_proxies)
         self.transactions = Transactions(
-            broker, self.name, leadership, self.commit_registry, self.proxies, self.root_requests.ask
+            broker, self.name, leadership, self.commit_registry, self.consumer_proxies, self.root_requests.ask
         )
-        self.root_answers = RootAnswers(broker, replica, self.proxies, self.transactions)
+        self.root_answers = RootAnswers(broker, replica, self.consumer_proxies, self.transactions)
+
+    def _make_lasting(self) -> Lasting:
+        return Lasting(
+            broker=self.broker,
+            links=self.links,
+            leadership=self.leadership,
+            elector=self.elector,
+            peer_connections=self.admission.connections,
+            replica=self.replica,
+            log_store=self.log_store,
+            disk_health=self.disk_health,
+            batch_commit=self.batch_commit,
+            commit_index=self.commit_index,
+            commit_registry=self.commit_registry,
+            cluster_uuid=self.cluster_uuid,
+            meta_bindings=self.meta_bindings,
+            root_requests=self.root_requests,
+            root_answers=self.root_answers,
+            transactions=self.transactions,
+            forwarding=self.forwarding,
+            handover=self.handover,
+            remote_consumers=self.remote_consumers,
+            consumer_proxies=self.consumer_proxies,
+        )
+
+    def recover(self, contents: Contents, shelves: Shelves | None = None) -> None:
+        """Begin with what the store has kept: see `recover` in `storage/recovery.py`."""
+        recover(
+            self.broker,
+            self.replica,
+            self.log_store,
+            self.checkpoints,
+            self.batch_commit,
+            contents,
+            shelves,
+            is_alone=self.is_alone,
+        )
 
     @property
     def election(self) -> Election:
-        assert self._election is not None, "a secondary has no election"
-        return self._election
-
-    @property
-    def commits_alone(self) -> bool:
-        """Whether an operator has made this broker root without the others."""
-        return self._election is not None and self._election.is_forced
+        return self.elector.election
 
     def is_there(self, name: str) -> bool:
-        """Whether a peer speaks to us."""
-        if self._election is not None and name in self.primaries:
-            return is_online(self._election, name)
-        return name in self.admission.connections
+        """Whether a peer speaks to this broker."""
+        return self.presences.is_there(name)
 
     # -- peers come and go
 
@@ -192,13 +309,13 @@ class Membership(Port):
         return login(hello.name)
 
     def _twin_of(self, name: str) -> ConnectionError:
-        known = self.roster.find(name)
+        known = self.presences.roster.find(name)
         place = known.client if known is not None else ""
         return ConnectionError(NOT_ALLOWED, taken(name, f"{place}, says the root {self.root}"))
 
-    def refuse_twins(self) -> None:
+    def _refuse_twins(self) -> None:
         """The root has told whom it knows."""
-        for name in self.twins.told(self.roster, self.admission.hellos, self.broker.now_ms):
+        for name in self.twins.told(self.presences.roster, self.admission.hellos, self.broker.now_ms):
             connection = self.admission.connections[name]
             self.connection_lost(connection)
             connection.fail(self._twin_of(name), 0, 0)
@@ -231,7 +348,7 @@ class Membership(Port):
         self.links.outbox(peer).close()
         self.meta_bindings.link_down(peer)
         self.replica.peer_gone(peer)
-        self.proxies.peer_gone(peer)
+        self.consumer_proxies.peer_gone(peer)
         self.role.peer_gone(peer)
         if peer not in self.links.peers:
             del self.links.outboxes[peer]
@@ -244,14 +361,14 @@ class Membership(Port):
         if hello is None:
             return
         name = hello.name
-        if not self.is_leaving and name not in self.links.stopped:
+        if not self.links.is_leaving and name not in self.links.stopped:
             self.broker.note("warning", f"lost {hello.role} {name}: its link to this broker has ended", connection)
         self.links.fresh.discard(name)
         self.links.stopped.discard(name)
         self.meta_bindings.gone(name)
         self.presences.gone(name)
         self.links.pressed.discard(name)
-        self.proxies.peer_gone(name)
+        self.consumer_proxies.peer_gone(name)
         if self.links.is_secondary(name):
             self.links.forget_peer(name)
         if name == self.root:
@@ -260,9 +377,9 @@ class Membership(Port):
 
     def leave(self, reason: str) -> None:
         """This broker ends, for this reason: as root it makes room at once, and nobody takes it for a crash."""
-        if self._election is not None and not self.is_alone:
+        if self.is_primary and not self.is_alone:
             self.tell(events.StepDown(self.broker.now_ms, f"this broker stops ({reason})"))
-        self.is_leaving = True
+        self.links.is_leaving = True
         for name in sorted(self.links.outboxes):
             self.links.send(name, Goodbye(reason=reason))
 
@@ -277,7 +394,7 @@ class Membership(Port):
 
     def _silent(self, name: str) -> None:
         """A peer is not heard any more, until it comes back."""
-        if self._election is not None:
+        if self.is_primary:
             self.tell(events.PeerLost(self.broker.now_ms, name))
         else:
             self.watch.lost(name)
@@ -315,13 +432,13 @@ class Membership(Port):
                         channel.confirms.refuse_untold()
 
     def end_turn(self) -> None:
-        self.storing.flush()
+        self.batch_commit.flush()
         self.cluster_uuid.look()
         self.role.flush()
         self.replica.flush()
         self.meta_bindings.flush()
         self.remote_consumers.flush()
-        self.proxies.flush()
+        self.consumer_proxies.flush()
         self.forwarding.flush()
         self.inquiries.flush()
         if self.broker.books.alarm is not self._was_pressed:
@@ -332,7 +449,7 @@ class Membership(Port):
     def tick(self) -> None:
         """A heartbeat has passed."""
         self.admission.beat()
-        if self._election is not None:
+        if self.is_primary:
             self.tell(events.Tick(self.broker.now_ms))
         else:
             self._follow_watch()
@@ -351,19 +468,12 @@ class Membership(Port):
 
     def tell(self, event: Event) -> None:
         """Something that the election must know; what it wants done is done before this returns."""
-        self._election, effects = step(self.election, event)
-        self._effects += effects
-        if self._is_performing:
-            return
-        self._is_performing = True
-        try:
-            while self._effects:
-                self._perform(self._effects.pop(0))
-            if isinstance(self.role, TakingOver) and self.election.role is not ElectionRole.TAKING_OVER:
-                # The election has given it up, and says nothing of that: nobody else had heard of it.
-                self.become(Leaderless(self))
-        finally:
-            self._is_performing = False
+        self.elector.tell(event)
+
+    def performed(self) -> None:
+        """All is done that the election wanted. Where it has given up taking over, it wants nothing for that."""
+        if isinstance(self.role, TakingOver) and self.election.role is not ElectionRole.TAKING_OVER:
+            self.become(Leaderless(self.lasting))
 
     def become(self, role: Role) -> None:
         """End what this broker was, and begin what it is from now on."""
@@ -374,13 +484,9 @@ class Membership(Port):
         self.broker.topology_changed()
         role.enter()
 
-    def log_grew(self, event: Event) -> None:
-        if self._election is not None:
-            self.tell(event)
-
     def status_heard(self, status: Status) -> None:
         """A primary tells how it is; the root's log may be ahead of ours."""
-        if self._election is not None:
+        if self.is_primary:
             self.tell(events.StatusHeard(self.broker.now_ms, status))
         else:
             self.watch.heard(status, self.broker.now_ms)
@@ -388,7 +494,8 @@ class Membership(Port):
         if status.name == self.root and status.reign == self.reign:
             self.role.root_is_at(status.position)
 
-    def _perform(self, effect: Effect) -> None:
+    def perform(self, effect: Effect) -> None:
+        """Do one thing that the election wants done."""
         note = self.broker.note
         match effect:
             case events.ClocksDiffer():
@@ -404,14 +511,14 @@ class Membership(Port):
                 self._say(effect.status, (effect.name,))
             case events.TakeOver():
                 if self._is_on_disk(self.election.vote):
-                    self.become(TakingOver(self, effect.epoch, effect.voters))
+                    self.become(TakingOver(self.lasting, effect.epoch, effect.voters))
             case events.Serve():
                 note("info", f"root of epoch {effect.epoch}")
-                self.become(Root(self, effect.epoch))
+                self.become(Root(self.lasting, effect.epoch))
             case events.Resign():
-                if not self.is_leaving:
+                if not self.links.is_leaving:
                     note("warning", f"no root any more, of epoch {effect.epoch}: {effect.reason}")
-                self.become(Leaderless(self))
+                self.become(Leaderless(self.lasting))
             case events.Follow():
                 self._follow(effect.reign)
             case events.NoRoot():
@@ -423,19 +530,19 @@ class Membership(Port):
         return vote is None or self._save_vote(vote)
 
     def _say(self, status: Status, peers: Iterable[str]) -> None:
-        if not self.is_leaving and self._is_on_disk(status.vote):
+        if not self.links.is_leaving and self._is_on_disk(status.vote):
             for peer in peers:
                 self.links.send(peer, status)
 
     def _follow(self, reign: Reign) -> None:
         self.broker.note("info", f"{reign.root} is root of epoch {reign.epoch}")
-        self.become(Follower(self, reign))
+        self.become(Follower(self.lasting, reign))
 
     def _miss_root(self, lost: events.NoRoot) -> None:
-        if not self.is_leaving:
+        if not self.links.is_leaving:
             level: Literal["info", "warning"] = "info" if lost.is_told else "warning"
             self.broker.note(level, f"the root {lost.last.root} of epoch {lost.last.epoch} {lost.how}")
-        self.become(Leaderless(self))
+        self.become(Leaderless(self.lasting))
 
     def _follow_watch(self) -> None:
         """A secondary looks whether the root is still the same."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from openclust.broker.routing.remote_broker import RemoteBroker
     from openclust.broker.server.broker import Broker
     from openclust.broker.server.vhost import VirtualHost
+    from openclust.cluster.log.cluster_uuid import ClusterUuid
     from openclust.cluster.log.replica import Replica
     from openclust.cluster.membership.admission import Admission
     from openclust.cluster.membership.control import Control
@@ -52,11 +53,9 @@ class Port:
     """The broker's `ClusterPort`, but for `admit`: `Membership` makes the parts, and lets peers in."""
 
     broker: Broker
-    is_draining: bool
     leadership: Leadership[Role]
     links: Links
-    roster: Roster
-    hello: Hello
+    cluster_uuid: ClusterUuid
     presences: Presences
     admission: Admission
     root_requests: RootRequests
@@ -70,6 +69,29 @@ class Port:
     readiness: Readiness
     relay: Relay
     replica: Replica
+
+    @property
+    def hello(self) -> Hello:
+        """What this broker tells of itself to every peer."""
+        return self.cluster_uuid.hello
+
+    @hello.setter
+    def hello(self, hello: Hello) -> None:
+        self.cluster_uuid.hello = hello
+
+    @property
+    def roster(self) -> Roster:
+        """All brokers, as the root told them last."""
+        return self.presences.roster
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether this broker is being emptied of its clients."""
+        return self.presences.is_draining
+
+    @is_draining.setter
+    def is_draining(self, is_draining: bool) -> None:
+        self.presences.is_draining = is_draining
 
     @property
     def peer_address(self) -> str:
@@ -149,7 +171,7 @@ class Port:
 
     def client_count(self) -> int:
         """How many connections are open here that are not a peer's link."""
-        return max(0, self.broker.open_count() - len(self.admission.connections))
+        return self.presences.client_count()
 
     def control(self, connection: Connection, body: bytes) -> None:
         self.control_room.heard(connection, body)
@@ -206,7 +228,7 @@ class Port:
             self.meta_bindings.wanted(vhost, exchange, routing_key, arguments, count)
             if not exchange and count < 0:
                 # The default exchange's: a private queue is gone.
-                self.replica.hidden.gone(vhost, routing_key)
+                self.replica.definitions.hidden.gone(vhost, routing_key)
 
     def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
         self.meta_bindings.exchange_made(vhost, exchange)

@@ -16,7 +16,14 @@ from openclust.cluster.election.view import votes_needed, why_no_root
 from openclust.cluster.protocol.status import Position
 
 if TYPE_CHECKING:
-    from openclust.cluster.membership.membership import Membership
+    from openclust.broker.server.broker import Broker
+    from openclust.cluster.election.elector import Elector
+    from openclust.cluster.election.watch import Watch
+    from openclust.cluster.log.log import Log
+    from openclust.cluster.membership.presences import Presences
+    from openclust.cluster.protocol.leadership import Leadership
+    from openclust.cluster.protocol.links import Links
+    from openclust.cluster.storage.disk_health import DiskHealth
 
 BLOCKED_MS = 2_000
 """Publishers that wait for less are no reason: under load they are stopped and let go all the time."""
@@ -40,15 +47,41 @@ class Readiness:
     `dialled` tells where a secondary looks for its primaries, and why it reaches none: the shell's links know.
     """
 
-    def __init__(self, membership: Membership) -> None:
-        self._cluster = membership
+    def __init__(
+        self,
+        broker: Broker,
+        links: Links,
+        leadership: Leadership[object],
+        elector: Elector,
+        watch: Watch,
+        presences: Presences,
+        log: Log,
+        disk_health: DiskHealth,
+        *,
+        cluster_key: str,
+        wait_ms: int,
+        is_in_touch: Callable[[], bool],
+    ) -> None:
+        self._broker = broker
+        self._links = links
+        self._leadership = leadership
+        self._elector = elector
+        self._watch = watch
+        self._presences = presences
+        self._log = log
+        self._disk_health = disk_health
+        self._cluster_key = cluster_key
+        # For so long a question may wait for the root.
+        self._wait_ms = wait_ms
+        # Whether this broker has what the root has told it.
+        self._is_in_touch = is_in_touch
         self.dialled: Callable[[], list[str]] = list
         self._has_started = False
         self._blocked_ms: int | None = None
         self._root_pressed_ms: int | None = None
-        self._unheard_ms: int | None = None if membership.is_primary else membership.broker.now_ms
+        self._unheard_ms: int | None = None if elector.is_primary else broker.now_ms
         # Since when it is not ready, and whether the log said last that it is.
-        self._since_ms: int | None = membership.broker.now_ms
+        self._since_ms: int | None = broker.now_ms
         self._says_ready = False
         self._repeats = Repeats()
 
@@ -57,29 +90,26 @@ class Readiness:
         self._has_started = True
         self.look()
         if self._since_ms is not None:
-            self._cluster.broker.note("info", f"started, and not ready yet: {self.reasons()}")
+            self._broker.note("info", f"started, and not ready yet: {self.reasons()}")
 
     # -- what is told
 
     def obstacles(self) -> list[Obstacle]:
         """What stands against being ready, the gravest first."""
-        cluster = self._cluster
         found: list[Obstacle] = []
-        if cluster.is_leaving:
+        if self._links.is_leaving:
             found.append(Obstacle("stopping", "this broker stops"))
-        if cluster.is_draining:
+        if self._presences.is_draining:
             found.append(Obstacle("draining", "this broker is drained of its clients"))
         found += self._of_root()
-        if illness := cluster.storing.disk.illness:
+        if illness := self._disk_health.illness:
             found.append(Obstacle("disk", f"the disk is ill: {illness}"))
-        now_ms = cluster.broker.now_ms
+        now_ms = self._broker.now_ms
         if _lasts(self._blocked_ms, now_ms):
-            found.append(Obstacle("publishers", f"publishers wait: {cluster.broker.books.reason}"))
+            found.append(Obstacle("publishers", f"publishers wait: {self._broker.books.reason}"))
         if _lasts(self._root_pressed_ms, now_ms):
             found.append(
-                Obstacle(
-                    "publishers", f"publishers wait: the root {cluster.leadership.root} is short of memory or disk"
-                )
+                Obstacle("publishers", f"publishers wait: the root {self._leadership.root} is short of memory or disk")
             )
         return found
 
@@ -87,52 +117,47 @@ class Readiness:
         return "; ".join(each.reason for each in self.obstacles())
 
     def _of_root(self) -> list[Obstacle]:
-        cluster = self._cluster
         if self.hears_no_primary:
             return [Obstacle("primaries", self.no_primary())]
-        if not cluster.leadership.root:
+        if not self._leadership.root:
             return [Obstacle("root", f"no root: {'; '.join(f'{peer} {why}' for peer, why in self.why_no_root())}")]
-        if not cluster.leadership.is_root and cluster.links.root_outbox() is None:
-            return [Obstacle("link", f"no link to the root {cluster.leadership.root}")]
-        if not cluster.is_in_touch:
-            return [
-                Obstacle("definitions", f"the definitions have not come from the root {cluster.leadership.root} yet")
-            ]
+        if not self._leadership.is_root and self._links.root_outbox() is None:
+            return [Obstacle("link", f"no link to the root {self._leadership.root}")]
+        if not self._is_in_touch():
+            return [Obstacle("definitions", f"the definitions have not come from the root {self._leadership.root} yet")]
         return []
 
     def why_no_root(self) -> list[tuple[str, str]]:
         """Who stands in the way of a root, and why; empty where there is one."""
-        cluster = self._cluster
-        if cluster.is_primary:
-            return why_no_root(cluster.election)
-        if cluster.leadership.root:
+        if self._elector.is_primary:
+            return why_no_root(self._elector.election)
+        if self._leadership.root:
             return []
-        if not cluster.links.primaries:
-            return [(cluster.name, f"has reached no primary yet{self._tried()}")]
-        now_ms = cluster.broker.now_ms
-        silent = [name for name in cluster.links.primaries if not cluster.watch.is_online(name, now_ms)]
+        if not self._links.primaries:
+            return [(self._links.name, f"has reached no primary yet{self._tried()}")]
+        now_ms = self._broker.now_ms
+        silent = [name for name in self._links.primaries if not self._watch.is_online(name, now_ms)]
         reasons = [(name, "is not heard here") for name in silent]
-        return reasons or [(cluster.name, "hears no primary that says it is root; ask one of them")]
+        return reasons or [(self._links.name, "hears no primary that says it is root; ask one of them")]
 
     @property
     def votes_needed(self) -> int | None:
         """How many primaries must vote for a root; None where the primaries are not known yet."""
-        primaries = self._cluster.links.primaries
+        primaries = self._links.primaries
         return votes_needed(len(primaries)) if primaries else None
 
     # -- a secondary without primaries
 
     @property
     def hears_no_primary(self) -> bool:
-        cluster = self._cluster
-        now_ms = cluster.broker.now_ms
-        return not cluster.is_primary and not any(
-            cluster.watch.is_online(each, now_ms) for each in cluster.links.primaries
+        now_ms = self._broker.now_ms
+        return not self._elector.is_primary and not any(
+            self._watch.is_online(each, now_ms) for each in self._links.primaries
         )
 
     def no_primary(self) -> str:
         """What is missing where a secondary hears no primary."""
-        primaries = self._cluster.links.primaries
+        primaries = self._links.primaries
         if not primaries:
             return f"this secondary has reached no primary of its cluster yet{self._tried()}"
         return f"this secondary hears none of the primaries {', '.join(primaries)}"
@@ -144,7 +169,7 @@ class Readiness:
     @property
     def closed_to_clients(self) -> str:
         """Why a client cannot even log in: who may, and what there is, the root tells. Empty where one can."""
-        if self._cluster.is_primary or self._cluster.replica.position > Position():
+        if self._elector.is_primary or self._log.last > Position():
             return ""
         missing = self._of_root()
         return f"{missing[0].reason}: connect to another broker, or later" if missing else ""
@@ -156,10 +181,10 @@ class Readiness:
         A secondary that has heard no primary for as long as questions may wait will not hear one just now. One that has
         never reached any has no clients with work under way.
         """
-        since_ms, now_ms = self._unheard_ms, self._cluster.broker.now_ms
-        if not self._cluster.links.primaries:
+        since_ms, now_ms = self._unheard_ms, self._broker.now_ms
+        if not self._links.primaries:
             return self.no_primary()
-        if since_ms is None or now_ms - since_ms < self._cluster.root_requests.wait_ms or not self.hears_no_primary:
+        if since_ms is None or now_ms - since_ms < self._wait_ms or not self.hears_no_primary:
             return ""
         return f"{self.no_primary()}, for {(now_ms - since_ms) // 1_000} s by now"
 
@@ -167,31 +192,27 @@ class Readiness:
 
     def look(self) -> None:
         """A heartbeat has passed."""
-        cluster = self._cluster
-        now_ms = cluster.broker.now_ms
+        now_ms = self._broker.now_ms
         self._unheard_ms = _since(self._unheard_ms, self.hears_no_primary, now_ms)
-        self._blocked_ms = _since(self._blocked_ms, cluster.broker.books.alarm, now_ms)
-        self._root_pressed_ms = _since(self._root_pressed_ms, cluster.leadership.root in cluster.links.pressed, now_ms)
-        if self._has_started and not cluster.is_leaving:
+        self._blocked_ms = _since(self._blocked_ms, self._broker.books.alarm, now_ms)
+        self._root_pressed_ms = _since(self._root_pressed_ms, self._leadership.root in self._links.pressed, now_ms)
+        if self._has_started and not self._links.is_leaving:
             self._tell(now_ms)
 
     def _tell(self, now_ms: int) -> None:
         """Log that it is ready, at first and whenever the log has said that it is not; that, when it lasts."""
-        cluster = self._cluster
         obstacles = self.obstacles()
         self._since_ms = _since(self._since_ms, bool(obstacles), now_ms)
         if self._since_ms is None:
             if not self._says_ready:
                 self._says_ready = True
                 self._repeats.forget()
-                cluster.broker.note(
-                    "info", "openclust is ready", cluster_key=cluster.hello.cluster_key, name=cluster.name
-                )
+                self._broker.note("info", "openclust is ready", cluster_key=self._cluster_key, name=self._links.name)
         elif now_ms - self._since_ms >= TOLD_AFTER_MS:
             again = self._repeats.again(" ".join(each.check for each in obstacles), now_ms)
             if again is not None:
                 self._says_ready = False
-                cluster.broker.note("warning", f"not ready: {self.reasons()}{again}")
+                self._broker.note("warning", f"not ready: {self.reasons()}{again}")
 
 
 def _since(since_ms: int | None, is_so: bool, now_ms: int) -> int | None:

@@ -218,3 +218,11 @@ class RelayLane(Channel):
     def release(self) -> None:
         """The lane keeps nothing but routes, and the broker forgets these with the link."""
         self.consumers = None
+
+
+def end_lanes(connections: Iterable[Connection]) -> None:
+    """As root no more: messages that peers have under way to this root, and want to be told of, are for the next."""
+    for connection in connections:
+        for channel in connection.channels.values():
+            if isinstance(channel, RelayLane):
+                channel.end_reign()

@@ -1,8 +1,8 @@
 """What a broker is in its cluster at the moment: one of `Leaderless`, `Follower`, `TakingOver` and `Root`.
 
 The membership ends the old role and begins the new one. While a role ends, the new one is in force already: what is
-taken back then waits for it. What a role holds ends with it; what outlives roles is in the membership, whose parts ask
-the role in force.
+taken back then waits for it. What a role makes ends with it; what outlives roles is handed to it (`lasting.py`), and
+calls the role in force.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from openclust.broker.delivery.consumer import Consumer
     from openclust.broker.journal.journal import Sealed
     from openclust.broker.model.changes import Change
-    from openclust.cluster.membership.membership import Membership
     from openclust.cluster.protocol.messages import Ask, Enlist, Held, Question
     from openclust.cluster.protocol.status import Reign
+    from openclust.cluster.roles.lasting import Lasting
     from openclust.cluster.shared_queues.forwarding import Letter
     from openclust.cluster.shared_queues.remote_queue import RemoteQueue
 
@@ -35,8 +35,8 @@ class Role:
     reign: Reign | None = None
     is_root = False
 
-    def __init__(self, membership: Membership) -> None:
-        self._cluster = membership
+    def __init__(self, parts: Lasting) -> None:
+        self._parts = parts
 
     # -- life
 
@@ -67,7 +67,7 @@ class Role:
     # -- what the broker asks
 
     def define(self, change: Change, done: Done) -> None:
-        self._cluster.root_requests.ask(Define(encode_change(change)), lambda answer: done(defined(answer)))
+        self._parts.root_requests.ask(Define(encode_change(change)), lambda answer: done(defined(answer)))
 
     def tidy(self, change: Change) -> None:
         """The root does it."""
@@ -79,16 +79,16 @@ class Role:
 
     def forward(self, letter: Letter) -> bool:
         """A message for shared queues: whether it is on its way, or waits; else it was refused."""
-        return self._cluster.forwarding.wait(letter)
+        return self._parts.forwarding.wait(letter)
 
     def registered(self, consumer: Consumer, source: RemoteQueue, confirm: Callable[[], None]) -> None:
         """The root has a consumer of this broker; `confirm` tells its client."""
-        self._cluster.remote_consumers.follow(consumer, source)
+        self._parts.remote_consumers.follow(consumer, source)
         confirm()
 
     def commit(self, bundle: Bundle, done: Done) -> None:
         """A transaction of a client here."""
-        self._cluster.transactions.ask_root(bundle, done)
+        self._parts.transactions.ask_root(bundle, done)
 
     # -- what peers ask of a root
 
@@ -111,7 +111,7 @@ class Role:
 
     def is_on_disk(self) -> None:
         """More of the log is on this broker's disk."""
-        self._cluster.replica.is_on_disk()
+        self._parts.replica.is_on_disk()
 
     @property
     def waiting(self) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openclust.broker.model.change_codec import encode_change
 from openclust.cluster.log.log_writer import LogWriter
 from openclust.cluster.protocol.status import Position, Reign
+from openclust.cluster.relay.relay_lane import end_lanes
 from openclust.cluster.roles.role import Role
 
 if TYPE_CHECKING:
@@ -16,8 +18,8 @@ if TYPE_CHECKING:
     from openclust.broker.delivery.consumer import Consumer
     from openclust.broker.journal.journal import Sealed
     from openclust.broker.model.changes import Change
-    from openclust.cluster.membership.membership import Membership
     from openclust.cluster.protocol.messages import Answer, Ask, Enlist, Held, Question
+    from openclust.cluster.roles.lasting import Lasting
     from openclust.cluster.shared_queues.forwarding import Letter
     from openclust.cluster.shared_queues.remote_queue import RemoteQueue
 
@@ -27,39 +29,53 @@ class Root(Role):
 
     is_root = True
 
-    def __init__(self, membership: Membership, epoch: int) -> None:
-        super().__init__(membership)
-        self.reign = Reign(epoch, membership.name)
-        self.log = LogWriter(membership, epoch)
+    def __init__(self, parts: Lasting, epoch: int) -> None:
+        super().__init__(parts)
+        self.reign = Reign(epoch, parts.links.name)
+        self.log = LogWriter(
+            epoch,
+            parts.broker,
+            parts.links,
+            parts.leadership,
+            parts.elector,
+            parts.replica,
+            parts.log_store,
+            parts.commit_index,
+            parts.commit_registry,
+            parts.cluster_uuid,
+            wait_ms=parts.root_requests.wait_ms,
+        )
 
     def enter(self) -> None:
-        cluster = self._cluster
-        cluster.replica.own()
+        parts = self._parts
+        parts.replica.own()
         self.log.begin()
-        cluster.broker.take_charge()
-        cluster.handover.take_in()
-        cluster.meta_bindings.serve_secondaries(cluster.links.secondaries_up())
-        cluster.remote_consumers.attach_all_here()
-        cluster.root_requests.ask_again()
-        cluster.forwarding.send_again()
+        for change in parts.batch_commit.begin_reign(parts.replica.position):
+            self.log.append_change(encode_change(change))
+        parts.broker.take_charge()
+        parts.handover.take_in()
+        parts.meta_bindings.serve_secondaries(parts.links.secondaries_up())
+        parts.remote_consumers.attach_all_here()
+        parts.root_requests.ask_again()
+        parts.forwarding.send_again()
 
     def leave(self) -> None:
         """Deliveries go back into their queues. What no log has goes to the next root, and so do open requests."""
-        cluster = self._cluster
-        cluster.control_room.end_reign()
-        entered, left = cluster.storing.abandon()
-        cluster.broker.topology_changed()
-        cluster.proxies.end()
-        cluster.remote_consumers.resigned()
-        cluster.meta_bindings.serve_secondaries(())
-        cluster.handover.resign(entered, left)
-        cluster.replica.sender.end_all()
+        parts = self._parts
+        end_lanes(parts.peer_connections.values())
+        entered, left = parts.batch_commit.abandon()
+        parts.broker.topology_changed()
+        parts.consumer_proxies.end()
+        parts.remote_consumers.resigned()
+        parts.meta_bindings.serve_secondaries(())
+        parts.handover.resign(entered, left)
+        parts.replica.sender.end_all()
         for change, done in self.log.give_up():
-            cluster.broker.define(change, done)
+            parts.broker.define(change, done)
 
     def link_up(self, peer: str) -> None:
-        if self._cluster.links.is_secondary(peer):
-            self._cluster.meta_bindings.serve_secondary(peer)
+        if self._parts.links.is_secondary(peer):
+            self._parts.meta_bindings.serve_secondary(peer)
 
     def peer_gone(self, name: str) -> None:
         self.log.peer_gone(name)
@@ -74,42 +90,44 @@ class Root(Role):
         self.log.define(change, done)
 
     def tidy(self, change: Change) -> None:
-        self._cluster.broker.define(change)
+        self._parts.broker.define(change)
 
     def ask(self, number: int, question: Question) -> None:
         """This broker has become root while it asked."""
-        cluster, name = self._cluster, self._cluster.name
+        parts, name = self._parts, self._parts.links.name
 
         def reply(answer: Answer) -> None:
-            cluster.root_requests.answered(name, answer)
+            parts.root_requests.answered(name, answer)
 
-        cluster.root_answers.decide(name, question, reply, number, self.log)
+        parts.root_answers.decide(name, question, reply, number, self.log)
 
     def forward(self, letter: Letter) -> bool:
-        self._cluster.forwarding.publish_here(letter)
+        self._parts.forwarding.publish_here(letter)
         return True
 
     def registered(self, consumer: Consumer, source: RemoteQueue, confirm: Callable[[], None]) -> None:
         """It asked before this broker was root: the queue itself delivers, after its client was told."""
         confirm()
-        self._cluster.remote_consumers.attach_here(consumer)
+        self._parts.remote_consumers.attach_here(consumer)
 
     def commit(self, bundle: Bundle, done: Done) -> None:
-        self._cluster.transactions.commit_here(bundle, done)
+        self._parts.transactions.commit_here(bundle, done)
 
     def asked(self, peer: str, ask: Ask) -> None:
-        cluster = self._cluster
+        parts = self._parts
 
         def reply(answer: Answer) -> None:
-            cluster.links.send(peer, answer)
+            parts.links.send(peer, answer)
 
-        cluster.root_answers.decide(peer, ask.question, reply, ask.number, self.log)
+        parts.root_answers.decide(peer, ask.question, reply, ask.number, self.log)
 
     def enlisted(self, peer: str, message: Enlist) -> None:
         self.log.enlisted(peer, message)
+        self._parts.batch_commit.moved()
 
     def held(self, peer: str, message: Held) -> None:
         self.log.held(peer, message)
+        self._parts.batch_commit.moved()
 
     def add_work(self, batch: Sealed) -> Position:
         return self.log.add_work(batch)

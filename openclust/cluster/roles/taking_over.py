@@ -8,23 +8,23 @@ from openclust.cluster.log.catch_up import CatchUp
 from openclust.cluster.roles.role import Role
 
 if TYPE_CHECKING:
-    from openclust.cluster.membership.membership import Membership
     from openclust.cluster.protocol.status import Position
+    from openclust.cluster.roles.lasting import Lasting
 
 
 class TakingOver(Role):
     """The election is told when the log has come so far, or cannot."""
 
-    def __init__(self, membership: Membership, epoch: int, voters: dict[str, Position]) -> None:
-        super().__init__(membership)
-        self._catch_up = CatchUp(membership, epoch, voters)
+    def __init__(self, parts: Lasting, epoch: int, voters: dict[str, Position]) -> None:
+        super().__init__(parts)
+        self._catch_up = CatchUp(epoch, voters, parts.broker, parts.links, parts.elector, parts.replica)
 
     def enter(self) -> None:
-        self._cluster.replica.feeder = self._catch_up
+        self._parts.replica.feeder = self._catch_up
         self._catch_up.begin()
 
     def leave(self) -> None:
-        self._cluster.replica.feeder = None
+        self._parts.replica.feeder = None
 
     def peer_gone(self, name: str) -> None:
         self._catch_up.peer_gone(name)

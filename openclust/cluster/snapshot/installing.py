@@ -15,10 +15,15 @@ from openclust.wire.errors import AmqpError
 from openclust.wire.text import decode_text
 
 if TYPE_CHECKING:
+    from openclust.broker.backlog.backlog import Entry
     from openclust.broker.journal.batch import OfQueue
     from openclust.broker.queues.queue import Queue
-    from openclust.cluster.membership.membership import Membership
+    from openclust.broker.server.broker import Broker
+    from openclust.cluster.definitions.definitions import Definitions
+    from openclust.cluster.log.rollback import Rollback
     from openclust.cluster.protocol.log_entry import LogEntry
+    from openclust.cluster.storage.checkpointing import Checkpointing
+    from openclust.cluster.storage.store_writes import StoreWrites
 
 AHEAD_MAX = 16
 """So many writes of pages may be under way, a quarter of a megabyte each: they are in memory until they are done."""
@@ -27,14 +32,26 @@ AHEAD_MAX = 16
 class Installing:
     """`add` the parts as they come. With the last it is under way: `advance` once a turn until it is not.
 
-    `follow` makes a definition that has changed meanwhile. What is private stays, and so does what no log has.
+    What is private stays, and so does what no log has: `keep_strays` is given the messages of that.
     """
 
-    def __init__(self, membership: Membership, follow: Callable[[LogEntry], None]) -> None:
-        self._cluster = membership
-        self._broker = membership.broker
-        self._follow = follow
-        self._arriving = Arriving(membership)
+    def __init__(
+        self,
+        broker: Broker,
+        arriving: Arriving,
+        definitions: Definitions,
+        rollback: Rollback,
+        writes: StoreWrites,
+        checkpoints: Checkpointing,
+        keep_strays: Callable[[list[tuple[Queue, Entry]]], None],
+    ) -> None:
+        self._broker = broker
+        self._arriving = arriving
+        self._definitions = definitions
+        self._rollback = rollback
+        self._writes = writes
+        self._checkpoints = checkpoints
+        self._keep_strays = keep_strays
         self._of: tuple[str, Snapshot] | None = None
         self._steps: Iterator[bool] | None = None
         # In which part each queue's contents began: what the log told before is in them.
@@ -59,7 +76,7 @@ class Installing:
 
     def _is_waiting(self) -> bool:
         ahead = self._ahead
-        return len(ahead) >= AHEAD_MAX and ahead[-AHEAD_MAX] > self._cluster.storing.done
+        return len(ahead) >= AHEAD_MAX and ahead[-AHEAD_MAX] > self._writes.done
 
     def forget(self) -> None:
         """What has come is not to be used."""
@@ -71,7 +88,7 @@ class Installing:
             return False
         if message.is_last:
             self._of = peer, message
-            self._cluster.replica.definitions.install(self._arriving.definitions)
+            self._definitions.install(self._arriving.definitions)
         return True
 
     def tell_arrived(self, heard: Callable[[], None]) -> None:
@@ -85,9 +102,8 @@ class Installing:
         """
         if self._of is None:
             return None
-        definitions = self._cluster.replica.definitions
-        definitions.install_on(to_the_end=to_the_end)
-        if definitions.is_installing:
+        self._definitions.install_on(to_the_end=to_the_end)
+        if self._definitions.is_installing:
             return None
         if self._steps is None:
             self._steps = self._install()
@@ -118,7 +134,7 @@ class Installing:
         arriving = self._arriving
         if not arriving.contents:
             return
-        self._cluster.handover.keep(self._cluster.replica.undo.drop_own(arriving.common))
+        self._keep_strays(self._rollback.drop_own(arriving.common))
         for queue in self._replicated():
             yield _clear(queue)
         # All contents first: what is in a queue's comes in ascending order then, and what was told since behind it.
@@ -138,7 +154,7 @@ class Installing:
 
     def _lay_ahead(self) -> None:
         """What is in pages may leave memory."""
-        number = self._cluster.storing.checkpoints.lay_ahead()
+        number = self._checkpoints.lay_ahead()
         if number:
             self._ahead.append(number)
 
@@ -165,7 +181,7 @@ class Installing:
             apply_work(self._broker, Work(work.messages, later), KEPT)
         elif entry.kind == "change":
             try:
-                self._follow(entry)
+                self._definitions.follow(entry)
             except (AmqpError, ValueError) as error:
                 self._broker.note("error", "a change of the root could not be made here", text=str(error))
 

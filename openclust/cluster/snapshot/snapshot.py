@@ -14,7 +14,10 @@ from openclust.cluster.protocol.messages import Arrived, Snapshot, decode, encod
 from openclust.cluster.protocol.status import Position
 
 if TYPE_CHECKING:
-    from openclust.cluster.membership.membership import Membership
+    from openclust.broker.journal.page_store import Library
+    from openclust.cluster.protocol.links import Links
+    from openclust.cluster.storage.disk_health import DiskHealth
+    from openclust.cluster.storage.store_writes import StoreWrites
 
 
 class Making:
@@ -62,8 +65,11 @@ class Arriving:
     on the disk, as soon as it is there. As many bytes as who sends it has: that is the root, or was.
     """
 
-    def __init__(self, membership: Membership) -> None:
-        self._cluster = membership
+    def __init__(self, links: Links, library: Library, writes: StoreWrites, disk_health: DiskHealth) -> None:
+        self._links = links
+        self._library = library
+        self._writes = writes
+        self._disk_health = disk_health
         self.definitions: list[list[bytes]] = []
         # Which of the others are contents; and those that are not known to be on disk, with the number of their write.
         self.contents: list[bool] = []
@@ -87,7 +93,7 @@ class Arriving:
         if message.part == 0:
             self.forget()
             self._of, self.common = of, message.common
-        is_late = message.part == 0 and self._cluster.storing.disk.is_full
+        is_late = message.part == 0 and self._disk_health.is_full
         if is_late or message.part != self._count or of != self._of:
             self.forget()
             return False
@@ -105,7 +111,7 @@ class Arriving:
 
     def tell(self) -> bool:
         """Tell who sends them how many parts are here for good; whether that is more than before."""
-        under_way, done = self._under_way, self._cluster.storing.done
+        under_way, done = self._under_way, self._writes.done
         while under_way and under_way[0][0] <= done:
             under_way.popleft()
         arrived = under_way[0][1] if under_way else self._count
@@ -113,23 +119,23 @@ class Arriving:
             return False
         self._told = arrived
         peer, epoch = self._of
-        self._cluster.links.send(peer, Arrived(epoch=epoch, parts=arrived))
+        self._links.send(peer, Arrived(epoch=epoch, parts=arrived))
         return True
 
     def _spool(self, is_contents: bool, message: Snapshot) -> None:
         part, body = len(self.contents), encode(message)
         self.contents.append(is_contents)
-        storing = self._cluster.storing
-        storing.give(Spool(part, body))
-        self._in_memory[part] = storing.given, body
-        self._under_way.append((storing.given, self._count - 1))
-        if storing.has_disk and self._shelves is not None:
-            for each in [each for each, (number, _) in self._in_memory.items() if number <= storing.done]:
+        writes = self._writes
+        writes.give(Spool(part, body))
+        self._in_memory[part] = writes.given, body
+        self._under_way.append((writes.given, self._count - 1))
+        if writes.has_disk and self._shelves is not None:
+            for each in [each for each, (number, _) in self._in_memory.items() if number <= writes.done]:
                 del self._in_memory[each]
 
     @property
     def _shelves(self) -> Shelves | None:
-        return self._cluster.broker.journal.library.source
+        return self._library.source
 
     def read(self, part: int) -> Snapshot:
         """One of contents, or of what the log has told meanwhile; OSError or ValueError where it is not to be had."""

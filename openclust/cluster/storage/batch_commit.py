@@ -1,27 +1,29 @@
-"""What of this broker goes to its store, and how far that has come: the journal's batches, and the log.
-
-Each turn `take_writes` for the store, in their order; the shell says how many of them are on disk (`stored`). A broker
-without a disk has all in memory, and goes on as if that were one.
-"""
+"""The journal's batches on their way: into the store and the log, and from there to where confirms wait for them."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from openclust.broker.journal.store_rows import Keep, Write
+from openclust.broker.journal.store_rows import Keep
 from openclust.broker.model.outcome import IN_MEMORIES, ON_DISKS, ON_OWN_DISK
-from openclust.cluster.protocol.status import Position
-from openclust.cluster.storage.checkpointing import Checkpointing
-from openclust.cluster.storage.disk_health import DiskHealth
 
 if TYPE_CHECKING:
     from openclust.broker.backlog.backlog import Entry as QueueEntry
+    from openclust.broker.journal.journal import Sealed
     from openclust.broker.model.changes import Change
     from openclust.broker.queues.queue import Queue
-    from openclust.cluster.membership.membership import Membership
+    from openclust.broker.server.broker import Broker
+    from openclust.cluster.log.commit_index import CommitIndex
+    from openclust.cluster.log.replica import Replica
     from openclust.cluster.protocol.bounds import Bounds
-    from openclust.cluster.protocol.log_entry import LogEntry
+    from openclust.cluster.protocol.leadership import Leadership
+    from openclust.cluster.protocol.links import Links
+    from openclust.cluster.protocol.status import Position
+    from openclust.cluster.storage.checkpointing import Checkpointing
+    from openclust.cluster.storage.disk_health import DiskHealth
+    from openclust.cluster.storage.log_store import LogStore
+    from openclust.cluster.storage.store_writes import StoreWrites
 
 UNDERWAY_MAX = 1
 """So many batches are under way to where they must be. What happens meanwhile makes the next one, and it is larger."""
@@ -31,132 +33,105 @@ OWN = "own"
 """The kind of rows that are no entries of the log: work of this broker alone."""
 
 
-class BatchCommit:
-    """Call `flush` at the end of a turn, `stored` when the disk has done something, `moved` when others have.
+class BatchRole(Protocol):
+    """What the role in force does with batches."""
 
-    Set `is_awaited` where the open batch must end with the next turn: those under way may wait for who waits for it.
+    def add_work(self, batch: Sealed) -> Position:
+        """As root: put a batch into the log; the position that it has there."""
+
+    def is_on_disk(self) -> None:
+        """More of the log is on this broker's disk."""
+
+
+class BatchCommit:
+    """Call `flush` at the end of a turn, `stored` when the disk has done something, `moved` when more is committed.
+
+    The batches that wait do so for `StoreWrites.done`, this broker's own, or for the `CommitIndex`, the log's.
     """
 
-    def __init__(self, membership: Membership, bounds: Bounds) -> None:
-        self._cluster = membership
-        self._journal = membership.broker.journal
-        self.disk = DiskHealth(membership, bounds)
-        self.checkpoints = Checkpointing(membership, bounds)
+    def __init__(
+        self,
+        broker: Broker,
+        links: Links,
+        leadership: Leadership[BatchRole],
+        writes: StoreWrites,
+        log_store: LogStore,
+        checkpoints: Checkpointing,
+        disk_health: DiskHealth,
+        replica: Replica,
+        commit_index: CommitIndex,
+        bounds: Bounds,
+    ) -> None:
+        self._broker = broker
+        self._journal = broker.journal
+        self._links = links
+        self._leadership = leadership
+        self._writes = writes
+        self._log_store = log_store
+        self._checkpoints = checkpoints
+        self._disk_health = disk_health
+        self._replica = replica
+        self._commit_index = commit_index
+        self._wait_ms = bounds.root_wait_ms
         # What is undone here, and not in the log yet.
         self.passing: list[Change] = []
-        self.writes: list[Write] = []
-        self.given = 0
-        self.done = 0
         # What is on its way: the journal's batches of this broker alone, by the write, each the first of those in it;
         # and those in the log, by place.
         self._own: deque[tuple[int, int]] = deque()
         self._shared: deque[tuple[int, Position]] = deque()
         self._sealed = self._journal.number - 1
-        # Where the log was at which write; and up to where it is on disk.
-        self._log: deque[tuple[int, Position]] = deque()
-        self.on_disk = Position()
-        # The last entry that somebody waits for until half of the primaries have it in memory.
-        self.urgent = Position()
-        self.is_awaited = False
-
-    @property
-    def has_disk(self) -> bool:
-        return self._journal.has_disk
-
-    def give(self, write: Write) -> None:
-        """Have something written."""
-        self.given += 1
-        if self.has_disk:
-            self.writes.append(write)
-        else:
-            self.done = self.given
-
-    def take_writes(self) -> list[Write]:
-        """What is to be written, in its order; it is the caller's now."""
-        if not self.writes:
-            return []
-        writes, self.writes = self.writes, []
-        return writes
-
-    def keep(self, entry: LogEntry) -> None:
-        """An entry of the log, which now ends with it."""
-        self.give(Keep(entry.kind, entry.position.epoch, entry.position.sequence, entry.body))
-        self.checkpoints.kept(len(entry.body), entry)
-        if self.has_disk:
-            self._log.append((self.given, entry.position))
-        else:
-            self.on_disk = entry.position
-
-    def log_is(self, position: Position) -> None:
-        """The log was cut, or begun anew, and ends there; what is to be written of that is given."""
-        self._log.clear()
-        self.checkpoints.is_cut(position)
-        if self.has_disk:
-            # Not before the disk has followed.
-            self.on_disk = min(self.on_disk, position)
-            self._log.append((self.given, position))
-        else:
-            self.on_disk = position
-
-    def restart(self) -> None:
-        """A snapshot is in force: the store begins anew where the log does."""
-        self.checkpoints.restart()
-        self.log_is(self._cluster.replica.log.last)
+        # By place: the oldest batch that is not there yet, and for how long it has been the oldest.
+        self._oldest: dict[int, tuple[int, int]] = {}
 
     def stored(self, done: int) -> None:
         """So many writes are on disk, of all that were ever given."""
-        self.done = done
-        moved = False
-        while self._log and self._log[0][0] <= done:
-            self.on_disk = self._log.popleft()[1]
-            moved = True
-        if moved:
-            # As root it counts first what is committed by that.
-            self._cluster.leadership.role.is_on_disk()
+        self._writes.done = done
+        if self._log_store.stored():
+            # A root counts first what is committed by that.
+            self._leadership.role.is_on_disk()
         self._look()
 
     # -- batches
 
     def flush(self) -> None:
         """End the journal's batch, and make a checkpoint, if it is time to."""
-        journal = self._journal
+        journal, sender = self._journal, self._replica.sender
         is_full = len(self._own) + len(self._shared) >= UNDERWAY_MAX and journal.open_bytes < BATCH_BYTES_MAX
-        if not journal.is_empty and (not is_full or self.is_awaited):
+        if not journal.is_empty and (not is_full or sender.awaits_batch):
             self._seal()
-        self.is_awaited = False
-        self.checkpoints.flush(self._seal)
+        sender.awaits_batch = False
+        if not self._replica.is_installing:
+            self._checkpoints.flush(self._seal)
         self._relieve()
 
     def _seal(self) -> None:
-        sealed = self._journal.seal(self._cluster.broker.wall_offset_ms)
+        sealed = self._journal.seal(self._broker.wall_offset_ms)
         # What is this broker's own of a batch that was abandoned is in the next one.
         first, self._sealed = self._sealed + 1, sealed.number
         if sealed.own:
-            self.give(Keep(OWN, 0, 0, sealed.own))
-            self._own.append((first, self.given))
-            self.checkpoints.kept(len(sealed.own))
+            self._writes.give(Keep(OWN, 0, 0, sealed.own))
+            self._own.append((first, self._writes.given))
+            self._checkpoints.kept(len(sealed.own))
         if sealed.shared:
-            self._shared.append((sealed.number, self._cluster.leadership.role.add_work(sealed)))
-            if sealed.is_urgent:
-                self.urgent = self._shared[-1][1]
+            self._shared.append((sealed.number, self._leadership.role.add_work(sealed)))
         self._look()
 
     def _relieve(self) -> None:
         """While messages take more memory than they should, let go of those that are on disk."""
-        broker, library = self._cluster.broker, self._journal.library
+        broker, library = self._broker, self._journal.library
         books = broker.books
         # Well before publishers would have to wait.
         bound = min(broker.limits.queue_memory_bytes, max(0, books.high_bytes - books.base_bytes) // 2)
         if books.held_bytes > bound and library.source is not None:
-            library.relieve(books.held_bytes - bound, self.done)
+            library.relieve(books.held_bytes - bound, self._writes.done)
 
     def begin_reign(self, opening: Position) -> list[Change]:
         """What did not outlive this broker of one, for the log: once, when its reign begins with that entry.
 
-        What this log has from before may be in no other. A repetition of it waits for the open batch, which tells
-        nothing of that: so that batch is nowhere before the opening is.
+        Entries of an earlier epoch may exist on this broker only. A client's repeat of such an entry waits for the open
+        batch of the journal: that batch counts as committed only when the opening entry of this epoch is.
         """
-        if not self._cluster.links.is_alone and opening > self._cluster.commit_index.disk:
+        if not self._links.is_alone and opening > self._commit_index.disk:
             self._shared.append((self._journal.number, opening))
         passing, self.passing = self.passing, []
         return passing
@@ -166,32 +141,44 @@ class BatchCommit:
         self._shared.clear()
         return self._journal.abandon()
 
-    def oldest(self, place: int) -> int:
-        """The oldest batch that is not on this broker's own disk, or on those of half of the primaries; 0 for none."""
-        waiting = self._own if place == ON_OWN_DISK else self._shared
-        return waiting[0][0] if waiting else 0
+    def look_at_disk(self, failure: str) -> None:
+        """Every heartbeat, and when writes begin to fail or go on: `failure` is why they fail, empty if they do not.
 
-    def refuse(self, place: int) -> None:
-        """What waits for its batch to come there is told no; it may come there yet."""
-        if not self._journal.is_empty:
-            self._seal()
-        self._journal.refuse(place, self._sealed)
+        Whoever waits for a disk has an end of it. What is refused may come there yet, and be there twice then.
+        """
+        passed_ms = self._disk_health.look(failure)
+        for place, waiting in ((ON_OWN_DISK, self._own), (ON_DISKS, self._shared)):
+            self._refuse_overdue(place, waiting[0][0] if waiting else 0, passed_ms)
+
+    def _refuse_overdue(self, place: int, oldest: int, passed_ms: int) -> None:
+        """`oldest` is the first batch that is not at that place; 0 where there is none."""
+        before, since_ms = self._oldest.get(place, (0, 0))
+        since_ms = since_ms + passed_ms if oldest and oldest == before else 0
+        self._oldest[place] = oldest, since_ms
+        if oldest and since_ms >= self._wait_ms:
+            self._oldest[place] = oldest, 0
+            where = "this broker's disk" if place == ON_OWN_DISK else "the disks of half of the primaries"
+            reason = f"; {self._disk_health.illness}" if self._disk_health.illness else ""
+            text = f"nothing came to {where} for {self._wait_ms} ms: what waits to be confirmed is refused{reason}"
+            self._broker.note("error", text)
+            if not self._journal.is_empty:
+                self._seal()
+            self._journal.refuse(place, self._sealed)
 
     def moved(self) -> None:
-        """More brokers have more of the log."""
+        """More of the log is committed."""
         if self._shared:
             self._look()
 
     def _look(self) -> None:
         """Tell the journal how far its batches have come."""
         journal, own, shared = self._journal, self._own, self._shared
-        while own and own[0][1] <= self.done:
+        while own and own[0][1] <= self._writes.done:
             own.popleft()
         journal.advance(ON_OWN_DISK, own[0][0] - 1 if own else self._sealed)
-        committed = self._cluster.commit_index
-        while shared and shared[0][1] <= committed.disk:
+        while shared and shared[0][1] <= self._commit_index.disk:
             shared.popleft()
         journal.advance(ON_DISKS, shared[0][0] - 1 if shared else self._sealed)
-        in_memories = committed.memory
+        in_memories = self._commit_index.memory
         held = next((number - 1 for number, position in shared if position > in_memories), self._sealed)
         journal.advance(IN_MEMORIES, held)

@@ -14,9 +14,15 @@ from openclust.cluster.protocol.status import Position
 from openclust.cluster.snapshot.snapshot import Making
 
 if TYPE_CHECKING:
-    from openclust.cluster.membership.membership import Membership
+    from openclust.broker.server.broker import Broker
+    from openclust.cluster.definitions.definitions import Definitions
+    from openclust.cluster.log.cluster_uuid import ClusterUuid
+    from openclust.cluster.log.log import Log
+    from openclust.cluster.log.rollback import Rollback
     from openclust.cluster.protocol.bounds import Bounds
     from openclust.cluster.protocol.log_entry import LogEntry
+    from openclust.cluster.storage.store_writes import StoreWrites
+    from openclust.cluster.transactions.commit_registry import CommitRegistry
 
 ROW_BYTES = 100
 """What a row costs beside its body."""
@@ -32,9 +38,28 @@ class Checkpointing:
     Set `is_wanted` where a checkpoint must come in this turn, `restart` where nothing in the store counts any more.
     """
 
-    def __init__(self, membership: Membership, bounds: Bounds) -> None:
-        self._cluster = membership
-        self._library = membership.broker.journal.library
+    def __init__(
+        self,
+        broker: Broker,
+        writes: StoreWrites,
+        log: Log,
+        rollback: Rollback,
+        definitions: Definitions,
+        registry: CommitRegistry,
+        cluster_uuid: ClusterUuid,
+        bounds: Bounds,
+        *,
+        is_alone: bool,
+    ) -> None:
+        self._broker = broker
+        self._library = broker.journal.library
+        self._writes = writes
+        self._log = log
+        self._rollback = rollback
+        self._definitions = definitions
+        self._registry = registry
+        self._cluster_uuid = cluster_uuid
+        self._is_alone = is_alone
         self._bytes_max = bounds.checkpoint_bytes
         self._messages_max = bounds.checkpoint_messages
         self._slice_max = bounds.slice_max
@@ -75,22 +100,21 @@ class Checkpointing:
 
     def flush(self, seal: Callable[[], None]) -> None:
         """Make a checkpoint if it is time to. `seal` ends the journal's batch and gives its rows."""
-        replica = self._cluster.replica
-        if self._library.source is None or replica.is_installing:
+        if self._library.source is None:
             return
         if self._making is None:
             if not self._is_due():
                 return
             if self._is_changed:
-                self._making = Making(replica.definitions.in_passing(), self._slice_max)
+                self._making = Making(self._definitions.in_passing(), self._slice_max)
                 self._is_changed = False
         if self._making is not None:
-            self._making.advance(replica.log.last)
+            self._making.advance(self._log.last)
             while self.is_wanted and not self._making.is_made:
-                self._making.advance(replica.log.last)
+                self._making.advance(self._log.last)
             if not self._making.is_made:
                 return
-        if not self._cluster.broker.journal.is_empty:
+        if not self._broker.journal.is_empty:
             seal()
         self._make()
 
@@ -104,21 +128,20 @@ class Checkpointing:
         return is_much and self._bytes >= least
 
     def _make(self) -> None:
-        replica, storing = self._cluster.replica, self._cluster.storing
         making, self._making = self._making, None
         definitions = [body for part in making.parts for body in part] if making is not None else None
         if definitions is not None:
             self._defined_bytes = sum(map(len, definitions))
-        last = replica.log.last
-        sure = last.sequence if self._cluster.links.is_alone else replica.undo.base.sequence
-        commits = self._cluster.commit_registry.names(last)
-        found = self._library.collect(last.sequence, sure, self._cluster.cluster_uuid.uuid, commits)
-        keep_after = last.sequence if self._cluster.links.is_alone else replica.log.base.sequence
+        last = self._log.last
+        sure = last.sequence if self._is_alone else self._rollback.base.sequence
+        commits = self._registry.names(last)
+        found = self._library.collect(last.sequence, sure, self._cluster_uuid.uuid, commits)
+        keep_after = last.sequence if self._is_alone else self._log.base.sequence
         checkpoint = Checkpoint(last.epoch, last.sequence, keep_after, definitions, found.pages, found.dead, found.gone)
-        storing.give(checkpoint)
+        self._writes.give(checkpoint)
         is_long = len(found.pages) + len(found.dead) + len(found.gone) > PAGES_MAX
         self._share = min(2 * self._share, SHARE_MIN) if is_long else max(self._share // 2, 1)
-        self._library.written(storing.given)
+        self._library.written(self._writes.given)
         self.position = last
         self._bytes = 0
         self.is_wanted = False
@@ -130,10 +153,9 @@ class Checkpointing:
         pages = self._library.lay_ahead() if self._library.source is not None else []
         if not pages:
             return 0
-        storing = self._cluster.storing
-        storing.give(Ahead(pages))
-        self._library.written(storing.given)
-        return storing.given
+        self._writes.give(Ahead(pages))
+        self._library.written(self._writes.given)
+        return self._writes.given
 
     def restart(self) -> None:
         """A snapshot is in force, at the log's end: the store begins with that, and with the pages that are there.
@@ -142,10 +164,10 @@ class Checkpointing:
         """
         if self._library.source is None:
             return
-        last = self._cluster.replica.log.last
-        vhosts = self._cluster.broker.vhosts.values()
+        last = self._log.last
+        vhosts = self._broker.vhosts.values()
         kept = self._library.begin_anew(queue for vhost in vhosts for queue in vhost.queues.values() if queue.records)
-        self._cluster.storing.give(Restart(last.epoch, last.sequence, kept))
+        self._writes.give(Restart(last.epoch, last.sequence, kept))
         self._making = None
         self._is_changed = True
         self.is_wanted = True

@@ -15,12 +15,10 @@ if TYPE_CHECKING:
     from openclust.broker.journal.store_rows import PageInfo
     from openclust.broker.queues.queue import Queue
     from openclust.broker.server.broker import Broker
-    from openclust.cluster.membership.membership import Membership
 
 
-def find_pages(membership: Membership, pages: list[PageInfo]) -> None:
+def find_pages(broker: Broker, pages: list[PageInfo]) -> None:
     """Call it when the definitions are there. ValueError where a page is not what it should be, or cannot be read."""
-    broker = membership.broker
     library = broker.journal.library
     if library.source is None:
         if pages:
@@ -49,7 +47,6 @@ def find_pages(membership: Membership, pages: list[PageInfo]) -> None:
             library.shelf(queue).add(leaf)
             queue.ready_bytes += leaf.size(leaf.alive)
             queue.next_seq = max(queue.next_seq, info.last)
-    membership.cluster_uuid.uuid = library.notebook.uuid or membership.cluster_uuid.uuid
     for queue, leaf in in_memory:
         _bring(broker, queue, leaf)
 

@@ -21,31 +21,41 @@ if TYPE_CHECKING:
     from openclust.broker.backlog.backlog import Entry as QueueEntry
     from openclust.broker.queues.queue import Queue
     from openclust.broker.server.broker import Broker
-    from openclust.cluster.membership.membership import Membership
+    from openclust.cluster.log.replica import Replica
+    from openclust.cluster.storage.batch_commit import BatchCommit
+    from openclust.cluster.storage.checkpointing import Checkpointing
+    from openclust.cluster.storage.log_store import LogStore
 
 
-def recover(membership: Membership, contents: Contents, shelves: Shelves | None = None) -> None:
+def recover(
+    broker: Broker,
+    replica: Replica,
+    log_store: LogStore,
+    checkpoints: Checkpointing,
+    batch_commit: BatchCommit,
+    contents: Contents,
+    shelves: Shelves | None,
+    *,
+    is_alone: bool,
+) -> None:
     """Call it before anything else happens to a new member. ValueError where a row is not what it should be.
 
     Checkpoints are made from now on, if there are `shelves` to read from.
     """
-    broker, replica = membership.broker, membership.replica
     journal = broker.journal
     journal.library.source = shelves if journal.has_disk else None
     is_in_charge, journal.is_in_charge = journal.is_in_charge, False
     if contents.definitions:
         replica.definitions.install([contents.definitions])
         replica.definitions.install_on(to_the_end=True)
-    find_pages(membership, contents.pages)
+    find_pages(broker, contents.pages)
     told = Position(contents.epoch, contents.sequence)
-    membership.commit_registry.begin_anew(told, journal.library.notebook.commits)
     first = next((kept.row for kept in contents.rows if kept.row.kind != OWN), None)
     base = Position(contents.epoch, contents.sequence)
     if first is not None and first.sequence <= contents.sequence:
         # Nobody is there whose log ends right before it, as far as can be known.
         base = Position(first.epoch, first.sequence - 1)
-    replica.log.restart(base)
-    replica.undo.cannot(base)
+    replica.begin_at(told, base, journal.library.notebook)
     for kept in contents.rows:
         row = kept.row
         if row.kind == OWN:
@@ -58,23 +68,23 @@ def recover(membership: Membership, contents: Contents, shelves: Shelves | None 
             replica.apply(entry)
         if kept.is_told or entry.kind != "work":
             # What it has done is here, but not how.
-            replica.undo.cannot(entry.position)
+            replica.rollback.cannot(entry.position)
     if any(kept.row.kind == OWN and not kept.is_told for kept in contents.rows):
         journal.strays += _strays(broker)
     since = [kept.row for kept in contents.rows if not kept.is_told]
-    membership.storing.checkpoints.found(
+    checkpoints.found(
         Position(contents.epoch, contents.sequence),
         len(since),
         sum(len(row.body) for row in since),
         is_changed=not contents.definitions or any(row.kind == "change" for row in since),
     )
-    membership.storing.on_disk = replica.log.last
+    log_store.on_disk = replica.log.last
     journal.is_in_charge = is_in_charge
     replica.tell_position()
-    if membership.is_alone:
+    if is_alone:
         # In the log when there is a reign again; whoever declares it until then declares something new.
-        membership.storing.passing = list(passing(broker))
-        for change in membership.storing.passing:
+        batch_commit.passing = list(passing(broker))
+        for change in batch_commit.passing:
             perform(broker, change)
 
 

@@ -77,19 +77,19 @@ def store_snapshot(membership: Membership) -> dict[str, Any]:
 
     Only the root knows what is committed.
     """
-    storing, replica = membership.storing, membership.replica
+    disk_health, replica = membership.disk_health, membership.replica
     committed = membership.commit_index.disk if membership.is_root else None
     entries = None if committed is None else replica.log.tail(committed)
     return {
-        "has_disk": storing.has_disk,
-        "on_disk": _place(storing.on_disk),
+        "has_disk": membership.store_writes.has_disk,
+        "on_disk": _place(membership.log_store.on_disk),
         "committed": None if committed is None else _place(committed),
         "uncommitted_entries": None if entries is None else len(entries),
         "uncommitted_bytes": None if entries is None else sum(len(each.body) for each in entries),
-        "waiting_bytes": storing.disk.waiting_bytes,
+        "waiting_bytes": disk_health.waiting_bytes,
         "waiting_bytes_max": membership.broker.limits.unwritten_bytes_max,
-        "is_well": not storing.disk.illness,
-        "illness": storing.disk.illness,
+        "is_well": not disk_health.illness,
+        "illness": disk_health.illness,
     }
 
 

@@ -121,7 +121,7 @@ def test_what_is_hidden_goes_with_its_virtual_host(cluster: Joined) -> None:
     count = cluster.broker("s1").queue_count
     define(cluster, DeleteVhost(vhost="team"))
     assert cluster.broker("s1").queue_count == count - 1
-    assert not cluster["s1"].replica.hidden.changes() and are_equal(cluster)
+    assert not cluster["s1"].replica.definitions.hidden.changes() and are_equal(cluster)
 
 
 def test_a_hidden_binding_goes_with_its_exchange(cluster: Joined) -> None:

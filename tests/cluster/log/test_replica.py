@@ -392,7 +392,7 @@ def test_a_change_that_was_not_committed_is_asked_of_the_next_root(cluster: Join
 def test_a_follower_that_cannot_make_a_change_counts_it_and_asks_for_everything(
     cluster: Joined, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hidden = cluster["p3"].replica.hidden
+    hidden = cluster["p3"].replica.definitions.hidden
     follow = hidden.follow
 
     def fail(change: Change) -> None:

@@ -18,7 +18,6 @@ from openclust.broker.server.broker import Broker
 from openclust.cluster.log import rollback as module
 from openclust.cluster.log.rollback import Rollback
 from openclust.cluster.protocol.status import Position
-from openclust.cluster.storage.recovery import recover
 from openclust.wire.properties import Properties, encode_header
 from tests.support.client import Client, new_broker
 from tests.support.cluster.joined import Joined
@@ -200,7 +199,7 @@ def test_of_what_a_broker_begins_with_no_definition_is_undone() -> None:
     nothing = encode_work(Work([], []))
     rows = [Keep("opening", 1, 1, b"uuid"), Keep("change", 1, 2, change), Keep("work", 1, 3, nothing)]
     membership = Joined("p1", "p2", "p3", wait_for_root=False)["p1"]
-    recover(membership, Contents(rows=[StoredRow(row, False) for row in rows]))
-    undo = membership.replica.undo
+    membership.recover(Contents(rows=[StoredRow(row, False) for row in rows]))
+    undo = membership.replica.rollback
     assert undo.back_to(at(1)) is None, "the queue would stay"
     assert undo.back_to(at(2)) == []

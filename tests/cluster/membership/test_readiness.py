@@ -79,8 +79,8 @@ def test_a_root_that_is_heard_but_not_reached_is_no_help(cluster: Joined) -> Non
     ("change", "check", "reason"),
     [
         (lambda it: setattr(it, "is_draining", True), "draining", "this broker is drained of its clients"),
-        (lambda it: setattr(it, "is_leaving", True), "stopping", "this broker stops"),
-        (lambda it: setattr(it.storing.disk, "illness", "No space left"), "disk", "the disk is ill: No space left"),
+        (lambda it: setattr(it.links, "is_leaving", True), "stopping", "this broker stops"),
+        (lambda it: setattr(it.disk_health, "illness", "No space left"), "disk", "the disk is ill: No space left"),
     ],
 )
 def test_what_ails_the_broker_itself_is_named(

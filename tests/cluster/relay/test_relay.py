@@ -11,7 +11,7 @@ from openclust.broker.model.changes import Bind, DeclareExchange
 from openclust.cluster.protocol.messages import Lane
 from openclust.cluster.relay import relay_lane
 from openclust.cluster.relay.lanes import Lanes, Reach
-from openclust.cluster.relay.relay_lane import RelayLane
+from openclust.cluster.relay.relay_lane import RelayLane, end_lanes
 from openclust.wire.codec import method_frame
 from openclust.wire.methods import BasicConsume, BasicConsumeOk, BasicPublish, QueueUnbind, QueueUnbindOk
 from openclust.wire.properties import Properties, encode_header
@@ -182,7 +182,7 @@ def test_what_is_to_be_settled_is_for_one_reign_and_for_no_later_one_of_the_same
     lane = lane_of(wide, "s1", "p1", Reach.SHARED | Reach.CONFIRM)
     push(wide, lane, "", "work", b"1")
     assert client.count("work") == 1
-    wide["p1"].control_room.end_reign()
+    end_lanes(wide["p1"].admission.connections.values())
     wide.hold("p1", "s1")
     push(wide, lane, "", "work", b"2")
     assert client.count("work") == 1 and wide["p1"].relay.misdirected == 1

@@ -26,7 +26,7 @@ def at_root(cluster: Joined) -> Queue:
 
 
 def proxies(cluster: Joined) -> list[ConsumerProxy]:
-    return list(cluster[cluster.root].proxies)
+    return list(cluster[cluster.root].consumer_proxies)
 
 
 def publish_many(client: Application, count: int, body: bytes = b"body") -> None:
@@ -256,7 +256,7 @@ def test_when_all_lanes_are_taken_the_next_consumer_is_refused(
             prefetch=0,
             arguments=b"",
         )
-        cluster["p1"].proxies.ask("p2", question, 1)
+        cluster["p1"].consumer_proxies.ask("p2", question, 1)
     assert refused.value.code == 506
 
 
@@ -265,7 +265,7 @@ def test_words_about_what_is_not_there_change_nothing(cluster: Joined) -> None:
     client.queue("q")
     client.consume("q")
     publish_many(client, 2)
-    root = cluster["p1"].proxies
+    root = cluster["p1"].consumer_proxies
     for source in (proxies(cluster)[0].source, 0, 77):
         root.settle("p2", Settle(source=source, acked=[5, 2**62], returned=[9], rejected=[-1]))
         root.taken("p2", Taken(source, 2**62))

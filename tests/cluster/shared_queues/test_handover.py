@@ -11,6 +11,7 @@ from openclust.broker.queues.queue import Queue
 from openclust.cluster.protocol.messages import Lane
 from openclust.cluster.protocol.outbox import HANDOVER_LANE
 from openclust.cluster.relay.lanes import Reach, frames
+from openclust.cluster.relay.relay_lane import end_lanes
 from openclust.wire.methods import QueueDelete, QueueDeleteOk
 from openclust.wire.properties import Properties, encode_header
 from tests.support.cluster.joined import Application, Joined
@@ -165,7 +166,7 @@ def test_who_is_root_no_more_takes_nothing_and_says_so_of_nothing(cluster: Joine
     cluster.settle()
     for is_over in (False, True):
         if is_over:
-            cluster["p1"].control_room.end_reign()
+            end_lanes(cluster["p1"].admission.connections.values())
         cluster.hold("p1", "p2")
         outbox.relay(frames(HANDOVER_LANE, outbox.frame_max, message))
         cluster.settle()

@@ -53,7 +53,7 @@ def open_counts(cluster: Joined, name: str = "q") -> tuple[int, int]:
 
 
 def proxies(cluster: Joined) -> list[ConsumerProxy]:
-    return list(cluster[cluster.root].proxies)
+    return list(cluster[cluster.root].consumer_proxies)
 
 
 def fill(client: Application, *bodies: bytes, queue: str = "q") -> None:

@@ -57,7 +57,7 @@ def filled(store: ModelStore, numbers: range) -> Life:
     root = Life(store, peer="b:5673")
     assert root.membership.is_root
     publish(root.declare("q"), *numbers)
-    root.membership.storing.checkpoints.is_wanted = True
+    root.membership.checkpoints.is_wanted = True
     root.turn()
     return root
 
@@ -165,14 +165,14 @@ def test_a_part_is_told_of_when_it_is_on_disk(parts: list[Snapshot], monkeypatch
     for part in parts[:6]:
         follower.membership.replica.snapshot(FROM, part)
         follower.one_turn(is_told=False)
-        follower.membership.storing.disk.is_full = True
+        follower.membership.disk_health.is_full = True
     # Definitions are in no file.
     assert told == [1]
-    storing = follower.membership.storing
-    storing.stored(storing.given - 2)
+    batch_commit, writes = follower.membership.batch_commit, follower.membership.store_writes
+    batch_commit.stored(writes.given - 2)
     follower.one_turn(is_told=False)
     assert told == [1, 4]
-    storing.stored(storing.given)
+    batch_commit.stored(writes.given)
     follower.one_turn(is_told=False)
     assert told == [1, 4, 6]
 
@@ -183,7 +183,8 @@ def test_what_is_on_its_way_to_the_disk_is_not_asked_for_again(
     follower = Follower()
     sent: list[object] = []
     monkeypatch.setattr(follower.membership.links, "send", lambda _, message: sent.append(message))
-    replica, storing = follower.membership.replica, follower.membership.storing
+    replica, batch_commit = follower.membership.replica, follower.membership.batch_commit
+    writes = follower.membership.store_writes
     for part in parts[:6]:
         replica.snapshot(FROM, part)
         follower.one_turn(is_told=False)
@@ -191,7 +192,7 @@ def test_what_is_on_its_way_to_the_disk_is_not_asked_for_again(
         follower.broker.set_clock(follower.broker.now_ms + 100, follower.broker.now_ms + 5_000_100)
         follower.membership.role.root_is_at(Position(7, 900))
     assert not any(isinstance(each, Enlist) for each in sent)
-    storing.stored(storing.given)
+    batch_commit.stored(writes.given)
     follower.one_turn()
     for _ in range(200):
         follower.broker.set_clock(follower.broker.now_ms + 100, follower.broker.now_ms + 5_000_100)
@@ -201,10 +202,10 @@ def test_what_is_on_its_way_to_the_disk_is_not_asked_for_again(
 
 def test_no_snapshot_begins_while_too_much_waits_for_the_disk(parts: list[Snapshot]) -> None:
     follower = Follower()
-    follower.membership.storing.disk.is_full = True
+    follower.membership.disk_health.is_full = True
     follower.hear(parts)
     assert not follower.is_installing and bodies(follower.queue()) == before()
-    follower.membership.storing.disk.is_full = False
+    follower.membership.disk_health.is_full = False
     follower.hear(parts)
     follower.install()
     assert taken(follower.queue()) == wanted()
@@ -219,7 +220,7 @@ def test_it_waits_for_a_disk_that_is_behind(parts: list[Snapshot]) -> None:
         follower.one_turn(is_told=False)
     assert follower.is_installing and not follower.membership.replica.is_busy
     assert sum(isinstance(each, Ahead) for each in follower.given) < 2 * installing.AHEAD_MAX
-    follower.membership.storing.stored(follower.membership.storing.given)
+    follower.membership.batch_commit.stored(follower.membership.store_writes.given)
     assert follower.membership.replica.is_busy
     follower.install()
     assert taken(follower.queue()) == wanted()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -340,7 +339,7 @@ def test_a_follower_says_that_it_holds_a_snapshot_when_all_of_it_is_in_use(monke
 def test_a_store_begins_anew_once_with_a_snapshot_and_knows_the_clusters_name(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, _ = coming(monkeypatch)
     known: list[str] = []
-    store = cluster[AWAY].storing.checkpoints
+    store = cluster[AWAY].checkpoints
     monkeypatch.setattr(store, "restart", lambda: known.append(cluster[AWAY].cluster_uuid.uuid))
     cluster.settle()
     assert known == [cluster["p1"].cluster_uuid.uuid] != [""]
@@ -479,10 +478,9 @@ def test_a_root_to_be_asks_its_voters_when_its_snapshot_is_in_use(
 ) -> None:
     sent = tap(monkeypatch, busy, "p3")
     member = busy["p3"]
-    member.become(TakingOver(member, 7, {"p2": Position(6, 99)}))
+    member.become(TakingOver(member.lasting, 7, {"p2": Position(6, 99)}))
     assert not said(sent, "p2", Fetch)
-    member._election = msgspec.structs.replace(member.election, role=ElectionRole.TAKING_OVER, stands_in=7, reign=None)
-    monkeypatch.setattr(member, "log_grew", lambda event: None)
+    monkeypatch.setattr(member.elector, "tell", lambda event: None)
     member.replica._install_on(to_the_end=True)
     assert said(sent, "p2", Fetch) == ["Fetch"]
 

@@ -30,10 +30,10 @@ def test_what_ails_the_disk_is_told_once_and_that_it_is_over() -> None:
     one.publish()
     one.disk.failed(FULL)
     one.tick(1_000)
-    assert one.disk.storing.disk.illness == FULL
+    assert one.membership.disk_health.illness == FULL
     one.tick(HEARTBEAT_MS, writes=True)
     one.tick(1_000)
-    assert one.disk.storing.disk.illness == ""
+    assert one.membership.disk_health.illness == ""
     assert one.disk.notes == [f"the disk is ill: {FULL}", "the disk is well again"]
 
 
@@ -41,9 +41,9 @@ def test_a_disk_to_which_nothing_comes_for_too_long_is_ill() -> None:
     one = One()
     one.publish()
     one.tick(STALL_MS - HEARTBEAT_MS)
-    assert one.disk.storing.disk.illness == ""
+    assert one.membership.disk_health.illness == ""
     one.tick(HEARTBEAT_MS)
-    assert one.disk.storing.disk.illness == STALLED
+    assert one.membership.disk_health.illness == STALLED
 
 
 def test_a_disk_that_has_nothing_to_do_is_well() -> None:
@@ -84,7 +84,7 @@ def test_publishers_go_on_when_half_of_it_is_written() -> None:
     one = One()
     one.publish(bytes(UNWRITTEN_MAX))
     assert one.client.blocked == [ConnectionBlocked(reason="disk: slower than what is published")]
-    disk = one.disk.storing.disk
+    disk = one.membership.disk_health
     disk.waits(UNWRITTEN_MAX // 2 + 1)
     one.rest()
     assert one.broker.books.alarm
@@ -97,7 +97,7 @@ def test_publishers_go_on_when_half_of_it_is_written() -> None:
 def test_what_waits_for_the_disk_while_its_root_resigns_waits_on() -> None:
     one = One()
     one.publish(b"under way")
-    under_way = one.disk.storing.given
+    under_way = one.membership.store_writes.given
     one.publish(b"in the open batch")
     for _ in range(2):
         one.membership.tell(StepDown(one.broker.now_ms, "told to"))
@@ -205,7 +205,7 @@ def test_a_root_stays_where_all_disks_are_ill() -> None:
 def test_a_backup_whose_disk_is_full_lets_the_log_go_by_until_there_is_room() -> None:
     joined = Joined("p1", "p2", "p3", unwritten_bytes_max=UNWRITTEN_MAX)
     backup = joined["p3"]
-    backup.storing.disk.waits(UNWRITTEN_MAX + 1)
+    backup.disk_health.waits(UNWRITTEN_MAX + 1)
     before = backup.replica.position
     client = joined.client("p1")
     client.send(QueueDeclare(queue="q", durable=True))
@@ -213,7 +213,7 @@ def test_a_backup_whose_disk_is_full_lets_the_log_go_by_until_there_is_room() ->
     client.reply(1, QueueDeclareOk)
     assert backup.replica.position == before and joined["p2"].replica.position > before
     assert not joined.broker("p3").books.alarm, "its clients publish to the root"
-    backup.storing.disk.waits(0)
+    backup.disk_health.waits(0)
     joined.tick(1_000)
     assert backup.replica.position == joined["p1"].replica.position
     assert "q" in joined.broker("p3").vhosts["/"].queues
@@ -244,7 +244,7 @@ def test_the_root_knows_how_far_its_followers_are_on_disk() -> None:
     client.queue("q", durable=True)
     assert joined["p1"].role.lag("p3") == 0
     assert joined["p1"].role.lag_on_disk("p3") == 1
-    slow.storing.stored(slow.storing.given)
+    slow.batch_commit.stored(slow.store_writes.given)
     joined.settle()
     assert joined["p1"].role.lag_on_disk("p3") == 0
 
@@ -256,19 +256,19 @@ def test_what_a_root_could_not_replicate_is_not_confirmed_by_its_own_disk() -> N
     client.queue("here", durable=True, x_replicate="configuration")
     client.queue("q", durable=True)
     client.call(ConfirmSelect(), ConfirmSelectOk)
-    storing = joined["p1"].storing
-    storing.stored(storing.given)
+    batch_commit, writes = joined["p1"].batch_commit, joined["p1"].store_writes
+    batch_commit.stored(writes.given)
     for other in ("p2", "p3"):
         joined.hold("p1", other)
     client.publish("here", b"under way", delivery_mode=2)
-    under_way = storing.given
+    under_way = writes.given
     # These two make one batch. They are confirmed in this order, and the first is slow.
     client.publish("here", b"own", delivery_mode=2)
     client.publish("q", b"replicated", delivery_mode=2)
-    storing.stored(under_way)
+    batch_commit.stored(under_way)
     joined.settle()
     joined.step_down("p1")
     assert [type(each) for each in client.confirms] == [BasicAck]
-    storing.stored(storing.given)
+    batch_commit.stored(writes.given)
     joined.settle()
     assert [type(each) for each in client.confirms[1:]] == [BasicAck, BasicNack]

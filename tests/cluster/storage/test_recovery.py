@@ -11,7 +11,6 @@ from openclust.broker.journal.store_rows import Contents, Cut, Keep, StoredRow, 
 from openclust.broker.model.change_codec import encode_change
 from openclust.broker.model.changes import DeclareQueue
 from openclust.cluster.protocol.messages import Append, Snapshot
-from openclust.cluster.storage.recovery import recover
 from tests.cluster.log.test_replica import fingerprints, said, tap
 from tests.cluster.test_contents_replicated import PRIMARIES, cut_off, fill, held, numbers, same
 from tests.support.cluster.joined import Joined
@@ -25,8 +24,8 @@ class Rows:
         self.rows: list[Keep] = []
         self.position = cluster[name].replica.position
         self.definitions = [encode_change(each) for each in shared_state(cluster.broker(name))]
-        storing = cluster[name].storing
-        give = storing.give
+        writes = cluster[name].store_writes
+        give = writes.give
 
         def given(write: Write) -> None:
             if isinstance(write, Keep):
@@ -35,7 +34,7 @@ class Rows:
                 self.rows = [row for row in self.rows if row.sequence <= write.sequence]
             give(write)
 
-        storing.give = given  # type: ignore[method-assign]
+        writes.give = given  # type: ignore[method-assign]
 
     def restart(self, cluster: Joined, name: str) -> None:
         """It is there again, with these rows."""
@@ -44,7 +43,7 @@ class Rows:
         cluster.make(name, is_primary=True)
         rows = [StoredRow(row, is_told=False) for row in self.rows]
         epoch, sequence = self.position.epoch, self.position.sequence
-        recover(cluster[name], Contents(epoch=epoch, sequence=sequence, definitions=self.definitions, rows=rows))
+        cluster[name].recover(Contents(epoch=epoch, sequence=sequence, definitions=self.definitions, rows=rows))
         cluster.begin(name)
         cluster.settle()
 

@@ -13,7 +13,6 @@ from openclust.cluster.election.view import Terms, begin
 from openclust.cluster.membership.membership import Membership
 from openclust.cluster.protocol.bounds import Bounds
 from openclust.cluster.protocol.hello import Hello
-from openclust.cluster.storage.recovery import recover
 from openclust.node import Node
 from openclust.wire.methods import (
     BasicAck,
@@ -41,7 +40,7 @@ class Disk:
         self.node = Node(broker, membership)
         self.driver = Driver(broker, self.node)
         self.broker = broker
-        self.storing = membership.storing
+        self.membership = membership
         self.failure = ""
         self.notes: list[str] = []
         self.written: list[StoredRow] = []
@@ -60,10 +59,10 @@ class Disk:
     def write(self) -> None:
         """All that waits gets there."""
         self.failure = ""
-        self.driver.write(self.storing.take_writes())
+        self.driver.write(self.membership.store_writes.take_writes())
         self.written += [StoredRow(write, is_told=False) for write in self.driver.writes if isinstance(write, Keep)]
         self.driver.writes.clear()
-        self.node.stored(self.storing.given, self.broker.now_ms)
+        self.node.stored(self.membership.store_writes.given, self.broker.now_ms)
 
     def look(self) -> None:
         self.node.disk_is(self.failure, self.size(), self.broker.now_ms)
@@ -84,7 +83,7 @@ class One:
         self.base = base
         self.disk = Disk(self.broker, self.membership)
         self.disk.written += rows
-        recover(self.membership, Contents(epoch=min(base, 1), sequence=base, rows=list(rows)))
+        self.membership.recover(Contents(epoch=min(base, 1), sequence=base, rows=list(rows)))
         self.membership.tell(StoreRead(now_ms))
         self.rest()
         assert self.membership.is_root
