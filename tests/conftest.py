@@ -12,7 +12,7 @@ from hypothesis import settings
 from tests.support.examples import SOAK_EXAMPLES
 
 # How long an example takes says more of the machine than of the code: a pause of it is no failure.
-settings.register_profile("fixed", deadline=None, print_blob=True, derandomize=True)
+settings.register_profile("fixed", deadline=None, print_blob=True, derandomize=True, max_examples=50)
 settings.register_profile("soak", deadline=None, print_blob=True, max_examples=SOAK_EXAMPLES)
 # `make test` asks the same examples each time, so that it fails for a change and not for a draw.
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))

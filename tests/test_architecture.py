@@ -93,6 +93,11 @@ class Statement(NamedTuple):
     is_typing: bool
 
 
+def is_for_type_checkers(test: ast.expr) -> bool:
+    """`TYPE_CHECKING` or `typing.TYPE_CHECKING`."""
+    return "TYPE_CHECKING" in (getattr(test, "id", ""), getattr(test, "attr", ""))
+
+
 def statements_of(node: ast.AST, is_lazy: bool = False, is_typing: bool = False) -> Iterator[Statement]:
     """All statements below a node. `ast.walk` would look at ten times as many expressions too."""
     for block in ("body", "handlers", "orelse", "finalbody", "cases"):
@@ -102,7 +107,7 @@ def statements_of(node: ast.AST, is_lazy: bool = False, is_typing: bool = False)
             yield from statements_of(
                 inner,
                 is_lazy or isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef),
-                is_typing or (isinstance(inner, ast.If) and ast.unparse(inner.test).endswith("TYPE_CHECKING")),
+                is_typing or (isinstance(inner, ast.If) and is_for_type_checkers(inner.test)),
             )
 
 

@@ -18,12 +18,12 @@ from openclust.wire.methods import (
 )
 from tests.cluster.relay.test_meta_bindings import agree
 from tests.support.cluster.joined import HEARTBEAT_MS, Application, Joined
+from tests.support.examples import seeds
 from tests.support.shared_state import digest, shared_state
 
 PRIMARIES = ("p1", "p2", "p3")
 SECONDARIES = ("s1", "s2")
 STEPS = 60
-SEEDS = 60
 
 
 class Life:
@@ -124,7 +124,7 @@ class Life:
         self.cluster.settle()
 
 
-@pytest.fixture(params=range(SEEDS))
+@pytest.fixture(params=seeds(20))
 def healed(request: pytest.FixtureRequest) -> Joined:
     life = Life(request.param)
     life.run()

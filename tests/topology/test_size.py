@@ -48,6 +48,7 @@ def large() -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.slow
 def test_a_thousand_brokers_take_two_seconds_and_300_mb_at_most(tmp_path: Path) -> None:
     path = tmp_path / "large.toml"
     path.write_text(large(), encoding="utf-8")
@@ -60,6 +61,7 @@ def test_a_thousand_brokers_take_two_seconds_and_300_mb_at_most(tmp_path: Path) 
     assert peak_kb < 300_000
 
 
+@pytest.mark.slow
 def test_what_is_remembered_of_failures_has_a_bound_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What all primaries reach was kept for each set of lost nodes and links: 434 MB for two failures of these."""
     path = tmp_path / "large.toml"

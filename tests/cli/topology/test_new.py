@@ -49,6 +49,7 @@ def test_without_a_file_it_goes_to_the_output(tmp_path: Path) -> None:
     assert 'cluster_key = "a \\"key\\""' in result.stdout
 
 
+@pytest.mark.slow
 def test_a_large_file_is_written_and_read(tmp_path: Path) -> None:
     file = tmp_path / "cluster.toml"
     result = run("topology", "new", "--secondaries", 9_000, "--zones", "a,b,c", "-o", file)

@@ -298,6 +298,7 @@ def test_links_alone_may_never_end_the_quorum() -> None:
     assert found.no_root is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_network", [False, True])
 def test_two_failures_among_200_brokers_in_10_zones_are_looked_at_in_seconds(with_network: bool) -> None:
     brokers = tuple(

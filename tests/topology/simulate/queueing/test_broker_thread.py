@@ -60,6 +60,7 @@ def interval(values: np.ndarray, batches: int = 30) -> tuple[float, float]:
     return means.mean() - half, means.mean() + half
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.9])
 def test_the_wait_of_jobs_that_come_at_random_and_cost_the_same_is_that_of_m_d_1(load: float) -> None:
     at = poisson(load / SERVICE_US, 300_000, seed=7)

@@ -81,6 +81,7 @@ def test_with_a_core_for_each_they_do_what_brokers_alone_do(seed: int, apart_us:
             assert column[mine] == pytest.approx(wanted, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_jobs_at_random_wait_for_two_cores_as_erlang_says() -> None:
     chance, cores, load, mean_us, brokers = np.random.default_rng(5), 2, 0.7, 100.0, 5_000
     count = 120_000

@@ -60,6 +60,7 @@ def test_one_topics_messages_are_written_as_they_would_be_one_by_one(gap_us: int
     assert np.median(ours_reached - at) == pytest.approx(np.median(reached - at), rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("topics", "each", "gap_us"), [(20, 100, 200), (20, 100, 600), (200, 20, 60), (5, 600, 1_500)])
 def test_topics_that_share_subscribers_by_chance_are_written_nearly_as_one_by_one(
     topics: int, each: int, gap_us: int

@@ -135,6 +135,7 @@ def test_it_is_written_and_small_and_the_same_for_the_same_results(tmp_path: Pat
     assert path.stat().st_size < 300_000
 
 
+@pytest.mark.slow
 def test_hundreds_of_runs_on_hundreds_of_brokers_stay_below_two_megabytes() -> None:
     names = [f"broker-{number}.site-{number % 7}.example" for number in range(150)]
     large = summaries.run(0, names=names, span_s=2.0)

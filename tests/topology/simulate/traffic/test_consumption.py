@@ -44,6 +44,7 @@ def test_the_formula_for_one_consumer_is_that_of_m_d_1() -> None:
     assert mean_wait(1, 0.6) == pytest.approx(0.6 / (2 * 0.4), rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("consumers", [1, 2, 5])
 def test_the_wait_of_messages_that_come_at_random_is_that_of_m_d_c(consumers: int) -> None:
     load = 0.7
