@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from openclust.cluster.election.view import ElectionRole, lease_end_ms
+from openclust.cluster.election.lease import lease_end_ms
+from openclust.cluster.election.view import ElectionRole
 
 if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection

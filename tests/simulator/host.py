@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 from openclust.broker.amqp.connection import Connection
-from openclust.cluster.election.view import serves
+from openclust.cluster.election.lease import serves
 from openclust.cluster.membership.control import Control
 from openclust.cluster.protocol.messages import Lane
 from openclust.cluster.protocol.status import Position

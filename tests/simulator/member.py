@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from openclust.cluster.election.election import step
 from openclust.cluster.election.events import Effect, Event
-from openclust.cluster.election.view import ElectionRole, Terms, begin, lease_end_ms, serves
+from openclust.cluster.election.lease import lease_end_ms, serves
+from openclust.cluster.election.view import ElectionRole, Terms, begin
 from openclust.cluster.protocol.status import Reign
 
 

@@ -38,19 +38,10 @@ from openclust.cluster.election.events import (
     TellPeer,
     Tick,
 )
+from openclust.cluster.election.lease import supporters
 from openclust.cluster.election.lost_root import lost_root, stood_still
-from openclust.cluster.election.view import (
-    Election,
-    ElectionRole,
-    OtherPrimary,
-    active,
-    can_spare,
-    electorate,
-    is_online,
-    is_starting,
-    supporters,
-    vote_of,
-)
+from openclust.cluster.election.quorum import active, can_spare, electorate
+from openclust.cluster.election.view import Election, ElectionRole, OtherPrimary, is_online, is_starting, vote_of
 from openclust.cluster.protocol.status import Ended, Reign, Seniority, Status
 
 

@@ -6,7 +6,8 @@ from typing import Protocol
 
 from openclust.cluster.election.election import step
 from openclust.cluster.election.events import Effect, Event
-from openclust.cluster.election.view import Election, is_online, is_pledged
+from openclust.cluster.election.lease import is_pledged
+from openclust.cluster.election.view import Election, is_online
 
 
 class ElectionHost(Protocol):

@@ -12,7 +12,8 @@ from openclust.cluster.definitions.definitions import Definitions
 from openclust.cluster.election import events
 from openclust.cluster.election.elector import Elector
 from openclust.cluster.election.events import Effect, Event
-from openclust.cluster.election.view import Election, ElectionRole, serves
+from openclust.cluster.election.lease import serves
+from openclust.cluster.election.view import Election, ElectionRole
 from openclust.cluster.election.watch import Watch
 from openclust.cluster.inquiries.inquiries import Inquiries
 from openclust.cluster.log.cluster_uuid import ClusterUuid

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from openclust.broker.queues.repeats import Repeats
-from openclust.cluster.election.view import votes_needed, why_no_root
+from openclust.cluster.election.quorum import votes_needed, why_no_root
 from openclust.cluster.protocol.status import Position
 
 if TYPE_CHECKING:

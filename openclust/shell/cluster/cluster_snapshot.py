@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from openclust.cluster.election.view import ElectionRole, electorate, is_online, serves, vote_of
+from openclust.cluster.election.lease import serves
+from openclust.cluster.election.quorum import electorate
+from openclust.cluster.election.view import ElectionRole, is_online, vote_of
 from openclust.cluster.protocol.status import Position, Status
 
 if TYPE_CHECKING:

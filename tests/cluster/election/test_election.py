@@ -10,9 +10,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from openclust.cluster.election import election as election_module
 from openclust.cluster.election import events
 from openclust.cluster.election.election import TRANSITIONS, Trigger, step
-from openclust.cluster.election.view import Election, ElectionRole, Terms, begin, why_no_root
+from openclust.cluster.election.quorum import why_no_root
+from openclust.cluster.election.view import Election, ElectionRole, Terms, begin
 from openclust.cluster.protocol.status import Ended, Position, Reign, Seniority
-from tests.cluster.election.test_view import hear, ready, root, said, tick
+from tests.support.cluster.election_view import hear, ready, root, said, tick
 from tests.support.cluster.scenario import FILES, Scenario, replay
 from tests.support.examples import examples
 

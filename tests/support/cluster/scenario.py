@@ -39,16 +39,9 @@ import msgspec
 from openclust.cluster.election import events
 from openclust.cluster.election.election import step
 from openclust.cluster.election.events import Effect, Event
-from openclust.cluster.election.view import (
-    Election,
-    ElectionRole,
-    Terms,
-    begin,
-    lease_end_ms,
-    serves,
-    supporters,
-    why_no_root,
-)
+from openclust.cluster.election.lease import lease_end_ms, serves, supporters
+from openclust.cluster.election.quorum import why_no_root
+from openclust.cluster.election.view import Election, ElectionRole, Terms, begin
 from openclust.cluster.protocol.status import Position, Reign, Seniority, Status
 from tests.support.paths import TESTS
 
