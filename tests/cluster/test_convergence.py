@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from openclust.cluster.relay.meta_bindings import OTHERS, Item
+from openclust.cluster.relay.meta_bindings import OTHERS, MetaBinding
 from openclust.wire.methods import (
     ExchangeDeclare,
     ExchangeDelete,
@@ -132,7 +132,7 @@ def healed(request: pytest.FixtureRequest) -> Joined:
     return life.cluster
 
 
-def wanted_by_others(cluster: Joined, secondary: str) -> set[Item]:
+def wanted_by_others(cluster: Joined, secondary: str) -> set[MetaBinding]:
     others = [cluster[name].meta_bindings.own for name in SECONDARIES if name != secondary]
     return {item for told in others for item in told.counts}
 

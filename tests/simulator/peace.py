@@ -7,7 +7,7 @@ from functools import partial
 
 from openclust.broker.model.changes import DeleteExchange, DeleteQueue, DeleteVhost
 from openclust.cluster.protocol.status import Position
-from openclust.cluster.relay.meta_bindings import OTHERS, Item, item_of
+from openclust.cluster.relay.meta_bindings import OTHERS, MetaBinding, meta_binding_of
 from tests.simulator.host import Host
 from tests.simulator.invariants import Violation
 from tests.simulator.nodes import SLOW_START_US, Nodes
@@ -80,7 +80,7 @@ def _look_at(host: Host) -> None:
         "early answers": len(membership.root_requests._early),
         "messages that wait for a root": membership.forwarding.waiting,
         "messages that the root has not settled": sum(map(len, membership.forwarding._sent.values())),
-        "held connections": len(membership.forwarding._held),
+        "held connections": len(membership.forwarding._held_publishers),
         "changes that are not committed": membership.role.waiting,
     }
     left = {what: count for what, count in counts.items() if count}
@@ -95,21 +95,21 @@ def _check_broker(host: Host) -> None:
         raise Violation(f"{host.name}: {error or traceback.format_exc()}") from error
 
 
-def _wanted(host: Host) -> set[Item]:
+def _wanted(host: Host) -> set[MetaBinding]:
     """What its private queues want, by what is bound."""
     found = set()
     for vhost in host.running.broker.vhosts.values():
         for exchange in vhost.exchanges.values():
             for binding in exchange.bindings.values():
                 if getattr(binding.target, "owner", None) is not None:
-                    found.add(item_of(vhost.name, exchange.name, binding.routing_key, binding.arguments))
+                    found.add(meta_binding_of(vhost.name, exchange.name, binding.routing_key, binding.arguments))
         for queue in vhost.queues.values():
             if queue.owner is not None:
-                found.add(item_of(vhost.name, "", queue.name, {}))
+                found.add(meta_binding_of(vhost.name, "", queue.name, {}))
     return found
 
 
-def _look_at_interests(world: Nodes, host: Host, wanted: dict[str, set[Item]]) -> None:
+def _look_at_interests(world: Nodes, host: Host, wanted: dict[str, set[MetaBinding]]) -> None:
     """What it holds of each other is what that wants; of those it has no link with, what they all want together."""
     interests = host.running.membership.meta_bindings
     if host.running.membership.is_alone:

@@ -1,7 +1,8 @@
-"""Meta-bindings: what each broker's private queues want, so that others send it that and nothing else.
+"""Meta-bindings: the bindings of each broker's private queues, so that others send it those messages and no more.
 
-Counted here, told in batches, withdrawn when the last binding goes; a digest shows when what was told was lost. A
-secondary has no links to the others: the root tells each secondary what all the others together want.
+A broker counts its bindings, tells meta-bindings in batches, and withdraws one when its last binding goes; by a digest
+its peers find out that one was lost. A secondary has no links to other secondaries: the root tells each secondary the
+meta-bindings of all others together.
 """
 
 from __future__ import annotations
@@ -22,83 +23,84 @@ if TYPE_CHECKING:
     from openclust.cluster.protocol.leadership import Leadership
     from openclust.cluster.protocol.links import Links
 
-Item: TypeAlias = tuple[bytes, bytes, bytes, bytes]
-Place: TypeAlias = tuple[bytes, bytes]
+MetaBinding: TypeAlias = tuple[bytes, bytes, bytes, bytes]
+"""Virtual host, exchange, routing key, and arguments as a table or empty."""
+ExchangeKey: TypeAlias = tuple[bytes, bytes]
 """Virtual host and exchange."""
 
-ITEMS_A_MESSAGE = 5_000
+BINDINGS_A_MESSAGE = 5_000
 OTHERS = ""
-"""The name of all other secondaries together."""
+"""The name under which the meta-bindings of all other secondaries together are held."""
 
 
 class PeerInterest:
-    """What one broker wants, as it has told us. Each item has its number (`fold`), which takes longer than all else.
+    """The meta-bindings of one broker, as it has told them. Each is kept with its hash, which takes long to compute.
 
-    While a broker tells everything anew, `unsaid` is what it has not told again yet.
+    While the broker tells all of them anew, `untold` are those that it has not told again yet.
     """
 
-    __slots__ = ("count", "digest", "places", "remote", "unsaid")
+    __slots__ = ("bindings", "count", "digest", "remote", "untold")
 
     def __init__(self, name: str) -> None:
         self.remote = RemoteBroker(name)
-        self.places: dict[Place, dict[tuple[bytes, bytes], int]] = {}
+        self.bindings: dict[ExchangeKey, dict[tuple[bytes, bytes], int]] = {}
         self.count = 0
         self.digest = 0
-        self.unsaid: dict[Item, None] | None = None
+        self.untold: dict[MetaBinding, None] | None = None
 
-    def add(self, item: Item) -> int | None:
-        """Its number, if it is new."""
-        wanted = self.places.setdefault(item[:2], {})
-        if item[2:] in wanted:
+    def add(self, binding: MetaBinding) -> int | None:
+        """Add a meta-binding; returns its hash, or None if it was there already."""
+        wanted = self.bindings.setdefault(binding[:2], {})
+        if binding[2:] in wanted:
             return None
-        wanted[item[2:]] = number = fold(item)
+        wanted[binding[2:]] = number = hash_of(binding)
         self.count += 1
         self.digest ^= number
         return number
 
-    def remove(self, item: Item) -> int | None:
-        """Its number, if it was there."""
-        wanted = self.places.get(item[:2], {})
-        number = wanted.pop(item[2:], None)
+    def remove(self, binding: MetaBinding) -> int | None:
+        """Remove a meta-binding; returns its hash, or None if it was not there."""
+        wanted = self.bindings.get(binding[:2], {})
+        number = wanted.pop(binding[2:], None)
         if number is None:
             return None
         if not wanted:
-            del self.places[item[:2]]
+            del self.bindings[binding[:2]]
         self.count -= 1
         self.digest ^= number
         return number
 
-    def items(self) -> Iterable[Item]:
-        return ((*place, *rest) for place, wanted in self.places.items() for rest in wanted)
+    def items(self) -> Iterable[MetaBinding]:
+        return ((*place, *rest) for place, wanted in self.bindings.items() for rest in wanted)
 
 
 class AdvertisedInterest:
-    """What this broker has told its peers that it wants: its own private queues', or the secondaries'."""
+    """Meta-bindings that this broker has told: its own to all peers, or those of other secondaries to a secondary."""
 
     def __init__(self) -> None:
-        self.counts: dict[Item, int] = {}
-        self.changed: dict[Item, bool] = {}
+        self.counts: dict[MetaBinding, int] = {}
+        self.changed: dict[MetaBinding, bool] = {}
         self.digest = 0
 
-    def count(self, item: Item, by: int, number: int | None = None) -> None:
-        """One more or less wants it; `number` is what it folds to, where that is known."""
-        count = self.counts.get(item, 0) + by
+    def count(self, binding: MetaBinding, by: int, number: int | None = None) -> None:
+        """Count one binding more or less; `number` is its hash, where that is known."""
+        count = self.counts.get(binding, 0) + by
         if count > 0:
-            self.counts[item] = count
+            self.counts[binding] = count
         else:
-            self.counts.pop(item, None)
+            self.counts.pop(binding, None)
         if (by > 0 and count == 1) or (by < 0 and count == 0):
-            self.digest ^= fold(item) if number is None else number
-            self.changed[item] = by > 0
+            self.digest ^= hash_of(binding) if number is None else number
+            self.changed[binding] = by > 0
 
     def gather(self, held: PeerInterest) -> None:
-        """Count all that a broker wants; it is told as a whole."""
+        """Count all meta-bindings of a broker. They are not told as changes: all is told afterwards."""
         counts = self.counts
-        for place, wanted in held.places.items():
+        for place, wanted in held.bindings.items():
             for rest, number in wanted.items():
-                item = (*place, *rest)
-                count = counts.get(item, 0)
-                counts[item] = count + 1
+                binding = (*place, *rest)
+                count = counts.get(binding, 0)
+                counts[binding] = count + 1
                 if not count:
                     self.digest ^= number
 
@@ -113,7 +115,7 @@ class MetaBindings:
         self._is_primary = is_primary
         self.own = AdvertisedInterest()
         self.held: dict[str, PeerInterest] = {}
-        # The root's part: for each secondary, what the other secondaries want. Without a root, that of any primary.
+        # For each secondary that this broker serves, as root or in place of one, what it was told of the others.
         self._of_others: dict[str, AdvertisedInterest] = {}
         self._unserved: list[str] = []
         self._relay = ""
@@ -122,11 +124,11 @@ class MetaBindings:
     # -- here
 
     def wanted(self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int) -> None:
-        """A private queue was bound, or a binding of one is gone."""
-        self.own.count(item_of(vhost, exchange, routing_key, arguments), count)
+        """A private queue was bound (`count` 1), or such a binding is gone (-1)."""
+        self.own.count(meta_binding_of(vhost, exchange, routing_key, arguments), count)
 
     def flush(self) -> None:
-        """Tell what has changed."""
+        """Tell what has changed since the last flush."""
         if self.own.changed:
             changed, self.own.changed = self.own.changed, {}
             for peer in self._links.outboxes:
@@ -141,11 +143,11 @@ class MetaBindings:
 
     @property
     def is_busy(self) -> bool:
-        """Whether some have still to be told: another turn must follow."""
+        """Whether secondaries have still to be served: another turn must follow."""
         return bool(self._unserved)
 
     def _seek_relay(self) -> None:
-        """Where a secondary does not reach the root, the primary that it relays through tells it what others want."""
+        """As a secondary without a link to the root, ask the relaying primary for the others' meta-bindings."""
         if self._is_primary:
             return
         relay = self._links.relaying_primary()
@@ -156,25 +158,25 @@ class MetaBindings:
             if relay:
                 self._links.send(relay, InterestLost(of_others=True))
 
-    def _tell(self, peer: str, changed: dict[Item, bool], *, of_others: bool = False) -> None:
-        items = list(changed.items())
-        for at in range(0, len(items), ITEMS_A_MESSAGE):
-            some = items[at : at + ITEMS_A_MESSAGE]
-            added = [item for item, is_wanted in some if is_wanted]
-            removed = [item for item, is_wanted in some if not is_wanted]
+    def _tell(self, peer: str, changed: dict[MetaBinding, bool], *, of_others: bool = False) -> None:
+        bindings = list(changed.items())
+        for at in range(0, len(bindings), BINDINGS_A_MESSAGE):
+            some = bindings[at : at + BINDINGS_A_MESSAGE]
+            added = [binding for binding, is_wanted in some if is_wanted]
+            removed = [binding for binding, is_wanted in some if not is_wanted]
             self._links.send(peer, Interest(added=added, removed=removed, of_others=of_others))
 
     def tell_all(self, peer: str, *, of_others: bool = False) -> None:
-        """Begin anew: the link is new, or something was lost, or a secondary has nobody else to ask."""
+        """Tell all anew: the link is new, or something was lost, or a secondary asks because it reaches no root."""
         if of_others and peer not in self._of_others:
             if self._links.is_secondary(peer):
                 self.serve_secondary(peer)
             return
         told = self._of_others[peer] if of_others else self.own
-        items = list(told.counts)
-        for at in range(0, len(items) or 1, ITEMS_A_MESSAGE):
-            some = items[at : at + ITEMS_A_MESSAGE]
-            is_last = at + ITEMS_A_MESSAGE >= len(items)
+        bindings = list(told.counts)
+        for at in range(0, len(bindings) or 1, BINDINGS_A_MESSAGE):
+            some = bindings[at : at + BINDINGS_A_MESSAGE]
+            is_last = at + BINDINGS_A_MESSAGE >= len(bindings)
             self._links.send(peer, Interest(added=some, is_first=not at, is_last=is_last, of_others=of_others))
 
     def tell_digests(self) -> None:
@@ -188,29 +190,29 @@ class MetaBindings:
     # -- others
 
     def heard(self, peer: str, message: Interest) -> None:
-        """A broker says what it wants."""
+        """A broker tells meta-bindings."""
         held = self._held(peer, message.of_others)
-        touched: set[Place] = set()
+        touched: set[ExchangeKey] = set()
         if message.is_first:
-            held.unsaid = dict.fromkeys(held.items())
-        for item in message.removed:
-            self._drop(held, item, touched)
-        for item in message.added:
-            if held.unsaid:
-                held.unsaid.pop(item, None)
-            number = held.add(item)
+            held.untold = dict.fromkeys(held.items())
+        for binding in message.removed:
+            self._drop(held, binding, touched)
+        for binding in message.added:
+            if held.untold:
+                held.untold.pop(binding, None)
+            number = held.add(binding)
             if number is not None:
-                self._place(held, item)
-                touched.add(item[:2])
-                self._aggregate(held, item, 1, number)
+                self._place(held, binding)
+                touched.add(binding[:2])
+                self._aggregate(held, binding, 1, number)
         if message.is_last:
-            for item in held.unsaid or ():
-                self._drop(held, item, touched)
-            held.unsaid = None
+            for binding in held.untold or ():
+                self._drop(held, binding, touched)
+            held.untold = None
         self._changed(touched)
 
     def checked(self, peer: str, message: InterestDigest) -> None:
-        """What we hold of a peer must be what it has told."""
+        """A broker tells its digest: where it differs from what is held here, ask for all anew."""
         held = self._held(peer, message.of_others)
         if (held.count, held.digest) != (message.count, message.digest):
             self.repaired += 1
@@ -218,16 +220,16 @@ class MetaBindings:
             self._links.send(peer, InterestLost(of_others=message.of_others))
 
     def gone(self, peer: str) -> None:
-        """A broker is not there any more: it wants nothing."""
+        """A broker is not there any more: drop its meta-bindings."""
         held = self.held.pop(peer, None)
         if held is not None:
-            touched: set[Place] = set()
-            for item in list(held.items()):
-                self._drop(held, item, touched)
+            touched: set[ExchangeKey] = set()
+            for binding in list(held.items()):
+                self._drop(held, binding, touched)
             self._changed(touched)
 
     def link_down(self, peer: str) -> None:
-        """Our link to a broker is gone: it is told anew when there is another."""
+        """The link to a broker is gone: all is told anew on the next one."""
         self._of_others.pop(peer, None)
         self._unserved = [name for name in self._unserved if name != peer]
 
@@ -238,16 +240,16 @@ class MetaBindings:
             held = self.held[name] = PeerInterest(name)
         return held
 
-    def _drop(self, held: PeerInterest, item: Item, touched: set[Place]) -> None:
-        number = held.remove(item)
+    def _drop(self, held: PeerInterest, binding: MetaBinding, touched: set[ExchangeKey]) -> None:
+        number = held.remove(binding)
         if number is None:
             return
-        touched.add(item[:2])
-        self._aggregate(held, item, -1, number)
-        vhost = self._broker.vhosts.get(decode_text(item[0]))
+        touched.add(binding[:2])
+        self._aggregate(held, binding, -1, number)
+        vhost = self._broker.vhosts.get(decode_text(binding[0]))
         if vhost is None:
             return
-        name, key = decode_text(item[1]), decode_text(item[2])
+        name, key = decode_text(binding[1]), decode_text(binding[2])
         if not name:
             brokers = vhost.elsewhere.get(key, {})
             brokers.pop(held.remote, None)
@@ -255,27 +257,27 @@ class MetaBindings:
                 vhost.elsewhere.pop(key, None)
         elif name in vhost.exchanges:
             exchange = vhost.exchanges[name]
-            exchange.unbind_remote(held.remote, key, arguments_of(item))
+            exchange.unbind_remote(held.remote, key, arguments_of(binding))
             vhost.source_unbound(exchange)
 
-    def _place(self, held: PeerInterest, item: Item) -> None:
-        """Bind it, if its exchange is here; when that comes, it is bound then."""
-        vhost = self._broker.vhosts.get(decode_text(item[0]))
+    def _place(self, held: PeerInterest, binding: MetaBinding) -> None:
+        """Bind it at its exchange here. If that does not exist yet, `exchange_made` does it later."""
+        vhost = self._broker.vhosts.get(decode_text(binding[0]))
         if vhost is None:
             return
-        name, key = decode_text(item[1]), decode_text(item[2])
+        name, key = decode_text(binding[1]), decode_text(binding[2])
         if not name:
             vhost.elsewhere.setdefault(key, {})[held.remote] = None
         elif name in vhost.exchanges:
-            vhost.exchanges[name].bind_remote(held.remote, key, arguments_of(item))
+            vhost.exchanges[name].bind_remote(held.remote, key, arguments_of(binding))
 
     def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
         place = (encode_text(vhost.name), encode_text(exchange.name))
         for _, held in sorted(self.held.items()):
-            for rest in held.places.get(place, ()):
+            for rest in held.bindings.get(place, ()):
                 self._place(held, (*place, *rest))
 
-    def _changed(self, places: set[Place]) -> None:
+    def _changed(self, places: set[ExchangeKey]) -> None:
         for name in sorted({vhost for vhost, _ in places}):
             vhost = self._broker.vhosts.get(decode_text(name))
             if vhost is not None:
@@ -284,15 +286,16 @@ class MetaBindings:
     # -- the root, for the secondaries
 
     def serve_secondaries(self, secondaries: Iterable[str]) -> None:
-        """Tell these secondaries, from now on, what the others want. Empty for one that is root no more.
+        """From now on tell each of these secondaries the meta-bindings of the others; none, where the reign has ended.
 
-        One of them a turn: for many thousands of subscribers each is a tenth of a second, and a root must be heard.
+        One secondary is served in a turn: with many thousands of subscribers that takes a tenth of a second, and in
+        between the root must send its heartbeats.
         """
         self._of_others = {}
         self._unserved = sorted(secondaries)
 
     def serve_secondary(self, name: str) -> None:
-        """Our link to this secondary is there."""
+        """There is a link to this secondary: tell it all meta-bindings of the others."""
         self._unserved = [each for each in self._unserved if each != name]
         told = self._of_others[name] = AdvertisedInterest()
         for other, held in sorted(self.held.items()):
@@ -300,24 +303,24 @@ class MetaBindings:
                 told.gather(held)
         self.tell_all(name, of_others=True)
 
-    def _aggregate(self, held: PeerInterest, item: Item, count: int, number: int) -> None:
+    def _aggregate(self, held: PeerInterest, binding: MetaBinding, count: int, number: int) -> None:
         name = held.remote.name
         if self._of_others and self._links.is_secondary(name):
             for other, told in self._of_others.items():
                 if other != name:
-                    told.count(item, count, number)
+                    told.count(binding, count, number)
 
 
-def item_of(vhost: str, exchange: str, routing_key: str, arguments: Table) -> Item:
+def meta_binding_of(vhost: str, exchange: str, routing_key: str, arguments: Table) -> MetaBinding:
     encoded = encode_table(dict(sorted(arguments.items()))) if arguments else b""
     return encode_text(vhost), encode_text(exchange), encode_text(routing_key), encoded
 
 
-def arguments_of(item: Item) -> Table:
-    return decode_table(item[3], 0)[0] if item[3] else {}
+def arguments_of(binding: MetaBinding) -> Table:
+    return decode_table(binding[3], 0)[0] if binding[3] else {}
 
 
-def fold(item: Item) -> int:
-    """An item as a number; equal sets have equal sums of these, whatever the order."""
-    joined = b"".join(b"%d:%b" % (len(part), part) for part in item)
+def hash_of(binding: MetaBinding) -> int:
+    """The hash of a meta-binding. The exclusive or of these is the same for equal sets, in any order."""
+    joined = b"".join(b"%d:%b" % (len(part), part) for part in binding)
     return int.from_bytes(hashlib.blake2b(joined, digest_size=8).digest(), "big") >> 1

@@ -1,4 +1,4 @@
-"""On the root: what consumers of other brokers receive from the shared queues."""
+"""The consumer proxies on the root: one for each consumer of a shared queue on another broker."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from openclust.cluster.protocol.messages import Cancel, Prefetch, Taken
 
 
-class _Customer:
-    """What one broker has of ours. It holds as long as `connection`, its link to us: on another one it begins anew."""
+class _PeerDeliveries:
+    """The proxies and fetched messages of one broker, as long as `connection`, its link to this one, is there."""
 
     __slots__ = ("connection", "fetched", "free_lanes", "next_lane", "proxies")
 
@@ -56,19 +56,22 @@ class _Customer:
 
 
 class ConsumerProxies:
-    """Call `flush` at the end of a turn, when all answers are in the outboxes. `choked` wait for a full outbox."""
+    """Call `flush` at the end of a turn, when all answers are in the outboxes.
+
+    `choked` are proxies that wait until the outbox of their broker has room.
+    """
 
     def __init__(self, broker: Broker, links: Links, connections: Mapping[str, Connection]) -> None:
         self._broker = broker
         self._links = links
         self._connections = connections
-        self._customers: dict[str, _Customer] = {}
+        self._by_peer: dict[str, _PeerDeliveries] = {}
         self._starting: list[ConsumerProxy] = []
         self._fetches = 0
         self.choked: dict[ConsumerProxy, None] = {}
 
     def __iter__(self) -> Iterator[ConsumerProxy]:
-        return (proxy for name in sorted(self._customers) for proxy in self._customers[name].proxies.values())
+        return (proxy for name in sorted(self._by_peer) for proxy in self._by_peer[name].proxies.values())
 
     # -- questions
 
@@ -76,41 +79,41 @@ class ConsumerProxies:
         """Consume or fetch for a broker; AmqpError where that cannot be."""
         queue = shared_queue(self._broker, decode_text(question.vhost), decode_text(question.queue))
         if isinstance(question, Get):
-            return self._fetch(self._customer(peer), queue, question, number)
+            return self._fetch(self._of_peer(peer), queue, question, number)
         if peer == self._links.name:
-            # It asked before it was root itself; now its consumer needs nobody in between.
+            # This broker asked before it became root; now its consumer needs no proxy.
             demand_exclusive(queue, question.exclusive)
             return Answer(number=number)
-        customer = self._customer(peer)
-        if question.source not in customer.proxies:
-            self._make(peer, customer, queue, question)
+        theirs = self._of_peer(peer)
+        if question.source not in theirs.proxies:
+            self._make(peer, theirs, queue, question)
         return Answer(number=number)
 
-    def _customer(self, peer: str) -> _Customer:
+    def _of_peer(self, peer: str) -> _PeerDeliveries:
         connection = self._connections.get(peer)
-        customer = self._customers.get(peer)
-        if customer is not None and customer.connection is not connection:
+        theirs = self._by_peer.get(peer)
+        if theirs is not None and theirs.connection is not connection:
             self.peer_gone(peer)
-            customer = None
-        if customer is None:
-            customer = self._customers[peer] = _Customer(connection)
-        return customer
+            theirs = None
+        if theirs is None:
+            theirs = self._by_peer[peer] = _PeerDeliveries(connection)
+        return theirs
 
-    def _make(self, peer: str, customer: _Customer, queue: Queue, question: Consume) -> None:
+    def _make(self, peer: str, theirs: _PeerDeliveries, queue: Queue, question: Consume) -> None:
         demand_exclusive(queue, question.exclusive)
         outbox = self._links.outboxes.get(peer)
-        if outbox is None or not outbox.is_up or customer.connection is None:
-            # It will ask again when there is a link, and no answer would reach it now.
+        if outbox is None or not outbox.is_up or theirs.connection is None:
+            # No answer would reach that broker now, and it asks again when there is a link.
             raise ChannelError(RESOURCE_ERROR, f"there is no link to {peer}")
-        channel = customer.connection.channels[CONTROL_CHANNEL]
+        channel = theirs.connection.channels[CONTROL_CHANNEL]
         kind = ConsumerProxy if self._broker.tracer is None else TracedProxy
-        proxy = kind(self, peer, channel, queue, question, outbox, customer.take_lane())
-        customer.proxies[question.source] = proxy
-        # It has no room yet, so nothing is delivered; but from now on it counts.
+        proxy = kind(self, peer, channel, queue, question, outbox, theirs.take_lane())
+        theirs.proxies[question.source] = proxy
+        # It takes no delivery before `start`, but is a consumer of the queue from now on.
         queue.add_consumer(proxy)
         self._starting.append(proxy)
 
-    def _fetch(self, customer: _Customer, queue: Queue, question: Get, number: int) -> Answer:
+    def _fetch(self, theirs: _PeerDeliveries, queue: Queue, question: Get, number: int) -> Answer:
         entry = queue.get()
         if entry is None:
             return Answer(number=number)
@@ -125,31 +128,31 @@ class ConsumerProxies:
             deliveries=entry.deliveries,
             left=len(queue),
         )
-        if question.no_ack and customer.connection is not None:
+        if question.no_ack and theirs.connection is not None:
             queue.forget(entry)
         else:
-            customer.fetched[self._fetches] = (queue, entry)
+            theirs.fetched[self._fetches] = (queue, entry)
         queue.refresh_direct()
         return Answer(number=number, fetched=fetched)
 
     def fetched_here(self, number: int) -> tuple[Queue, Entry] | None:
-        """What this broker asked for before it was root itself: from now on it is the caller's to settle."""
-        customer = self._customers.get(self._links.name)
-        return None if customer is None else customer.fetched.pop(number, None)
+        """A message that this broker asked for before it became root; the caller must settle it."""
+        theirs = self._by_peer.get(self._links.name)
+        return None if theirs is None else theirs.fetched.pop(number, None)
 
     # -- what consumers say
 
     def _find(self, peer: str, source: int) -> ConsumerProxy | None:
-        customer = self._customers.get(peer)
-        return None if customer is None else customer.proxies.get(source)
+        theirs = self._by_peer.get(peer)
+        return None if theirs is None else theirs.proxies.get(source)
 
     def named(self, peer: str, message: Settle) -> list[Entry] | None:
-        """The deliveries that a broker means; None where it does not hold one of them any more."""
+        """The deliveries that a `Settle` of a broker names; None where one of them is not with that broker any more."""
         held: dict[int, Entry] = {}
         if message.source == NO_CONSUMER:
-            customer = self._customers.get(peer)
-            if customer is not None:
-                held = {number: entry for number, (_, entry) in customer.fetched.items()}
+            theirs = self._by_peer.get(peer)
+            if theirs is not None:
+                held = {number: entry for number, (_, entry) in theirs.fetched.items()}
         else:
             proxy = self._find(peer, message.source)
             held = {} if proxy is None else proxy.held
@@ -187,10 +190,10 @@ class ConsumerProxies:
             proxy.wake()
 
     def _settle_fetched(self, peer: str, message: Settle) -> None:
-        customer = self._customers.get(peer)
-        if customer is None:
+        theirs = self._by_peer.get(peer)
+        if theirs is None:
             return
-        fetched = customer.fetched
+        fetched = theirs.fetched
         for number in _numbers(message.acked, self._fetches):
             if number in fetched:
                 queue, entry = fetched.pop(number)
@@ -217,7 +220,7 @@ class ConsumerProxies:
     # -- the end
 
     def cancel(self, peer: str, message: Cancel) -> None:
-        """A consumer ends. What its client has got may still be settled, if it `keeps` that."""
+        """A consumer ends. If the message says `keeps`, its client may still settle the deliveries that it has."""
         if message.source == NO_CONSUMER:
             self.peer_gone(peer)
             return
@@ -231,55 +234,55 @@ class ConsumerProxies:
         self._end_settled(proxy)
 
     def _end_settled(self, proxy: ConsumerProxy) -> None:
-        """Forget one that is cancelled, if nothing of it is open any more."""
+        """Forget a cancelled proxy, if all its deliveries are settled."""
         if not proxy.held:
             self._forget(proxy)
 
     def _forget(self, proxy: ConsumerProxy) -> None:
         self.choked.pop(proxy, None)
-        customer = self._customers.get(proxy.peer)
-        if customer is not None and customer.proxies.get(proxy.source) is proxy:
-            del customer.proxies[proxy.source]
-            customer.free_lanes.append(proxy.lane)
+        theirs = self._by_peer.get(proxy.peer)
+        if theirs is not None and theirs.proxies.get(proxy.source) is proxy:
+            del theirs.proxies[proxy.source]
+            theirs.free_lanes.append(proxy.lane)
 
     def queue_gone(self, proxy: ConsumerProxy) -> None:
-        """The queue is deleted, and with it what was delivered of it."""
+        """The queue is deleted, and its unsettled deliveries with it."""
         self._links.send(proxy.peer, Cancelled(proxy.source))
         proxy.return_all()
         self._forget(proxy)
 
     def peer_gone(self, name: str) -> None:
-        """A broker has nothing of ours any more: it is gone, or says so. What it had goes back."""
-        customer = self._customers.pop(name, None)
-        if customer is None:
+        """A broker is gone, or gives up all it has: its unsettled deliveries go back into their queues."""
+        theirs = self._by_peer.pop(name, None)
+        if theirs is None:
             return
-        proxies = list(customer.proxies.values())
-        # All of them first: what one returns must not go to another.
+        proxies = list(theirs.proxies.values())
+        # All are stopped before the first gives back: its deliveries must not go to another of them.
         for proxy in proxies:
             self.choked.pop(proxy, None)
             proxy.queue.stop(proxy)
         for proxy in proxies:
             proxy.return_all()
-        _return(list(customer.fetched.values()))
+        _return(list(theirs.fetched.values()))
         for proxy in proxies:
             proxy.queue.vhost.drop_consumer(proxy)
 
     def end(self) -> None:
-        """Be root no more: the queues here deliver nothing, and keep what was not settled."""
-        customers, self._customers = self._customers, {}
+        """The reign ends: all proxies end, and the queues here take back all unsettled deliveries."""
+        ended, self._by_peer = self._by_peer, {}
         self._starting.clear()
         self.choked.clear()
-        for customer in customers.values():
-            for proxy in customer.proxies.values():
+        for theirs in ended.values():
+            for proxy in theirs.proxies.values():
                 proxy.queue.stop(proxy)
                 proxy.return_all()
-            for queue, entry in customer.fetched.values():
+            for queue, entry in theirs.fetched.values():
                 queue.put_back(entry)
 
     # -- turns
 
     def flush(self) -> None:
-        """Let those begin whose answer is on its way, and those go on that waited for a link."""
+        """Start proxies whose answer is in the outbox, and wake those that waited for room in one."""
         if self._starting:
             starting, self._starting = self._starting, []
             for proxy in starting:
@@ -290,7 +293,7 @@ class ConsumerProxies:
                 proxy.wake()
 
     def _start(self, proxy: ConsumerProxy) -> None:
-        # Its broker may have gone since it asked, and then the proxy is cancelled.
+        # Its broker may have gone since it asked; then the proxy is cancelled.
         outbox = self._links.outboxes.get(proxy.peer)
         if not proxy.cancelled and outbox is not None and outbox.is_up:
             outbox.open_lane(Lane(number=proxy.lane, vhost=encode_text(proxy.queue.vhost.name), source=proxy.source))
@@ -298,7 +301,7 @@ class ConsumerProxies:
 
 
 def _numbers(ranges: list[int], last: int) -> Iterator[int]:
-    """All numbers up to `last` in ranges that are given by first and last in turn."""
+    """All numbers from 1 to `last` in ranges that are given by first and last in turn."""
     for at in range(0, len(ranges) - 1, 2):
         yield from range(max(1, ranges[at]), min(last, ranges[at + 1]) + 1)
 

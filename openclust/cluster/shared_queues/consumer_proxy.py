@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 AHEAD_MAX = 2_000
 AHEAD_BYTES_MAX = 1_048_576
-"""What may be on its way to a consumer and not yet taken by its client: so much, and at least one message."""
+"""So many bytes may be under way to a consumer and not taken by its client yet; but always one message."""
 
 
 class ProxyRegistry(Protocol):
-    """Who has made a proxy. `choked` are those that wait until the outbox of their broker takes more."""
+    """The maker of proxies. `choked` are those that wait until the outbox of their broker takes more."""
 
     choked: dict[ConsumerProxy, None]
 
@@ -45,7 +45,7 @@ class ProxyRegistry(Protocol):
 class ConsumerProxy(Consumer):
     """Deliveries are counted from 1 on both sides. `held` are those that wait for their acknowledgement.
 
-    Nothing is sent before `start`: an answer goes before the first delivery.
+    Nothing is sent before `start`: the answer to the consume goes before the first delivery.
     """
 
     __slots__ = (
@@ -104,7 +104,7 @@ class ConsumerProxy(Consumer):
         self._middle = b""
 
     def start(self) -> None:
-        """The way is open: deliver."""
+        """The answer is sent and the lane is open: deliver."""
         self.room = AHEAD_MAX
         self.wake()
 
@@ -127,7 +127,7 @@ class ConsumerProxy(Consumer):
         elif len(body) > self._whole_max or not body:
             data = publish_frame(self.lane, message.suffix) + content_frames(self.lane, header, body, self._frame_max)
         else:
-            # What comes after each other is mostly of one shape.
+            # Most messages repeat exchange, routing key and sizes of the one before.
             shape = (message.suffix, len(header), len(body))
             if shape != self._shape:
                 self._shape = shape
@@ -135,7 +135,7 @@ class ConsumerProxy(Consumer):
                 self._middle = FRAME_END + ENVELOPE.pack(FRAME_BODY, self.lane, shape[2])
             data = b"%b%b%b%b\xce" % (self._head, header, self._middle, body)
         size = len(data)
-        # As the outbox does it, for what must not be dropped: this is the way of every message.
+        # The same as `Outbox.relay`, without the call: every delivery comes this way.
         outbox = self._outbox
         if not outbox.frames:
             outbox.dirty.append(outbox)
@@ -154,11 +154,11 @@ class ConsumerProxy(Consumer):
     def pass_run(self, suffix: bytes, properties: bytes, bodies: list[bytes]) -> int:
         if max(map(len, bodies)) > self._whole_max or not self.can_take():
             return 0
-        # A run was read at once: by so much, at most, it passes the bounds on bytes.
+        # The bound on bytes may be passed by one run, which is as much as was read at once.
         bodies = bodies[: self.room]
         data = run_frames(self.lane, suffix, properties, bodies)
         self._outbox.relay(data, len(bodies))
-        # All are charged alike: what is taken of them is told for many at once.
+        # Each is charged the mean: the other side tells of many at once that they were taken.
         each, more = divmod(len(data), len(bodies))
         self._ahead.append(each + more)
         self._ahead.extend(repeat(each, len(bodies) - 1))
@@ -175,7 +175,7 @@ class ConsumerProxy(Consumer):
 
     @property
     def is_straight(self) -> bool:
-        """Never: what is sent is counted."""
+        """Never: each delivery is counted."""
         return False
 
     def queue_gone(self) -> None:
@@ -184,7 +184,7 @@ class ConsumerProxy(Consumer):
     # -- what the other side says
 
     def taken(self, number: int) -> None:
-        """Deliveries up to this one have gone on to the client."""
+        """The consumer's broker has given deliveries up to this number to the client."""
         ahead = self._ahead
         more = min(number - self.told, len(ahead))
         for _ in range(more):
@@ -196,7 +196,7 @@ class ConsumerProxy(Consumer):
             self.wake()
 
     def return_all(self) -> None:
-        """What it holds goes back to its queue, which may deliver again."""
+        """Give all unsettled deliveries back to the queue, which may deliver them again."""
         held, self.held = self.held, {}
         for entry in held.values():
             self.queue.put_back(entry)

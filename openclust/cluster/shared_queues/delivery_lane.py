@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class DeliveryLane(Channel):
-    """A delivery comes as a publish; `mandatory` says that it is redelivered. `source` is None where nobody waits."""
+    """A delivery comes as a publish; `mandatory` says redelivered. `source` is None if the consumer is gone."""
 
     __slots__ = ("_arguments", "_redelivered", "_route", "count", "source")
 
@@ -23,7 +23,7 @@ class DeliveryLane(Channel):
         self.source = source
         self.count = 0
         self._arguments = b""
-        # Nobody here asks a delivery where it was published to, but for the bytes of it.
+        # Of exchange and routing key only the bytes are needed: `publish` writes them to the route's suffix.
         self._route = Route("", "", () if source is None else (source,))
         self._redelivered = 0
 
@@ -31,7 +31,7 @@ class DeliveryLane(Channel):
         self.count += 1
         if arguments != self._arguments:
             self._arguments = arguments
-            # A ticket goes before exchange and routing key, and the bits behind; a delivery has them between others.
+            # A publish is ticket, exchange, routing key, bits; a delivery has redelivered, exchange, routing key.
             self._route.suffix = b"\0%b\xce" % arguments[2:-1]
             self._redelivered = arguments[-1] & 1
         source = self.source
@@ -41,7 +41,7 @@ class DeliveryLane(Channel):
             source.arrived(Message("", "", header, body, self._route.suffix), self.count, self._redelivered)
 
     def publish_run(self, arguments: bytes, properties: bytes, bodies: list[bytes]) -> int:
-        """Deliveries alike in all but their bodies: how many of them went straight on."""
+        """Deliveries that differ in nothing but their bodies; returns how many of them went to the client at once."""
         source = self.source
         if source is None or arguments != self._arguments or self._redelivered:
             return 0
@@ -50,5 +50,5 @@ class DeliveryLane(Channel):
         return taken
 
     def release(self) -> None:
-        """What was delivered has its own way back."""
+        """Nothing is given back here: the client settles its deliveries by their remote queue."""
         self.consumers = None

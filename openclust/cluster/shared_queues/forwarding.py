@@ -1,8 +1,8 @@
 """Messages for shared queues, on their way to the root.
 
-Where there is no root they wait here, and those who published them wait with them; so do those who publish faster than
-the link takes, or than the root confirms. What was not confirmed goes to the next root again: a message may come twice,
-but none is lost that was confirmed.
+Where there is no root they wait here, and their publishers are not read meanwhile; nor are publishers that are faster
+than the link, or than the root confirms. Messages that were not confirmed go to the next root again: one may come
+twice, but no confirmed message is lost.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 
 OVERHEAD_BYTES = 500
 TRIES_MAX = 10
-"""A message that was under way when so many links to a root broke is perhaps what breaks them."""
+"""A message that was under way when so many links to a root broke may be what breaks them: it is refused."""
 
 
 class Letter(msgspec.Struct, gc=False):
-    """A message on its way; `verdict` is for who wants to know what became of it."""
+    """A message on its way. `verdict` is called with its outcome; None where the publisher does not want it."""
 
     channel: Channel | None
     vhost: str
@@ -70,7 +70,7 @@ class ForwardingRole(Protocol):
 
 
 class Forwarding:
-    """Call `take_back` where there is no way to the root any more, `send_again` where there is one, `flush` a turn."""
+    """Call `take_back` when the link to the root is lost, `send_again` when there is one again, `flush` every turn."""
 
     def __init__(
         self,
@@ -87,22 +87,22 @@ class Forwarding:
         self._broker = broker
         self._links = links
         self._leadership = leadership
-        self._all_lanes = lanes
+        self._lanes = lanes
         self._unanswerable = unanswerable
         self._bytes_max = waiting_bytes_max
         self._wait_ms = wait_ms
         reach = Reach.PRIVATE | Reach.SHARED
         self._reach = reach if is_primary else reach | Reach.PASS_ON
-        # By virtual host, for messages whose publisher does not wait to be told.
-        self._lanes: dict[str, int] = {}
+        # The lane of each virtual host for messages without a verdict.
+        self._unconfirmed_lanes: dict[str, int] = {}
         self._waiting: deque[Letter] = deque()
         self._waiting_bytes = 0
-        # By lane, what the root has not settled yet, by number.
+        # The messages of each lane that the root has not settled yet, by their number on it.
         self._sent: dict[int, dict[int, Letter]] = {}
         self._sent_bytes = 0
         self._last: dict[int, int] = {}
         self._run = 0
-        self._held: dict[Connection, None] = {}
+        self._held_publishers: dict[Connection, None] = {}
         self.refused = 0
 
     @property
@@ -113,7 +113,7 @@ class Forwarding:
     def publish(self, channel: Channel | None, vhost: VirtualHost, message: Message, verdict: Verdict | None) -> None:
         outbox = self._links.root_outbox()
         if outbox is not None and verdict is None:
-            # The way of most messages: nobody asks for this one again.
+            # Most messages come this way: nothing is kept of them.
             self._relay(outbox, vhost.name, message)
         else:
             letter = Letter(channel, vhost.name, message, verdict, self._broker.now_ms, self._reach)
@@ -125,8 +125,8 @@ class Forwarding:
     def publish_run(
         self, channel: Channel, vhost: VirtualHost, suffix: bytes, properties: bytes, bodies: list[bytes]
     ) -> int:
-        """Messages alike in all but their bodies, of which nobody wants to be told: how many are on their way."""
-        outbox, lane = self._links.root_outbox(), self._lanes.get(vhost.name, 0)
+        """Send messages without verdicts that differ in nothing but their bodies; returns how many were sent."""
+        outbox, lane = self._links.root_outbox(), self._unconfirmed_lanes.get(vhost.name, 0)
         if outbox is None or lane not in outbox.opened or max(map(len, bodies)) > outbox.frame_max - FRAME_OVERHEAD:
             return 0
         outbox.relay(run_frames(lane, suffix, properties, bodies), len(bodies))
@@ -137,17 +137,17 @@ class Forwarding:
     # -- to the root
 
     def _relay(self, outbox: Outbox, vhost: str, message: Message) -> None:
-        lane = self._lanes.get(vhost, 0)
+        lane = self._unconfirmed_lanes.get(vhost, 0)
         if lane not in outbox.opened:
-            lane = self._lanes[vhost] = self._all_lanes.open(outbox, self._reach, vhost)
+            lane = self._unconfirmed_lanes[vhost] = self._lanes.open(outbox, self._reach, vhost)
         if self._broker.tracer is not None:
             self._broker.tracer.relayed(message, outbox.peer, ROOT_LANE)
         outbox.relay(frames(lane, outbox.frame_max, message))
 
     def send(self, outbox: Outbox, letter: Letter) -> None:
-        """Give it to the root; one that was under way when too many links broke is refused."""
+        """Send a message to the root; refuse one that was under way when too many links broke."""
         if letter.verdict is None:
-            lane = self._all_lanes.open(outbox, letter.reach, letter.vhost)
+            lane = self._lanes.open(outbox, letter.reach, letter.vhost)
         elif letter.tries >= TRIES_MAX:
             self.refused += 1
             self._broker.note("error", f"a message was refused: {TRIES_MAX} links to a root ended with it under way")
@@ -164,8 +164,8 @@ class Forwarding:
         outbox.relay(frames(lane, outbox.frame_max, letter.message))
 
     def _confirmed_lane(self, outbox: Outbox, reach: Reach, vhost: str) -> int:
-        """A lane whose messages are counted, from 1 in each run: another root begins to count anew."""
-        lane = self._all_lanes.number(reach, vhost)
+        """The number of a confirmed lane. Its messages are counted from 1, and anew at each root."""
+        lane = self._lanes.number(reach, vhost)
         if lane not in self._sent:
             epoch = self._leadership.epoch
             outbox.open_lane(Lane(number=lane, vhost=encode_text(vhost), flags=int(reach), run=self._run, epoch=epoch))
@@ -174,7 +174,7 @@ class Forwarding:
         return lane
 
     def settled(self, peer: str, message: Settled) -> None:
-        """The root says what became of messages."""
+        """The root tells the outcome of messages."""
         sent = self._sent.get(message.lane)
         if sent is None or message.run != self._run or peer != self._leadership.root:
             return
@@ -187,7 +187,7 @@ class Forwarding:
                     letter.verdict(number not in unroutable, accepted)
 
     def publish_here(self, letter: Letter) -> None:
-        """This broker is root itself by now; its private queues, and other brokers, have had the message."""
+        """Publish a message to shared queues as root. Private queues and other brokers have had it already."""
         vhost = self._broker.vhosts.get(letter.vhost)
         message = letter.message
         exchange = None if vhost is None else vhost.exchanges.get(message.exchange)
@@ -207,8 +207,8 @@ class Forwarding:
     # -- without a root
 
     def wait(self, letter: Letter) -> bool:
-        """Whether there was room to wait; who is refused must be read, to hear that."""
-        # Private queues, here and elsewhere, have had it by the time that there is a root.
+        """Keep a message until there is a root. False where it is refused: then its publisher must not be held."""
+        # Private queues, here and on other brokers, have had it already.
         letter.reach = Reach.SHARED
         if self._waiting_bytes + letter.cost > self._bytes_max:
             limit = self._bytes_max // 1_048_576
@@ -230,22 +230,22 @@ class Forwarding:
             channel.fail(ChannelError(RESOURCE_ERROR, text), 60, 40)
 
     def take_back(self) -> None:
-        """There is no way to the root: what it has not settled waits for the next one, before what waited already."""
+        """The link to the root is lost: messages that it has not settled wait, before those that waited already."""
         for letter in self._take_all():
             self.wait(letter)
-        # Who waits to be told would publish on, and wait for more and more.
+        # A publisher that gets no confirms would publish on, and more and more messages would wait.
         for letter in self._waiting:
             if letter.channel is not None:
                 self._hold(letter.channel.connection)
 
     def send_again(self) -> None:
-        """There is another root, or another link to it, or this broker is root: it gets all that is not settled."""
+        """There is a root, perhaps this broker, or another link to it: send all messages that are not settled."""
         for letter in self._take_all():
             letter.reach = Reach.SHARED
             self._leadership.role.forward(letter)
 
     def _take_all(self) -> list[Letter]:
-        """As far as its publisher waits to be told, what was sent; then what has waited."""
+        """Take out all messages with a verdict that were sent, then those that waited."""
         self._run += 1
         letters = [letter for sent in self._sent.values() for letter in sent.values()]
         self._sent.clear()
@@ -263,7 +263,7 @@ class Forwarding:
     # -- publishers wait
 
     def _is_choked(self, outbox: Outbox | None) -> bool:
-        """Whether the root takes nothing more now; `outbox` is the way to it."""
+        """Whether publishers must wait before the root takes more; `outbox` is the root's."""
         if self._leadership.is_root:
             return False
         if outbox is None or outbox.size + outbox.waiting_bytes > outbox.bytes_max:
@@ -276,26 +276,26 @@ class Forwarding:
         if connection.state is not State.OPEN or connection.hold:
             return
         connection.wait("cluster")
-        self._held[connection] = None
+        self._held_publishers[connection] = None
         if not self._leadership.root:
             connection.tell_blocked(True, "the cluster has no root")
         elif self._leadership.root in self._links.pressed:
             connection.tell_blocked(True, f"the root {self._leadership.root} is short of memory or disk")
 
     def flush(self) -> None:
-        """Let publishers go on, if they may."""
-        if self._held and not self._is_choked(self._links.root_outbox()):
-            held, self._held = self._held, {}
+        """Let publishers go on, if the root takes more."""
+        if self._held_publishers and not self._is_choked(self._links.root_outbox()):
+            held, self._held_publishers = self._held_publishers, {}
             for connection in held:
                 self._let_go(connection)
 
     def _let_go(self, connection: Connection) -> None:
-        self._held.pop(connection, None)
+        self._held_publishers.pop(connection, None)
         connection.tell_blocked(False)
         connection.release_from("cluster")
 
     def tick(self) -> None:
-        """Give up what has waited for a root too long."""
+        """Refuse messages that have waited for a root too long."""
         self.flush()
         oldest_ms = self._broker.now_ms - self._wait_ms
         text = ""
@@ -309,4 +309,4 @@ class Forwarding:
                 self._let_go(letter.channel.connection)
 
     def forget(self, connection: Connection) -> None:
-        self._held.pop(connection, None)
+        self._held_publishers.pop(connection, None)

@@ -1,10 +1,10 @@
-"""What shared queues hold here and no log has goes to the next root, message by message, each until it has it.
+"""Messages that only a former root has go to the next root, one by one, and each is kept here until that has it.
 
-That is all of a queue whose contents are not replicated; and of one whose contents are, what a former root had taken in
-and could not tell any more (`keep`). Without this, a root that steps down, or comes back from behind a cut, would keep
-messages that nobody can get.
+They are all messages of queues whose contents are not replicated; and of replicated queues, those that the former root
+had taken in but could not put on enough brokers: strays (`keep`). Without this, a root that steps down, or comes back
+after it was cut off, would keep messages that no client can get.
 
-In a queue of last values they replace nothing that a later root has taken in: they come after it, but are older.
+In a last-value queue they replace no value that a later root has taken in: they arrive after it, but are older.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FLAGS = int(Reach.SHARED | Reach.CONFIRM)
 
 
 class _Letter(msgspec.Struct):
-    """One that is underway; a stray has no place in its queue any more."""
+    """A message that is under way. A stray has no place in its queue any more."""
 
     entry: Entry
     is_stray: bool
@@ -70,11 +70,11 @@ class Handover:
         self._is_in_touch = is_in_touch
         self._queues: deque[Queue] = deque()
         self._strays: dict[Queue, deque[Entry]] = {}
-        # The first place that strays of a queue had. All are of this broker's last reign: what has this place in the
-        # log, or one behind it, was taken in by a later root. 0 where some had places that were not the log's.
+        # The first place that strays of a queue had. All strays are of this broker's last reign: a message that has
+        # this place in the log, or a later one, was taken in by a later root. 0 if a stray was never in the log.
         self._since: dict[Queue, int] = {}
-        # What the open lane says of that.
-        self._said = 0
+        # The first place that the open lane has told.
+        self._told_since = 0
         self._underway: dict[int, _Letter] = {}
         self._underway_bytes = 0
         self._count = 0
@@ -83,15 +83,17 @@ class Handover:
 
     @property
     def waiting(self) -> int:
-        """How many messages of replicated queues are here, and in no log."""
+        """How many strays are here: messages of replicated queues that are in no log."""
         underway = sum(letter.is_stray for letter in self._underway.values())
         return underway + sum(len(strays) for strays in self._strays.values())
 
     # -- what is in no log
 
     def resign(self, entered: list[tuple[Queue, Entry]], left: list[tuple[Queue, Entry]]) -> None:
-        """As root no more, when all deliveries are back in their queues: what came to them by the open batch of the
-        journal is in no log, and what left them by it is still in there. Nothing dies here any more.
+        """The reign has ended, and all deliveries are back in their queues.
+
+        Messages that `entered` by the open batch of the journal are in no log: they become strays. Messages that `left`
+        by it are still in the log: they are put back. Messages that were to be dead-lettered go back too.
         """
         letters = self._broker.dead_letters
         for queue, _, _, entry in letters:
@@ -103,7 +105,7 @@ class Handover:
         self.keep(taken)
 
     def keep(self, strays: list[tuple[Queue, Entry]]) -> None:
-        """These were taken out of their queues: no log has them, and their places are others'. To the root!"""
+        """Send these strays to the root. They were taken out of their queues, where others have their places now."""
         self._add(strays)
         if self._links.root_outbox() is not None and not self._queues:
             self.begin()
@@ -125,7 +127,7 @@ class Handover:
                     self._drop(queue, entry)
 
     def take_in(self) -> None:
-        """This broker is root, and in charge: its queues have them as if they came now."""
+        """This broker is root: put its strays into the queues as if they came now."""
         self.stop()
         strays, self._strays = self._strays, {}
         since, self._since = self._since, {}
@@ -136,7 +138,7 @@ class Handover:
                 self._drop(queue, entry)
 
     def _drop(self, queue: Queue, entry: Entry) -> None:
-        """A stray is where it belongs, or its queue is gone."""
+        """Forget a stray: the root has it, or its queue is gone."""
         self._broker.books.release(entry.message)
         if entry.recorded < 0:
             self._broker.journal.left(queue, entry)
@@ -144,9 +146,9 @@ class Handover:
     # -- on its way
 
     def begin(self) -> None:
-        """Begin with what is here; what was underway to another root is here again.
+        """Send all there is, with the messages that were under way to an earlier root.
 
-        With strays not before the log is joined to the root's: what it loses by that came before what is in no log.
+        Strays wait until the log is joined to the root's: the messages that it loses by that are older than they are.
         """
         self.stop()
         self._waits_for_log = not self._is_in_touch()
@@ -163,7 +165,7 @@ class Handover:
             self._open_lane()
 
     def log_is_joined(self) -> None:
-        """The log here goes on as the root's does."""
+        """The log here is a part of the root's now: strays need not wait any longer."""
         if self._waits_for_log and self._is_in_touch():
             self._waits_for_log = False
             if not self._queues:
@@ -175,7 +177,7 @@ class Handover:
         return queue.owner is None and queue.records != SHARED and bool(queue.backlog)
 
     def stop(self) -> None:
-        """What is not known to be there stays here, in its old place."""
+        """The root is lost: messages that it has not settled go back to where they were."""
         self._waits_for_log = False
         if self._underway:
             queue = self._queues[0]
@@ -193,14 +195,14 @@ class Handover:
             self._add(strays, of_log=False)
 
     def _open_lane(self) -> None:
-        """One queue after another, each with a lane that says which it is."""
+        """Open the lane of the first queue. Queues are sent one after another, each with a lane that names it."""
         self._run += 1
         self._count = 0
         queue = self._queues[0]
         outbox = self._links.root_outbox()
         if outbox is not None:
             vhost, name = encode_text(queue.vhost.name), encode_text(queue.name)
-            self._said = self._since.get(queue, 0)
+            self._told_since = self._since.get(queue, 0)
             outbox.open_lane(
                 Lane(
                     number=HANDOVER_LANE,
@@ -209,7 +211,7 @@ class Handover:
                     queue=name,
                     run=self._run,
                     epoch=self._leadership.epoch,
-                    since=self._said,
+                    since=self._told_since,
                 )
             )
             self._go_on()
@@ -234,7 +236,7 @@ class Handover:
             if queue not in self._strays:
                 self._since.pop(queue, None)
             if not self._queues and not self._waits_for_log:
-                # They have come meanwhile.
+                # Strays that have come meanwhile.
                 self._queues += [each for each in self._strays if each.is_alive]
             if self._queues:
                 self._open_lane()
@@ -245,8 +247,8 @@ class Handover:
             return None
         strays = self._strays.get(queue)
         if strays is not None:
-            if self._since.get(queue, 0) != self._said:
-                # Some have come meanwhile of which the lane does not say enough: they have one of their own.
+            if self._since.get(queue, 0) != self._told_since:
+                # Older strays have come than the lane has told: they get a lane of their own.
                 return None
             entry = strays.popleft()
             if not strays:
@@ -257,13 +259,13 @@ class Handover:
         popped = queue.backlog.pop()
         if popped is None:
             return None
-        # As if it was delivered; but nothing expires here.
+        # It counts as delivered; but nothing expires here.
         queue.ready_bytes -= len(popped.message.body)
         queue.unacked += 1
         return _Letter(popped, is_stray=False)
 
     def settled(self, message: Settled) -> None:
-        """The root has them; or has no such queue any more, and then they are gone with it."""
+        """The root has these messages; or it has no such queue any more, and they are gone with it."""
         if message.run != self._run or not self._queues:
             return
         queue = self._queues[0]
@@ -280,25 +282,25 @@ class Handover:
 
 
 def _is_again(queue: Queue, entry: Entry) -> bool:
-    """Whether it may have been delivered before: here, or in another life of this broker."""
+    """Whether a message may have been delivered before: in this life of the broker or in an earlier one."""
     return entry.deliveries > 0 or (bool(entry.recorded) and entry.seq <= queue.reached)
 
 
 def _adopt(queue: Queue, message: Message, since: int, *, redelivered: bool) -> int:
-    """As root: take it in, unless its key has a newer value; then who waits for it waits for that one."""
+    """As root: take a message in, unless its key has a newer value; then its confirm waits for that value."""
     if since and queue.has_value(message, since):
         return queue.vhost.broker.journal.repeated(message, queue.records)
     return queue.adopt(message, redelivered=redelivered)
 
 
 class HandoverLane(RelayLane):
-    """The receiving end: messages for one queue, whatever the exchanges say of them."""
+    """The receiving end of a handover: its messages go into one queue, past all exchanges."""
 
     __slots__ = ()
 
     def publish(self, arguments: bytes, header: bytes, body: bytes) -> None:
         if not self._confirms:
-            # It is not the root that this was for, and comes again.
+            # This lane was for an earlier reign: its messages are sent again to the root.
             return
         self.count += 1
         vhost = self.broker.vhosts.get(decode_text(self.lane.vhost))
@@ -311,9 +313,9 @@ class HandoverLane(RelayLane):
             places = _adopt(queue, message, self.lane.since, redelivered=method.mandatory)
         self._settle(True)
         if places:
-            # Who has held it drops it then.
+            # Its sender forgets it when it is told.
             self._gates.add(self.count, self.broker.journal.number, places)
 
     def publish_run(self, arguments: bytes, properties: bytes, bodies: list[bytes]) -> int:
-        """None: each is told of."""
+        """0: the messages come one by one, for each is confirmed."""
         return 0

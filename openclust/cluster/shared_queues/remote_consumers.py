@@ -13,7 +13,7 @@ from openclust.broker.queues.queue import Queue
 from openclust.cluster.protocol.messages import NO_CONSUMER, Answer, Cancel, Consume, Get, Prefetch
 from openclust.cluster.protocol.peer_user import peer_name
 from openclust.cluster.shared_queues.delivery_lane import DeliveryLane
-from openclust.cluster.shared_queues.remote_queue import GoneQueue, RemoteQueue, Run, Word
+from openclust.cluster.shared_queues.remote_queue import ConsumerReport, GoneQueue, RemoteQueue, Run
 from openclust.cluster.shared_queues.traced_lanes import TracedDeliveryLane
 from openclust.wire.errors import AmqpError
 from openclust.wire.handshake import State
@@ -44,9 +44,9 @@ class RegisteringRole(Protocol):
 
 
 class RemoteConsumers:
-    """Consumers follow the root: at each new one, or a new link to it, all register anew, and what they held is void.
+    """Consumers follow the root: at a new root, or a new link to it, all register anew, and their deliveries are void.
 
-    `dirty` are sources with something to tell; call `flush` at the end of a turn.
+    `dirty` are remote queues with something to tell the root; call `flush` at the end of a turn.
     """
 
     def __init__(
@@ -65,9 +65,9 @@ class RemoteConsumers:
         self._run = Run()
         self._number = 0
         self._consumers: dict[Consumer, None] = {}
-        # Of this run, by number; those whose answer is still to come among them.
+        # The remote queues of this run, by number; also those for which the root has not answered yet.
         self._sources: dict[int, RemoteQueue] = {}
-        # The questions of this run by which consumers register anew: in the next run there will be others.
+        # Numbers of the questions by which consumers register anew in this run: the next run will ask others.
         self._again: list[int] = []
         self.dirty: list[RemoteQueue] = []
 
@@ -99,7 +99,7 @@ class RemoteConsumers:
         )
         if done is None:
             self._move(consumer, source)
-        # Its client has been told that it consumes: it waits for a root that cannot be reached as for one that is none.
+        # The client of a consumer that registers anew has its consume-ok: the question waits for a root without end.
         number = self._requests.ask(
             question, lambda answer: self._registered(source, consumer, done, answer), lasting=done is None
         )
@@ -110,7 +110,7 @@ class RemoteConsumers:
     def _move(self, consumer: Consumer, source: RemoteQueue) -> None:
         consumer.queue = source
         _follow(consumer)
-        # Nothing is kept for it: it need not be asked whether it takes more.
+        # The buffer is empty: the consumer need not be asked whether it takes more.
         consumer.waiting = True
 
     def _registered(
@@ -121,7 +121,7 @@ class RemoteConsumers:
             if is_refused and source.consumer is not None:
                 self._lose(consumer)
         elif source.run.is_over and not is_refused and not _is_gone(consumer):
-            # What answered is not the root any more, or has forgotten by now.
+            # The broker that answered is not root any more, or has forgotten this consumer.
             self._register(consumer, done)
         elif is_refused or _is_gone(consumer):
             self._sources.pop(source.number, None)
@@ -131,7 +131,7 @@ class RemoteConsumers:
             self._leadership.role.registered(consumer, source, lambda: done(answer))
 
     def follow(self, consumer: Consumer, source: RemoteQueue) -> None:
-        """What the root delivers comes by this source from now on."""
+        """The consumer receives by this remote queue from now on."""
         self._consumers[consumer] = None
         self._move(consumer, source)
 
@@ -151,7 +151,7 @@ class RemoteConsumers:
         queue.add_consumer(consumer)
 
     def _lose(self, consumer: Consumer) -> None:
-        """Its queue is gone, or wants it no more: the client is told."""
+        """The queue is gone or refuses the consumer: tell the client."""
         self._consumers.pop(consumer, None)
         consumer.cancelled = True
         consumer.waiting = False
@@ -164,7 +164,7 @@ class RemoteConsumers:
         consumer.queue_gone()
 
     def ended(self, source: RemoteQueue, consumer: Consumer) -> None:
-        """The client has cancelled it, or is gone."""
+        """The client has cancelled the consumer, or is gone."""
         self._consumers.pop(consumer, None)
         self._sources.pop(source.number, None)
 
@@ -174,7 +174,7 @@ class RemoteConsumers:
             self._lose(source.consumer)
 
     def credit_changed(self, channel: Channel) -> None:
-        """What all consumers of a channel may hold together is another."""
+        """The prefetch of the whole channel has changed: tell the root the credit of its consumers."""
         for consumer in channel.consumers.values() if channel.consumers else ():
             source = consumer.queue
             if isinstance(source, RemoteQueue) and not source.run.is_over and source.credit != credit(consumer):
@@ -182,7 +182,7 @@ class RemoteConsumers:
                 self._tell(Prefetch(source.number, source.credit))
 
     def policies_changed(self, vhost: VirtualHost) -> None:
-        """The queues of a virtual host, here only known, have other settings: consumers of theirs follow."""
+        """The policies of a virtual host have changed: its consumers here follow the new settings of their queues."""
         for consumer in list(self._consumers):
             if consumer.queue.vhost is vhost:
                 _follow(consumer)
@@ -192,11 +192,11 @@ class RemoteConsumers:
     # -- deliveries
 
     def lane(self, connection: Connection, lane: Lane) -> Channel:
-        """A channel of a peer's link that is to carry deliveries from now on."""
+        """The receiving end of a channel of a peer's link that carries deliveries from now on."""
         source = self._sources.get(lane.source)
         peer = peer_name(connection)
         if source is None or peer != self._leadership.root:
-            # Its client is gone, or the time is over in which it asked.
+            # Its client is gone, or it was asked for in an earlier run.
             self._links.send(peer, Cancel(lane.source))
             source = None
         tracer = self._broker.tracer
@@ -238,7 +238,7 @@ class RemoteConsumers:
         return GetResult(stand_in, Entry(message, told.number, 0, told.deliveries), told.left)
 
     def _fetched_here(self, channel: Channel, told: FetchedMessage, done: Done) -> None:
-        """This broker has become root while the question was open: it has answered itself."""
+        """This broker became root while the question was open, and has answered it itself."""
         held = self._proxies.fetched_here(told.number)
         assert held is not None, "it was just fetched"
         queue, entry = held
@@ -258,7 +258,7 @@ class RemoteConsumers:
             self.attach_here(consumer)
 
     def register_again(self) -> None:
-        """There is a root, or another link to it: everybody registers anew."""
+        """There is a root, or another link to it: all consumers register anew."""
         self.root_lost()
         self._tell(Cancel(NO_CONSUMER))
         for consumer in list(self._consumers):
@@ -268,7 +268,7 @@ class RemoteConsumers:
                 after.inherit(before)
 
     def root_lost(self) -> None:
-        """What consumers hold is void, and they wait."""
+        """The root is lost: deliveries to consumers are void, and the consumers wait."""
         self._run.is_over = True
         self._run = Run()
         for number in self._again:
@@ -280,7 +280,7 @@ class RemoteConsumers:
                 source.drop_buffer()
 
     def resigned(self) -> None:
-        """This broker was root: its consumers wait for the next one, and what they hold is back in the queues here."""
+        """This broker was root: its consumers wait for the next one, and their deliveries go back into the queues."""
         self.root_lost()
         for connection in self._broker.connections:
             for channel in connection.channels.values():
@@ -304,21 +304,21 @@ class RemoteConsumers:
     # -- turns
 
     def flush(self) -> None:
-        """Tell the root what became of this turn's deliveries."""
+        """Tell the root how deliveries were settled in this turn."""
         if not self.dirty:
             return
         dirty = list(self.dirty)
         self.dirty.clear()
         for source in dirty:
-            for word in source.words():
-                self._tell(word)
+            for report in source.reports():
+                self._tell(report)
 
-    def _tell(self, word: Word) -> None:
-        self._links.send(self._leadership.root, word)
+    def _tell(self, report: ConsumerReport) -> None:
+        self._links.send(self._leadership.root, report)
 
 
 def _follow(consumer: Consumer) -> None:
-    """Take the settings of the queue elsewhere, by its definition here."""
+    """Give a consumer the settings of its queue, by the definition of that queue here."""
     queue = consumer.queue.vhost.queues.get(consumer.queue.name)
     if queue is not None:
         consumer.follow_timeout(queue.settings.consumer_timeout_ms)
@@ -326,9 +326,9 @@ def _follow(consumer: Consumer) -> None:
 
 
 def credit(consumer: Consumer) -> int:
-    """How many deliveries a consumer may hold, as far as the root can know: 0 is without end.
+    """How many unsettled deliveries a consumer may have, by its own and its channel's prefetch; 0 is without limit.
 
-    Not what a policy leaves of it: the root knows the policies, and when they change.
+    Limits by policy are not counted: the root knows the policies itself.
     """
     if consumer.no_ack:
         return 0
@@ -345,7 +345,7 @@ def _is_gone(consumer: Consumer) -> bool:
 
 
 def _held_by(channel: Channel) -> Iterator[Unacked]:
-    """All deliveries that a client has not settled, or not committed."""
+    """All deliveries on a channel that its client has not settled, or settled and not committed."""
     yield from channel.unacked.values()
     if channel.transaction is not None:
         yield from channel.transaction.acks

@@ -1,4 +1,4 @@
-"""Where the deliveries of a shared queue come from that is active on another broker: to a consumer here, its queue."""
+"""A shared queue that is active on the root, as a consumer on another broker has it."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from openclust.broker.server.vhost import VirtualHost
 
 TELL_BYTES = 524_288
-"""After so much the root is told what was taken: well before what it may send ahead is used up."""
+"""After so many bytes the root is told what clients have taken: well before it may send no more ahead."""
 MESSAGE_CHARGE = TELL_BYTES // 256
-"""Or after so many messages; and this is more than what frames add to their bytes."""
+"""Each message is charged this in addition: so the root is told after 256 messages at the latest."""
 
 
-Word: TypeAlias = Cancel | Prefetch | Settle | Taken
-"""What the root is told of consumers here."""
+ConsumerReport: TypeAlias = Cancel | Prefetch | Settle | Taken
+"""The messages by which the root is told of consumers on this broker."""
 
 
 class RemoteQueueOwner(Protocol):
-    """Who has made a remote queue. `dirty` are those with something to tell the root at the end of the turn."""
+    """The maker of remote queues. `dirty` are those with something to tell the root at the end of the turn."""
 
     dirty: list[RemoteQueue]
 
@@ -38,7 +38,7 @@ class RemoteQueueOwner(Protocol):
 
 
 class Run:
-    """A time with one root, and one link to it. What began in one that is over is void."""
+    """The time of one root and one link to it. Deliveries of a run that is over are void."""
 
     __slots__ = ("is_over",)
 
@@ -47,7 +47,7 @@ class Run:
 
 
 class GoneQueue(Origin):
-    """What a delivery came from that is void: what is given back is not here any more."""
+    """The origin of a delivery that is void: a message that is given back to it is in another queue already."""
 
     __slots__ = ("is_alive", "name", "vhost")
 
@@ -67,15 +67,15 @@ class GoneQueue(Origin):
         return True
 
     def committed(self, entry: Entry) -> None:
-        """It was settled with its transaction."""
+        """The delivery was settled with its transaction."""
 
 
 class RemoteQueue(GoneQueue, Destination):
     """A queue at the root, as one consumer here has it.
 
-    Deliveries have numbers, by which the root is told what became of them: once a turn, for all of the turn.
+    Deliveries have numbers. By these the root is told once a turn how all deliveries of the turn were settled.
 
-    `consumer` is None once it has ended, and for what basic.get has fetched. `credit` is what the root knows of it.
+    `consumer` is None once it has ended, and for messages of basic.get. `credit` is its prefetch, as the root knows it.
     """
 
     __slots__ = (
@@ -132,13 +132,13 @@ class RemoteQueue(GoneQueue, Destination):
     # -- from the root
 
     def publish(self, message: Message) -> int:
-        """Deliveries have numbers: what cannot pass straight comes by `arrived`."""
+        """Nothing is published to it: `pass_straight` and `arrived` take its deliveries."""
         raise AssertionError("only what passes straight comes by a route")
 
     def pass_straight(self, route: Route, header: bytes, body: bytes, number: int) -> bool:
-        """A delivery: if nobody is to acknowledge it, and nothing waits before it, its bytes go to the client now.
+        """A delivery: if it needs no acknowledgement and none waits before it, its bytes go to the client now.
 
-        The route has this queue and no other. False where `arrived` is to take it.
+        The route has this queue as its only destination. False where the caller must give it to `arrived`.
         """
         consumer = self.consumer
         if consumer is None or not self.no_ack or self.buffer or self.run.is_over or not consumer.can_take():
@@ -154,7 +154,7 @@ class RemoteQueue(GoneQueue, Destination):
         return True
 
     def pass_run_straight(self, suffix: bytes, properties: bytes, bodies: list[bytes], before: int) -> int:
-        """Deliveries alike in all but their bodies, with so many `before`: all of them to the client, or none."""
+        """Deliveries that differ in nothing but their bodies, after so many `before`: all go to the client, or none."""
         consumer = self.consumer
         if consumer is None or not self.no_ack or self.buffer or self.run.is_over or not consumer.can_take():
             return 0
@@ -170,12 +170,12 @@ class RemoteQueue(GoneQueue, Destination):
         return taken
 
     def arrived(self, message: Message, number: int, deliveries: int) -> None:
-        """A delivery: to the client, or aside until it takes more."""
+        """A delivery: to the client, or into the buffer until the client takes more."""
         if self.run.is_over:
             return
         consumer = self.consumer
         if consumer is None:
-            # Cancelled while it was on its way; without acks it counts as delivered.
+            # The consumer ended while this was on its way; without acks it counts as delivered.
             if not self.no_ack:
                 self._returned.append(number)
                 self._touch()
@@ -210,7 +210,7 @@ class RemoteQueue(GoneQueue, Destination):
     # -- from the client
 
     def forget(self, entry: Entry) -> None:
-        """It is acknowledged; without acks the root knows that already."""
+        """The client has acknowledged it. Without acks the root has forgotten it already."""
         if self.no_ack:
             return
         self.vhost.broker.books.release(entry.message)
@@ -225,7 +225,7 @@ class RemoteQueue(GoneQueue, Destination):
             self._touch()
 
     def committed(self, entry: Entry) -> None:
-        """It was settled with its transaction: the root knows."""
+        """The delivery was settled with its transaction: the root knows that."""
         if not self.no_ack:
             self.vhost.broker.books.release(entry.message)
 
@@ -244,7 +244,7 @@ class RemoteQueue(GoneQueue, Destination):
             self._touch()
 
     def stop(self, consumer: Consumer) -> None:
-        """The client takes nothing more: what is kept for it goes back."""
+        """The client takes nothing more: the deliveries in the buffer go back to the root."""
         consumer.cancelled = True
         consumer.waiting = False
         if self.consumer is not None:
@@ -255,25 +255,25 @@ class RemoteQueue(GoneQueue, Destination):
             self._owner.ended(self, consumer)
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """It ends, and its client may still take what is here."""
+        """The consumer ends; its client may still get what is here."""
         if self.consumer is not None:
             self.empty(consumer)
         self.stop(consumer)
 
     def drop_buffer(self) -> None:
-        """Nobody here takes what is kept: it goes back to the root, if that still wants it."""
+        """Give the deliveries in the buffer back to the root, unless the run is over."""
         buffer, self.buffer = self.buffer, deque()
         for entry in buffer:
             self.put_back(entry)
 
     def inherit(self, other: RemoteQueue) -> None:
-        """Keep what another has kept and its root has forgotten; by this one's numbers it is none."""
+        """Take over the buffer of an earlier remote queue. The root has forgotten its numbers: 0 stands for them."""
         for entry in other.buffer:
             entry.seq = 0
         self.buffer, other.buffer = other.buffer, deque()
 
     def empty(self, consumer: Consumer) -> None:
-        """Keep nothing. What needs no ack is forgotten by the root, so the client gets it, whether it reads or not."""
+        """Empty the buffer: back to the root; or, without acks, to the client, even if that does not read."""
         if self.no_ack:
             while self.buffer:
                 consumer.deliver(self.buffer.popleft())
@@ -287,21 +287,21 @@ class RemoteQueue(GoneQueue, Destination):
             self._is_dirty = True
             self._owner.dirty.append(self)
 
-    def words(self) -> list[Word]:
-        """What the root is to be told of this turn."""
+    def reports(self) -> list[ConsumerReport]:
+        """Take out the messages that tell the root of this turn."""
         self._is_dirty = False
         if self.run.is_over:
             return []
-        words: list[Word] = []
+        reports: list[ConsumerReport] = []
         if self._acked or self._returned or self._rejected:
-            words.append(
+            reports.append(
                 Settle(source=self.number, acked=self._acked, returned=self._returned, rejected=self._rejected)
             )
             self._acked, self._returned, self._rejected = [], [], []
         if self._charge >= TELL_BYTES:
             self._charge = 0
-            words.append(Taken(self.number, self._taken))
+            reports.append(Taken(self.number, self._taken))
         if self._cancels:
             self._cancels = False
-            words.append(Cancel(self.number, keeps=True))
-        return words
+            reports.append(Cancel(self.number, keeps=True))
+        return reports

@@ -1,4 +1,4 @@
-"""Both ends of a consumer's lane, at brokers that trace: elsewhere nothing asks whether they do."""
+"""Both ends of a consumer's lane on brokers that trace. Brokers that do not trace never ask whether they do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TracedProxy(ConsumerProxy):
-    """The root sends a delivery on its way."""
+    """On the root: traces a delivery that is sent."""
 
     __slots__ = ()
 
@@ -29,12 +29,12 @@ class TracedProxy(ConsumerProxy):
             tracer.relayed(message, self.peer, CONSUMER_LANE)
 
     def pass_run(self, suffix: bytes, properties: bytes, bodies: list[bytes]) -> int:
-        """None: each may be traced."""
+        """0: the messages come one by one, for each may be traced."""
         return 0
 
 
 class TracedDeliveryLane(DeliveryLane):
-    """It arrives."""
+    """On the consumer's broker: traces a delivery that arrives."""
 
     __slots__ = ("_peer", "_tracer")
 
@@ -54,12 +54,12 @@ class TracedDeliveryLane(DeliveryLane):
             self._tracer.delivered(Message("", "", header, body, suffix), source.name)
 
     def publish_run(self, arguments: bytes, properties: bytes, bodies: list[bytes]) -> int:
-        """None: each may be traced."""
+        """0: the deliveries come one by one, for each may be traced."""
         return 0
 
 
 def _is_straight(source: RemoteQueue) -> bool:
-    """As `RemoteQueue.pass_straight` decides it. What takes another way is told of by the consumer."""
+    """Whether `RemoteQueue.pass_straight` will take it. Other deliveries are traced by the consumer."""
     consumer = source.consumer
     if consumer is None or not source.no_ack or source.buffer or source.run.is_over:
         return False

@@ -1,7 +1,7 @@
-"""Transactions of shared queues: one question to the root, done there whole or not at all, and once.
+"""Transactions of shared queues: one question to the root, which does all of it or nothing, and once.
 
-A root does those of its own clients itself, and asks like the others where it has lost its office before they were sure
-to stay. Private queues get theirs when the root has said yes.
+A root does the transactions of its own clients itself; if its reign ends before one is sure to stay, it asks the next
+root. The part for private queues is done when the root has answered.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PUBLISH_BYTES = 40
 SETTLE_BYTES = 10
 SHARED = IN_MEMORIES | ON_DISKS
 WORD_BYTES = 65_536
-"""What a question costs beside all that."""
+"""An upper bound of the bytes of a question beside its publishes and settlements."""
 
 
 class RoleThatCommits(Protocol):
@@ -78,7 +78,7 @@ class Transactions:
             self._leadership.role.commit(bundle, done)
 
     def ask_root(self, bundle: Bundle, done: Done) -> None:
-        """Have the root do what is for shared queues; the rest is done here when it has."""
+        """Have the root do the part for shared queues; do the rest here when it has answered."""
         question = self._question(bundle)
         if not question.publications and not question.settled:
             self._open.pop(question.number)
@@ -96,11 +96,11 @@ class Transactions:
             return
         forwarded = [at for at, each in enumerate(bundle.publications) if each.route.forward]
         places = bundle.perform({forwarded[at] for at in answer.unroutable})
-        # Private queues are not kept; but the rule is one.
+        # Private queues are not stored: this waits for nothing. But every commit goes by one rule.
         Ticket(self._broker.journal, places, lambda kept: done(None if kept else not_known())).send_confirms()
 
     def commit_here(self, bundle: Bundle, done: Done) -> None:
-        """As root."""
+        """Do a transaction of a client here, as root."""
         journal, epoch = self._broker.journal, self._leadership.epoch
         question, mark = self._question(bundle), journal.mark
         places = bundle.perform()
@@ -121,7 +121,7 @@ class Transactions:
         Ticket(journal, places, kept).send_confirms()
 
     def _question(self, bundle: Bundle) -> Commit:
-        """What of a transaction is for shared queues."""
+        """The part of a transaction that is for shared queues."""
         self._run = self._run or encode_text(f"{self._name} {self._broker.unguessable()}")
         self._number += 1
         self._open[self._number] = None
@@ -149,15 +149,15 @@ class Transactions:
     # -- as root
 
     def decide(self, peer: str, question: Commit, reply: Done, number: int) -> None:
-        """Do a transaction of another broker, if it was not done before; AmqpError where something is against it."""
-        deed = self._registry.find(question.run, question.number)
-        if deed is None:
-            deed = self._do(peer, question)
-        elif deed.epoch != self._leadership.epoch:
-            # By another root. What follows it in the log is not sure to stay before it is itself.
-            deed = DoneTransaction(self._leadership.epoch, None, self._broker.journal.number, ON_DISKS)
-            self._did(question, deed, self._broker.journal.mark)
-        answer, epoch = Answer(number=number, unroutable=deed.unroutable), self._leadership.epoch
+        """As root, do a transaction of another broker, if it was not done before; AmqpError where it cannot be done."""
+        done_transaction = self._registry.find(question.run, question.number)
+        if done_transaction is None:
+            done_transaction = self._do(peer, question)
+        elif done_transaction.epoch != self._leadership.epoch:
+            # Another root has done it. It is sure to stay when a later batch of this root is.
+            done_transaction = DoneTransaction(self._leadership.epoch, None, self._broker.journal.number, ON_DISKS)
+            self._did(question, done_transaction, self._broker.journal.mark)
+        answer, epoch = Answer(number=number, unroutable=done_transaction.unroutable), self._leadership.epoch
 
         def kept(is_kept: bool) -> None:
             if is_kept:
@@ -167,7 +167,7 @@ class Transactions:
                 reply(Answer(number=number, failure=Failure(error.code, error.text)))
             # Else the next root is asked.
 
-        Ticket(self._broker.journal, deed.places, kept, batch=deed.batch).send_confirms()
+        Ticket(self._broker.journal, done_transaction.places, kept, batch=done_transaction.batch).send_confirms()
 
     def _do(self, peer: str, question: Commit) -> DoneTransaction:
         broker, proxies = self._broker, self._proxies
@@ -176,7 +176,7 @@ class Transactions:
         publications = [_for_shared_queues(vhost, *each) for each in question.publications]
         demand_room(publications)
         places, mark = places_of(journal, self._named(peer, question)), journal.mark
-        # From here on nothing stands against it.
+        # From here on nothing can fail.
         unroutable = []
         for at, publication in enumerate(publications):
             route = publication.route
@@ -186,12 +186,12 @@ class Transactions:
         for settle in question.settled:
             proxies.settle(peer, settle)
         places |= redirect_letters(broker, len(broker.dead_letters))
-        deed = DoneTransaction(self._leadership.epoch, None, journal.number, places, unroutable)
-        self._did(question, deed, mark)
-        return deed
+        done_transaction = DoneTransaction(self._leadership.epoch, None, journal.number, places, unroutable)
+        self._did(question, done_transaction, mark)
+        return done_transaction
 
     def _named(self, peer: str, question: Commit) -> list[Entry]:
-        """The deliveries that it settles; ChannelError where one of them is with that broker no more."""
+        """The deliveries that a transaction settles; ChannelError where one is not with that broker any more."""
         entries: list[Entry] = []
         if (question.settled or question.is_bound) and question.epoch != self._leadership.epoch:
             raise _void()
@@ -202,21 +202,21 @@ class Transactions:
             entries += named
         return entries
 
-    def _did(self, question: Commit, deed: DoneTransaction, mark: int) -> None:
+    def _did(self, question: Commit, done_transaction: DoneTransaction, mark: int) -> None:
         name = (question.run, question.number, question.oldest)
-        is_open = bool(deed.places & SHARED)
+        is_open = bool(done_transaction.places & SHARED)
         if is_open:
             journal = self._broker.journal
             journal.committed(name)
-            deed.taken = [(queue, entry.seq) for queue, entry in journal.taken(mark)]
-        self._registry.did(name, deed, is_open=is_open)
+            done_transaction.taken = [(queue, entry.seq) for queue, entry in journal.taken(mark)]
+        self._registry.did(name, done_transaction, is_open=is_open)
 
     def _is_root_of(self, epoch: int) -> bool:
         return self._leadership.is_root and self._leadership.epoch == epoch
 
 
 def _void() -> ChannelError:
-    """Some of the deliveries came by another root: they are in their queues again."""
+    """The error where some of the deliveries came from an earlier root, and are back in their queues."""
     text = "the transaction was not done: messages that it settles went back to their queues as the cluster's root"
     return ChannelError(PRECONDITION_FAILED, f"{text} changed, or their queue is gone; take them again")
 
@@ -227,7 +227,7 @@ def _too_large(limit: int) -> ChannelError:
 
 
 def _size(question: Commit) -> int:
-    """Its bytes on the link, or a little more."""
+    """An upper bound of its bytes on the link."""
     size = WORD_BYTES + sum(len(part) for each in question.publications for part in each)
     for settle in question.settled:
         numbers = len(settle.acked) + len(settle.returned) + len(settle.rejected)
@@ -236,11 +236,11 @@ def _size(question: Commit) -> int:
 
 
 def _settled(acks: list[Unacked], rejects: list[tuple[Unacked, bool]]) -> list[Settle]:
-    """What the root is told of its deliveries, by their sources. Those of queues that are gone went with them."""
+    """The settlements of deliveries from the root, one for each consumer. Deliveries of deleted queues are gone."""
     words: dict[int, Settle] = {}
 
     def word(item: Unacked) -> Settle | None:
-        # Whoever has one of its own settles it itself.
+        # Deliveries of queues on this broker are settled here.
         queue = item.queue
         if not isinstance(queue, RemoteQueue) or not queue.is_alive:
             return None
@@ -264,7 +264,7 @@ def _settled(acks: list[Unacked], rejects: list[tuple[Unacked, bool]]) -> list[S
 
 
 def _for_shared_queues(vhost: VirtualHost, name: bytes, key: bytes, header: bytes, body: bytes) -> Publication:
-    """A publish of another broker's client, with the shared queues that it goes to; 404 where its exchange is gone."""
+    """A publish of a client elsewhere, routed to shared queues only; 404 where its exchange is gone."""
     exchange, routing_key = vhost.exchange(decode_text(name)), decode_text(key)
     route, header = route_again(vhost, exchange, routing_key, header, len(body), reach_shared_queues)
     return Publication(route, header, body)

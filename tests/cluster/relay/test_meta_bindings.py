@@ -7,13 +7,13 @@ import pytest
 from openclust.broker.model.changes import DeclareExchange, DeleteExchange, DeleteVhost, PutPermission, PutVhost
 from openclust.cluster.protocol.messages import Interest, InterestDigest, InterestLost
 from openclust.cluster.relay.meta_bindings import (
-    ITEMS_A_MESSAGE,
+    BINDINGS_A_MESSAGE,
     OTHERS,
     AdvertisedInterest,
-    Item,
+    MetaBinding,
     arguments_of,
-    fold,
-    item_of,
+    hash_of,
+    meta_binding_of,
 )
 from openclust.wire.methods import (
     QueueDeclare,
@@ -126,17 +126,17 @@ def test_arguments_tell_wishes_apart_whatever_their_order(cluster: Joined) -> No
 
 
 def test_an_item_carries_any_name_and_any_arguments() -> None:
-    item = item_of("v", "\udcff", "k", {"b": 1, "a": [True, None]})
+    item = meta_binding_of("v", "\udcff", "k", {"b": 1, "a": [True, None]})
     assert item[1] == b"\xff" and arguments_of(item) == {"a": [True, None], "b": 1}
-    assert arguments_of(item_of("v", "e", "k", {})) == {}
+    assert arguments_of(meta_binding_of("v", "e", "k", {})) == {}
 
 
 def test_items_that_look_alike_when_joined_are_not_the_same() -> None:
-    assert fold((b"a", b"bc", b"", b"")) != fold((b"ab", b"c", b"", b""))
+    assert hash_of((b"a", b"bc", b"", b"")) != hash_of((b"ab", b"c", b"", b""))
 
 
 def test_what_was_told_folds_to_the_same_number_in_any_order() -> None:
-    items: list[Item] = [(b"/", b"e", b"%d" % number, b"") for number in range(5)]
+    items: list[MetaBinding] = [(b"/", b"e", b"%d" % number, b"") for number in range(5)]
     one, other = AdvertisedInterest(), AdvertisedInterest()
     for item in items:
         one.count(item, 1)
@@ -155,15 +155,15 @@ def test_what_was_told_folds_to_the_same_number_in_any_order() -> None:
 def test_what_one_turn_changes_goes_in_one_message(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = tap(monkeypatch, cluster, "p2")
     interests = cluster["p2"].meta_bindings
-    for number in range(ITEMS_A_MESSAGE + 1):
+    for number in range(BINDINGS_A_MESSAGE + 1):
         interests.wanted("/", "amq.topic", f"key-{number}", {}, 1)
     interests.wanted("/", "amq.topic", "passing", {}, 1)
     interests.wanted("/", "amq.topic", "passing", {}, -1)
     assert not said(sent, "p1", Interest)
     cluster.settle()
     sizes = [len(each.added) for to, each in sent if to == "p1" and isinstance(each, Interest)]
-    assert sizes == [ITEMS_A_MESSAGE, 1]
-    assert len(held(cluster, "p1", "p2")) == ITEMS_A_MESSAGE + 1 and agree(cluster, "p2", "p1")
+    assert sizes == [BINDINGS_A_MESSAGE, 1]
+    assert len(held(cluster, "p1", "p2")) == BINDINGS_A_MESSAGE + 1 and agree(cluster, "p2", "p1")
 
 
 # -- new links, and what was lost
@@ -189,8 +189,10 @@ def test_a_difference_is_found_by_the_digest_mended_and_counted(
     cluster["p2"].tell_digests()
     cluster.settle()
     assert cluster["p1"].meta_bindings.repaired == 0
-    stray = item_of("/", "amq.topic", "stray", {})
-    cluster["p1"].meta_bindings.heard("p2", Interest(added=[stray], removed=[item_of("/", "amq.topic", "a", {})]))
+    stray = meta_binding_of("/", "amq.topic", "stray", {})
+    cluster["p1"].meta_bindings.heard(
+        "p2", Interest(added=[stray], removed=[meta_binding_of("/", "amq.topic", "a", {})])
+    )
     sent = tap(monkeypatch, cluster, "p1")
     cluster["p2"].tell_digests()
     cluster.settle()
@@ -217,7 +219,7 @@ def test_a_lost_word_is_found_by_the_digest(cluster: Joined) -> None:
 
 def test_what_is_told_anew_in_parts_is_missed_at_no_time(cluster: Joined) -> None:
     """Many thousand items are several messages; none is forgotten because it comes in a later one."""
-    a, b, c, d = (item_of("/", "amq.topic", key, {}) for key in "abcd")
+    a, b, c, d = (meta_binding_of("/", "amq.topic", key, {}) for key in "abcd")
     interests = cluster["p1"].meta_bindings
     interests.heard("p2", Interest(added=[a, b, c], is_first=True, is_last=True))
     interests.heard("p2", Interest(added=[a], is_first=True))
@@ -228,11 +230,11 @@ def test_what_is_told_anew_in_parts_is_missed_at_no_time(cluster: Joined) -> Non
     assert held(cluster, "p1", "p2") == [("amq.topic", key) for key in "acd"]
     interests.heard("p2", Interest(removed=[c]))
     known = interests.held["p2"]
-    assert (known.count, known.digest) == (2, fold(a) ^ fold(d))
+    assert (known.count, known.digest) == (2, hash_of(a) ^ hash_of(d))
 
 
 def test_what_was_told_half_when_the_link_broke_is_told_anew(cluster: Joined) -> None:
-    a, b = (item_of("/", "amq.topic", key, {}) for key in "ab")
+    a, b = (meta_binding_of("/", "amq.topic", key, {}) for key in "ab")
     interests = cluster["p1"].meta_bindings
     interests.heard("p2", Interest(added=[a, b], is_first=True, is_last=True))
     interests.heard("p2", Interest(is_first=True))
@@ -241,7 +243,7 @@ def test_what_was_told_half_when_the_link_broke_is_told_anew(cluster: Joined) ->
 
 
 def test_all_is_told_in_as_many_messages_as_it_takes(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("openclust.cluster.relay.meta_bindings.ITEMS_A_MESSAGE", 3)
+    monkeypatch.setattr("openclust.cluster.relay.meta_bindings.BINDINGS_A_MESSAGE", 3)
     client = cluster.client("p2")
     queue = subscribe(client, "amq.topic", *"abcdefg")
     cluster.cut("p2", "p3")
@@ -262,7 +264,7 @@ def test_a_broker_that_is_gone_wants_nothing(cluster: Joined) -> None:
 
 
 def test_saying_twice_that_one_wants_something_changes_nothing(cluster: Joined) -> None:
-    item = item_of("/", "amq.topic", "a", {})
+    item = meta_binding_of("/", "amq.topic", "a", {})
     interests = cluster["p1"].meta_bindings
     for _ in range(2):
         interests.heard("p2", Interest(added=[item]))
@@ -295,7 +297,7 @@ def test_an_exchange_that_is_declared_again_is_bound_anew(cluster: Joined) -> No
 
 
 def test_interest_in_an_exchange_that_is_not_here_yet_is_bound_when_it_comes(cluster: Joined) -> None:
-    item = item_of("/", "later", "a", {})
+    item = meta_binding_of("/", "later", "a", {})
     cluster["p3"].meta_bindings.heard("p2", Interest(added=[item]))
     define(cluster, DeclareExchange(vhost="/", name="later", type="direct"))
     exchange = cluster.broker("p3").vhosts["/"].exchanges["later"]
@@ -304,7 +306,7 @@ def test_interest_in_an_exchange_that_is_not_here_yet_is_bound_when_it_comes(clu
 
 
 def test_interest_of_a_kind_that_an_exchange_cannot_use_is_held_and_matches_nothing(cluster: Joined) -> None:
-    item = item_of("/", "amq.headers", "", {"x-match": "nonsense"})
+    item = meta_binding_of("/", "amq.headers", "", {"x-match": "nonsense"})
     cluster["p1"].meta_bindings.heard("p2", Interest(added=[item]))
     cluster.client("p1").publish("", b"x", exchange="amq.headers", headers={"a": 1})
     cluster["p1"].meta_bindings.heard("p2", Interest(removed=[item]))
@@ -462,7 +464,7 @@ def test_who_told_the_secondaries_without_a_root_tells_no_more_when_another_is_r
 
 def test_what_the_root_told_of_others_is_checked_by_a_digest_too(wide: Joined) -> None:
     subscribe(wide.client("s1"), "amq.topic", "a")
-    stray = item_of("/", "amq.topic", "stray", {})
+    stray = meta_binding_of("/", "amq.topic", "stray", {})
     wide["s2"].meta_bindings.heard("p1", Interest(added=[stray], of_others=True))
     wide["p1"].tell_digests()
     wide.settle()

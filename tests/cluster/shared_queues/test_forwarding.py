@@ -466,9 +466,9 @@ def test_a_connection_that_ends_while_it_waits_is_forgotten(cluster: Joined) -> 
     client = cluster.client("s1")
     cluster.kill("p1")
     client.publish("work", b"x")
-    assert client.connection in cluster["s1"].forwarding._held
+    assert client.connection in cluster["s1"].forwarding._held_publishers
     client.lose()
-    assert not cluster["s1"].forwarding._held
+    assert not cluster["s1"].forwarding._held_publishers
     cluster.await_root()
 
 
