@@ -1,4 +1,4 @@
-"""A file of definitions: read with clear errors, and imported into a broker that is about to start."""
+"""A file of definitions: read, checked, and imported into a broker or cluster that starts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DefinitionsError(ConfigError):
 
 
 def load_definitions_file(path: str) -> dict[str, Any]:
-    """The document in the file, or DefinitionsError. `import_definitions` says whether it is a right one."""
+    """The document in the file, or DefinitionsError. Its contents are checked by `import_definitions`."""
     try:
         with open(path, "rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)
@@ -48,7 +48,7 @@ def load_definitions_file(path: str) -> dict[str, Any]:
 
 
 def parse_definitions(data: bytes) -> dict[str, Any]:
-    """The document in JSON text. ValueError says what is wrong with it, and where."""
+    """The document in JSON text. ValueError has the problem and its place."""
     if len(data) > FILE_BYTES_MAX:
         raise ValueError(f"definitions have at most {FILE_BYTES_MAX} bytes")
     try:
@@ -61,7 +61,7 @@ def parse_definitions(data: bytes) -> dict[str, Any]:
 
 
 def check_definitions(document: dict[str, Any], users: Iterable[User] = (), limits: Limits | None = None) -> Report:
-    """What an import would say to a broker that has these users and `guest`, and nothing else. Nobody is changed."""
+    """The report of an import into a broker that has `guest` and these users, and nothing else. Nothing is changed."""
     broker = Broker(limits or Limits(), random_name=lambda: "check")
     broker.replace_users([User(name="guest", permissions={}), *users])
     return import_definitions(broker, document)
@@ -86,7 +86,7 @@ def import_at_start(broker: Broker, path: str, users_file: str | None) -> None:
 async def import_in_cluster(
     broker: Broker, path: str, *, is_in_touch: Callable[[], bool], turn_soon: Callable[[], None]
 ) -> None:
-    """Ask the root for what the file defines, as soon as that is in touch; what it refuses is logged."""
+    """Ask the root for the definitions of the file as soon as there is one. Refused definitions are logged."""
     document = load_definitions_file(path)
     while not is_in_touch():
         await asyncio.sleep(WAIT_S)

@@ -1,4 +1,4 @@
-"""The running broker: event loop, clock, chance and sockets around a `Broker`, and the interpreter of its effects."""
+"""The running broker: event loop, clock, randomness and sockets around a `Node`, and what performs its effects."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Server:
         self.client_tls = client_files(config.tls)
         self.peer_tls = peer_files(config.cluster)
         self.peer_listener = PeerListener(config, self.peer_tls, self)
-        # Whose store it is must be clear before anything else is read of the data directory.
+        # A store of another cluster or broker is refused before any other file of its data directory is read.
         store = new_store(config)
         self.member = ClusterDriver(config, self.broker, self, self.peer_tls)
         self.node = Node(self.broker, self.member.membership)
@@ -130,7 +130,7 @@ class Server:
             self.loop.call_soon(self.turn)
 
     def turn(self) -> None:
-        """Finish what was begun: effects in their order, then every outbox that has something, each once."""
+        """End a turn of the node: perform its effects in their order, then write each outbox that is not empty."""
         self._turn_planned = False
         ready = self.node.turn()
         self.member.look()
@@ -153,7 +153,7 @@ class Server:
         self.proxies.end(count)
 
     def farewell(self, connection: Connection) -> None:
-        # Who never got in is told why, and has a moment to read it.
+        # A client that was refused has a moment to read the reason.
         self.wheel.add(connection, CLOSE_OK_WAIT_MS if connection.was_open else REFUSED_WAIT_MS)
 
     def _written(self) -> None:
@@ -189,7 +189,7 @@ class Server:
             case CloseTransport(connection, b""):
                 self._transport(connection).finish()
             case CloseTransport(connection, close_ok):
-                # It must be there still when the answer is due: no heartbeat is.
+                # The wheel then holds no heartbeat for this connection, which could end it before the answer is due.
                 self.close_later(connection)
                 self.loop.call_later(CLOSE_OK_AFTER_MS / 1_000, self._answer_close, connection, close_ok)
             case StartHeartbeats():
@@ -221,7 +221,7 @@ class Server:
         user = self.broker.users.get(credentials.name)
         known = self.logins.known(user, credentials)
         if not known:
-            # Perhaps the file has only just changed.
+            # The users file may have changed within the last second.
             self.refresh_users(at_once=True)
             user = self.broker.users.get(credentials.name)
             known = self.logins.known(user, credentials)
@@ -231,7 +231,7 @@ class Server:
         self._run(self._check_slowly(effect))
 
     def _run(self, work: Coroutine[None, None, None]) -> None:
-        """Have something done beside the turns."""
+        """Run a coroutine in a task of its own."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -276,7 +276,7 @@ class Server:
         """The handshake is done; `certificate` is the verified one of the other side, empty where it showed none."""
         self._handshakes.discard(stream)
         if stream.is_peer:
-            # The authority of all brokers has signed it, whoever it names.
+            # The brokers' own authority signed this certificate, so any name in it will do.
             name = login_name(certificate, "cn") or login_name(certificate, "dn") or "a broker"
         else:
             name = login_name(certificate, self.config.tls.login_from) or ""
@@ -301,20 +301,20 @@ class Server:
 
     def connection_lost(self, connection: Connection) -> None:
         if connection.state is State.OPEN and not connection.peer.is_peer:
-            # Of a peer the membership says who is gone.
+            # For a peer the membership logs which broker is gone.
             self.broker.note("warning", "client closed its socket without closing the connection", connection)
         self.wheel.remove(connection)
         self.node.connection_lost(connection, self.now_ms())
-        # Connection and transport name each other, and the garbage collector seldom comes.
+        # Connection and transport refer to each other, and the garbage collector runs seldom.
         connection.transport = GONE
         self.turn_soon()
 
     def close_later(self, connection: Connection) -> None:
-        """The peer has been told all; it has a while to close its end."""
+        """Nothing more is sent on this connection: its peer has `CLOSE_WAIT_MS` to close its end."""
         self.wheel.add(connection, CLOSE_WAIT_MS)
 
     def tick(self) -> None:
-        """The wheel goes round: handshakes that take too long, heartbeats, and farewells without an answer."""
+        """Every 100 ms: handshakes that take too long, heartbeats, closed connections whose peers do not answer."""
         now_ms = self.now_ms()
         self.broker.set_clock(now_ms, wall_ms())
         for connection in self.wheel.advance(now_ms):
@@ -350,7 +350,7 @@ class Server:
         if wait_ms is None:
             text = f"missed heartbeats from client, timeout: {connection.heartbeat_s}s"
             self.broker.note("warning", text, connection)
-            # It is we who end it, and nobody is to say later that the client did.
+            # This broker ends the connection: the log must not say later that the client closed its socket.
             connection.state = State.CLOSED
             transport.abort()
             return
@@ -359,7 +359,7 @@ class Server:
     # -- life
 
     async def start(self) -> None:
-        """Import definitions, then begin to listen. OSError where an address cannot be had."""
+        """Read the store, import definitions, then listen. OSError if an address cannot be used."""
         config = self.config
         membership = self.member.membership
         self.storage.begin(self.loop, self.logins)
@@ -403,12 +403,12 @@ class Server:
         self.tick()
 
     def stop_for(self, reason: str) -> None:
-        """Have the broker end; `reason` is who asked for it."""
+        """Begin to end the broker; `reason` says who asked for it."""
         self.stop_reason = self.stop_reason or reason
         self.stopping.set()
 
     async def stop(self) -> None:
-        """Accept nobody, say goodbye to all, and wait a while for them to go."""
+        """Accept no more connections, close all there are, and wait up to `GOODBYE_S` for the peers' answers."""
         await self.member.stop(self.stop_reason or "asked by the program that runs it")
         for listener in self.listeners:
             listener.close()
@@ -430,7 +430,7 @@ class Server:
 
 
 def serve(config: Config, services: Sequence[Service] = ()) -> int:
-    """Run a broker until SIGTERM or Ctrl-C; the exit code. OSError where it cannot listen."""
+    """Run a broker until SIGTERM or Ctrl-C; the exit code. OSError if it cannot listen."""
     log.info("open files: at most %d", raise_open_files_limit())
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(_serve(config, services))
@@ -441,7 +441,7 @@ async def _serve(config: Config, services: Sequence[Service]) -> int:
     server = Server(config, loop)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop_for, f"asked by {number.name}")
-    # Ten thousand connections are millions of objects that live long: look through them seldom.
+    # Ten thousand connections are millions of long-lived objects: the garbage collector is to walk them seldom.
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 50)

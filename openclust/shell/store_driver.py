@@ -1,4 +1,4 @@
-"""The broker's store: what it has kept is read before anything else, and then it keeps what each turn gives."""
+"""The broker's store, driven: its contents are read at start, then the writes of each turn go to it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger("openclust.store")
 
 WELL_WAIT_S = 10.0
 ILL_WAIT_S = 1.0
-"""How long a broker that ends waits for its disk."""
+"""How long a broker that ends waits for its disk: longer for one that works than for one that fails."""
 
 
 def new_store(config: Config) -> Store:
@@ -48,7 +48,7 @@ class StoreDriver:
         self._turn_soon = turn_soon
 
     def begin(self, loop: asyncio.AbstractEventLoop, logins: Logins) -> None:
-        """Become what the store has kept; ConfigError where that cannot be read."""
+        """Fill the broker from the store; ConfigError if the store cannot be read."""
         broker, membership = self._node.broker, self._node.membership
         began = time.monotonic()
         contents = self._store.contents()
@@ -62,7 +62,7 @@ class StoreDriver:
         if membership.is_alone:
             logins.log_says(broker.users)
             if self._config.auth.users_file is not None:
-                # The file says who the users are, whoever they were before.
+                # A broker alone goes by its users file, whichever users its store has.
                 broker.replace_users(logins.users.values())
         if contents.rows or contents.definitions:
             waiting = sum(len(queue) for vhost in broker.vhosts.values() for queue in vhost.queues.values())
@@ -71,14 +71,14 @@ class StoreDriver:
         self._store.start(loop, self._stored, self._failed)
 
     def write(self, writes: list[Write]) -> None:
-        """Have these written."""
+        """Give these to the store."""
         self._store.write(writes)
         self._node.membership.disk_health.waits(self._store.waiting_bytes)
 
     def look(self) -> None:
-        """Every heartbeat: tell how the disk is."""
+        """Every heartbeat: tell the node whether the disk works, and how much waits for it."""
         store = self._store
-        # The directory is not for the clients who are told.
+        # Clients are told the reason: it must not show them the path of the data directory.
         failure = store.failing.rpartition(": cannot write: ")[2]
         self._node.disk_is(failure, store.waiting_bytes, monotonic_ms())
 
@@ -91,7 +91,7 @@ class StoreDriver:
         self._turn_soon()
 
     def _failed(self, text: str) -> None:
-        """The store has logged it, and tries again."""
+        """A write failed. The store has logged the reason, and goes on trying."""
         self.look()
         self._turn_soon()
 
@@ -99,9 +99,9 @@ class StoreDriver:
         writes = self._node.membership.store_writes.take_writes()
         if writes:
             self.write(writes)
-        # A disk that does not even take what came before will not take it all in time.
+        # A disk that already fails will not take everything in time.
         if not self._store.close(ILL_WAIT_S if self._store.failing else WELL_WAIT_S):
-            log.error("not all could be written before the end")
+            log.error("the broker ends with writes that its disk has not taken")
 
 
 def _end(membership: Membership) -> str:

@@ -1,4 +1,4 @@
-"""This broker's part in its cluster, performed: ticks, links, and the vote on disk."""
+"""The membership, driven: heartbeats, links to peers, the lease, and the vote on disk."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ClusterDriver:
         self._votes = Votes(config.cluster.data_dir)
         self._identity = ClusterUuidFile(config.cluster.data_dir)
         self._uuid = self._identity.uuid
-        # Its tracer must be the broker's before there is anything that asks for it.
+        # The membership's parts ask for the tracer when they are made.
         self.tracing = new_tracing(config, broker, host.loop)
         self.membership = self._membership(config)
         self.membership.client_addresses = {name: each.client for name, each in config.cluster.primaries.items()}
@@ -176,7 +176,7 @@ class ClusterDriver:
             log.warning("no data directory: a restarted broker could vote twice in an epoch")
 
     async def stop(self, reason: str) -> None:
-        """Say goodbye to all peers, with who asked for it, and end the links once that is written."""
+        """Tell all peers that this broker stops, and who asked for it; then end the links."""
         self._host.node.leave(reason, monotonic_ms())
         self._host.turn()
         self._rebalancing.stop()
@@ -194,9 +194,7 @@ class ClusterDriver:
     # -- turns and time
 
     def look(self) -> None:
-        """After a turn, before anything of it is sent: the cluster's own name is on disk before others hear that it is
-        known here.
-        """
+        """After a turn, before its messages are sent: a new cluster UUID must be on disk before peers hear of it."""
         membership = self.membership
         if membership.hello.uuid != self._uuid:
             self._uuid = membership.hello.uuid
@@ -217,7 +215,7 @@ class ClusterDriver:
                 link.flush()
 
     def written(self) -> None:
-        """All outboxes are with their sockets."""
+        """All outboxes have been written to their sockets."""
         if self.tracing is not None:
             self.tracing.written()
 
@@ -232,14 +230,14 @@ class ClusterDriver:
         self._host.turn()
 
     def _watch_lease(self) -> None:
-        """A root that is not heard resigns when its lease ends, not at its next heartbeat."""
+        """Have a root whose peers are silent resign at the end of its lease, and not only at the next heartbeat."""
         self._lease = None
         ends_ms = self._host.node.lease_ends_ms
         if ends_ms is None:
             return
         left_ms = ends_ms + 1 - monotonic_ms()
         if left_ms > 0:
-            # It will have been prolonged by then, most likely: looked at again, not set anew each time it is.
+            # The lease is longer by then, most likely: looking again costs less than a new timer at each prolongation.
             self._lease = self._loop.call_later(min(left_ms, 60_000) / 1_000, self._watch_lease)
             return
         self._host.node.look_at_lease(monotonic_ms())
@@ -248,15 +246,15 @@ class ClusterDriver:
     # -- links
 
     def _dialled(self) -> list[str]:
-        """Where this secondary looks for its primaries, and what came of it."""
+        """The addresses that this secondary dials, each with the state of its link."""
         return [f"{link.address}: {link.error or link.state}" for link in self._joining]
 
     def _unheard_outbox(self) -> Outbox:
-        """For a link to a broker whose name is not known yet: nothing is said there."""
+        """For a link to a broker whose name is not known yet: nothing is sent on it."""
         return Outbox("", [], 0)
 
     def _new_link(self, address: str, outbox: Outbox) -> Link:
-        # Not at the top: a broker of one needs no client library in its memory. Others have loaded it when they start.
+        # Imported here: a broker of one needs no client library in memory. Clusters load it when they start.
         from openclust.shell.cluster.links import Link
 
         return Link(
@@ -277,7 +275,7 @@ class ClusterDriver:
             self._host.turn_soon()
 
     def _sync_links(self) -> None:
-        """Dial whom the membership wants as peers, and no others."""
+        """Have a link to each peer of the membership, and to no others."""
         membership = self.membership
         membership.links.peers_changed = False
         for name, address in membership.links.peers.items():
@@ -290,7 +288,7 @@ class ClusterDriver:
         for name in [name for name in self.links if name not in membership.links.peers]:
             self._end(self.links.pop(name))
         for link in self._joining if membership.links.peers else ():
-            # It has brought us here; now the broker behind it has a name, and perhaps another address.
+            # The peers have names now, and perhaps other addresses than this link, which found them.
             self._end(link)
         self._joining = [] if membership.links.peers else self._joining
 
@@ -319,7 +317,7 @@ class ClusterDriver:
     # -- the disk
 
     def _is_on_disk(self, vote: Reign) -> bool:
-        """Whether the vote would survive us, after another try to write it. Until then nobody may hear of it."""
+        """Whether the vote is on disk, after a try to write it. Until then no peer may hear of the vote."""
         if vote == self._votes.last:
             return True
         try:
@@ -340,11 +338,11 @@ class ClusterDriver:
     # -- operators
 
     def snapshot(self) -> dict[str, Any]:
-        """What is known of the cluster here."""
+        """The cluster as this broker knows it, for people."""
         return cluster_snapshot(self.membership, self.links, self.rates, monotonic_ms())
 
     def force_root(self) -> bool:
-        """Be root without an election; whether it is one now."""
+        """Make this broker root without an election. Whether it is root now."""
         membership = self.membership
         if membership.is_primary:
             membership.tell(Force(monotonic_ms()))
@@ -352,7 +350,7 @@ class ClusterDriver:
         return membership.is_root
 
     def step_down(self, reason: str) -> bool:
-        """Stop being root; whether it was."""
+        """Have this broker resign. Whether it was root."""
         membership = self.membership
         if not membership.is_primary:
             return False

@@ -1,4 +1,4 @@
-"""What one broker knows of its cluster, for people: the one text behind the API and the command line."""
+"""The cluster as one broker knows it, for people: the HTTP API and the command line both show this."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from openclust.shell.tracing.rates import Rates
 
 PUBLISHERS_WAIT = ("memory", "cluster")
-"""What connections are held for whose messages are not taken."""
+"""Reasons to hold a connection that mean: its publishers wait."""
 
 
 def cluster_snapshot(membership: Membership, links: Mapping[str, Link], rates: Rates, now_ms: int) -> dict[str, Any]:
@@ -62,22 +62,22 @@ def cluster_snapshot(membership: Membership, links: Mapping[str, Link], rates: R
 
 
 def readiness_snapshot(membership: Membership) -> dict[str, Any]:
-    """Whether clients are served here as they expect, and what stands against it."""
+    """Whether this broker serves clients fully, and if not, the reasons."""
     reasons = msgspec.to_builtins(membership.readiness.obstacles())
     return {"is_ready": not reasons, "not_ready": reasons}
 
 
 def publishers_snapshot(broker: Broker) -> dict[str, Any]:
-    """Whether those who publish here are made to wait, why, and how many of them wait at this moment."""
+    """Whether publishers at this broker have to wait, why, and how many wait now."""
     is_blocked = broker.books.alarm
     waiting = sum(each.hold in PUBLISHERS_WAIT for each in broker.connections)
     return {"is_blocked": is_blocked, "reason": broker.books.reason if is_blocked else "", "waiting": waiting}
 
 
 def store_snapshot(membership: Membership) -> dict[str, Any]:
-    """How far the log has come to the disk here and at half of the primaries, and how the disk is.
+    """How much of the log is on the disk here and at half of the primaries, and whether the disk works.
 
-    Only the root knows what is committed.
+    Only the root knows which entries are committed.
     """
     disk_health, replica = membership.disk_health, membership.replica
     committed = membership.commit_index.disk if membership.is_root else None
@@ -103,15 +103,15 @@ def _own_role(membership: Membership, now_ms: int) -> str:
     if not membership.is_primary:
         return "secondary"
     election = membership.election
-    # Until the timer of its lease comes round, a root that nobody hears has not resigned yet.
+    # A root whose lease has ended resigns when the timer of the lease fires, a moment later.
     is_lapsed = election.role is ElectionRole.ROOT and not serves(election, now_ms)
     return ElectionRole.ELECTOR.value if is_lapsed else election.role.value
 
 
 def votes_snapshot(membership: Membership) -> dict[str, int]:
-    """Of the defined primaries: who may vote now, who follows the root there is, and who has voted for it.
+    """How many of the defined primaries may vote now, follow the root, and voted for it.
 
-    One that was away, or had voted for another, follows a root that it has not voted for.
+    A primary that was away, or voted for another, may follow a root without having voted for it.
     """
     election = membership.election
     there = electorate(election)
@@ -123,7 +123,7 @@ def votes_snapshot(membership: Membership) -> dict[str, int]:
 
 
 def _agrees(membership: Membership, name: str) -> bool:
-    """Whether a primary voted for the root there is, or follows it."""
+    """Whether a primary voted for the root, or follows it."""
     election = membership.election
     if name == election.name:
         return True
@@ -132,7 +132,7 @@ def _agrees(membership: Membership, name: str) -> bool:
 
 
 def _names(membership: Membership) -> list[str]:
-    """All that are known: the primaries first."""
+    """The names of all known brokers, the primaries first."""
     others = {each.name for each in membership.roster.brokers} | set(membership.links.peers) | {membership.name}
     return [*membership.primaries, *sorted(others - set(membership.primaries))]
 

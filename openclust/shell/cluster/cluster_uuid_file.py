@@ -1,4 +1,4 @@
-"""The cluster's own name on disk: a broker that comes back must not join another cluster of the same key."""
+"""The cluster UUID on disk: a broker that comes back must not join another cluster of the same key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UUID_BYTES_MAX = 128
 
 
 class ClusterUuidFile:
-    """One small file, beside the vote. `uuid` is empty until the cluster has had a root."""
+    """One small file beside the vote. `uuid` is empty until the cluster's first root has made one."""
 
     def __init__(self, data_dir: str | None) -> None:
         self._path = os.path.join(data_dir, UUID_FILE) if data_dir is not None else None
@@ -31,7 +31,7 @@ class ClusterUuidFile:
             raise ConfigError(f"{self._path}: {getattr(error, 'strerror', None) or 'is not text'}") from None
 
     def save(self, uuid: str) -> None:
-        """Keep it. A disk that fails is told, and tried again with the next vote."""
+        """Write the file. A failure is logged; the next vote tries again."""
         if not uuid or uuid == self.uuid:
             return
         try:

@@ -1,7 +1,8 @@
-"""Whose data directory it is, and whether all of it is there: what is missing must not be begun anew without a word.
+"""Checks that a data directory is complete and this broker's own, before the broker starts.
 
-A broker that has voted, or was in a cluster, has had a store. Without it, it would be counted among those that hold
-what was confirmed. A broker with the directory of another would vote in its place, and a second time.
+A broker that has voted, or was in a cluster, had a store. If it started without that store, it would count among the
+primaries that hold confirmed messages, and hold none. A broker with another broker's directory could vote a second
+time in one epoch, in the other's name.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("openclust.store")
 
 VOTED = "voted"
-"""A store has this noted when the broker is known to have voted: its vote must be beside it from then on."""
+"""A note in the store that this broker has voted: from then on the file of the vote must be there too."""
 
 BEGIN_ANEW = (
     "in a cluster, while the other primaries run and have a root, move the directory away and start this broker "
@@ -31,7 +32,7 @@ BEGIN_ANEW = (
 
 
 def check_owner(config: Config, data_dir: str, meta: dict[str, str] | None) -> dict[str, str]:
-    """`meta` is what the store says of itself, None where there is none. What is to be noted in it; or ConfigError."""
+    """`meta` are the store's notes, None if there is no store. Returns further notes for it, or raises ConfigError."""
     has_voted = os.path.exists(os.path.join(data_dir, VOTE_FILE))
     if meta is None:
         _refuse_lost_store(data_dir, has_voted=has_voted)
@@ -60,7 +61,7 @@ def _refuse_lost_store(data_dir: str, *, has_voted: bool) -> None:
 
 
 def _refuse_other_owner(config: Config, data_dir: str, owner: str) -> None:
-    """A broker of one may be renamed, and so may a primary whose old name is no primary's any more."""
+    """A broker of one may have another name than before, and so may a primary whose old name is on the list no more."""
     cluster = config.cluster
     if not owner or owner == config.name or not (cluster.primaries or cluster.join):
         return

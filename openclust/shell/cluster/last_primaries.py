@@ -1,4 +1,4 @@
-"""Which primaries the list had when this broker ran last: brokers with two lists could make two roots."""
+"""The list of primaries of this broker's last run: brokers that go by different lists could elect two roots."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BYTES_MAX = 65_536
 
 
 def last_primaries(data_dir: str) -> list[str]:
-    """The list of the last run; empty where there was none. A file that cannot be read is told."""
+    """The list of the last run; empty if there was none. A file that cannot be read is logged."""
     path = os.path.join(data_dir, FILE)
     try:
         with open(path, encoding="utf-8") as file:
@@ -28,7 +28,7 @@ def last_primaries(data_dir: str) -> list[str]:
 
 
 def look_at_primaries(data_dir: str | None, primaries: Sequence[str]) -> None:
-    """Warn where the list is another than it was, and keep it. It is a warning: a file that fails stops no broker."""
+    """Warn if the list has changed, and write it down. A file that cannot be written does not stop the broker."""
     if data_dir is None:
         return
     path = os.path.join(data_dir, FILE)

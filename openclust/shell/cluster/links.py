@@ -1,4 +1,4 @@
-"""Links: this broker's AMQP connections to its peers, by aiormq. They only publish; answers come on the peers' own."""
+"""Links: this broker's AMQP connections to its peers. They only publish: answers come on the peers' own links."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ BACKOFF_MIN_S = 0.05
 BACKOFF_MAX_S = 1.0
 CONNECT_TIMEOUT_S = 2.0
 WRITING_BYTES_MAX = 1_048_576
-"""What the connection may hold unwritten before the rest waits in the outbox."""
+"""So many bytes may wait in the connection; the rest waits in the outbox."""
 
 REFUSALS = (AuthenticationError, ConnectionClosed, ProbableAuthenticationError)
-"""With these the broker at the other end has said no; all else is that none answered."""
+"""With these errors the broker at the other end refused the link; with all others no broker answered."""
 
 State = Literal["connecting", "connected", "refused"]
 
@@ -63,9 +63,9 @@ def _reason(error: BaseException) -> str:
 
 
 class Link:
-    """Dials one address for ever, and sends what is in `outbox` while it is connected: call `flush` when it is dirty.
+    """Dials one address for ever, and sends the frames of `outbox` while connected: call `flush` when there are some.
 
-    `on_up` is called with the largest frame that the peer takes, `on_down` when the link is lost.
+    `on_up` is called with the frame-max of the connection, `on_down` when the link is lost.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Link:
         self._on_down = on_down
         self._connection: PeerConnection | None = None
         self._failures = Repeats()
-        # What was found to answer in place of a broker's peers.
+        # What listens at the address instead of a port for peers, if that was found out.
         self._answering = ""
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._dial())
@@ -104,18 +104,18 @@ class Link:
 
     @property
     def is_writing(self) -> bool:
-        """Whether it is connected, and what was said is not with its socket yet."""
+        """Whether it is connected, and bytes still wait for the socket."""
         return self._connection is not None and bool(self.outbox.frames or self.outbox.waiting_bytes)
 
     def flush(self) -> None:
-        """Give the outbox to the connection, unless that has enough to write."""
+        """Give the outbox to the connection, unless enough bytes wait there."""
         connection = self._connection
         if connection is None or self.outbox.waiting_bytes > WRITING_BYTES_MAX or not self.outbox.frames:
             return
         data = self.outbox.take()
         if not connection.write(data, partial(self._drained, connection, len(data))):
-            # What was to be said in order is lost, and so is the link.
-            log.error("a link takes nothing: dialled anew", extra=self._whose())
+            # These frames are lost, and frames must arrive in order: the link has to begin anew.
+            log.error("too many writes wait for this link: it is dialled anew", extra=self._whose())
             self._loop.create_task(connection.close())
 
     def _drained(self, connection: PeerConnection, size: int) -> None:
@@ -136,12 +136,12 @@ class Link:
             else:
                 backoff_s = BACKOFF_MIN_S
                 await self._stay(connection)
-            # Not all brokers at once, and not in step.
+            # By chance, so that not all brokers dial at the same moments.
             await asyncio.sleep(backoff_s * random.uniform(0.5, 1.0))
             backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
 
     async def _stay(self, connection: PeerConnection) -> None:
-        """Be connected, until that ends."""
+        """Send while the connection lasts."""
         self._connection, self.state, self.error = connection, "connected", ""
         self._failures.forget()
         log.info("linked", extra=self._whose())
@@ -159,7 +159,7 @@ class Link:
         self._on_down(self)
 
     async def _connect(self) -> PeerConnection:
-        # With the certificate that was read last.
+        # The context has the certificate that was read last.
         context = self._tls.contexts.dialling if self._tls is not None else None
         transport = PeerTransport(context)
         connection = PeerConnection(self.address, self._introduction, transport)
@@ -173,7 +173,7 @@ class Link:
         return connection
 
     async def _failed(self, error: BaseException) -> None:
-        """Say why it has failed: each reason once, then with its count and ever more seldom."""
+        """Log why it failed: each reason at once, then with its count at ever longer intervals."""
         by_tls = isinstance(error, ssl.SSLError)
         refused = isinstance(error, REFUSALS) or by_tls
         text = _reason(error)
@@ -181,7 +181,7 @@ class Link:
         if again is not None:
             if isinstance(error, AMQPError) and not refused and self._tls is None:
                 self._answering = await who_answers(*split_address(self.address))
-            # That nobody is there yet is nothing to worry about at first.
+            # A peer that does not answer yet is no reason for a warning at first.
             is_odd = by_tls or self._answering or (again and not self.outbox.peer_has_stopped)
             level = logging.WARNING if is_odd else logging.INFO
             if refused and not by_tls:
@@ -193,7 +193,7 @@ class Link:
         self.state, self.error = ("refused" if refused else "connecting"), self._answering or text
 
     def _certificate(self, error: BaseException) -> dict[str, str]:
-        """The certificate that a link has failed for: ours where the peer refuses it, else that of the peer."""
+        """The certificate that was refused: ours if the peer refused it, else the peer's."""
         if not isinstance(error, ssl.SSLError) or self._tls is None:
             return {}
         if refusal(error):
@@ -203,7 +203,7 @@ class Link:
         return shown.fields() if shown is not None else {}
 
     def _whose(self) -> dict[str, Fields]:
-        """Whose link a line is about. Until one of the primaries that are joined has answered, it has no name."""
+        """The peer's name and address, for log lines. A secondary that joins knows no names until a primary answers."""
         return fields(peer=self.peer, address=self.address) if self.peer else fields(address=self.address)
 
     def _is_ending(self) -> bool:

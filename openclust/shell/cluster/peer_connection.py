@@ -1,7 +1,7 @@
-"""The AMQP connection of a link: made, kept alive and read by aiormq, written to by us.
+"""The AMQP connection of a link. aiormq opens it, keeps it alive and reads it; this module writes to it.
 
-What links write is whole frames, which were encoded once for all peers. aiormq has no call for that; so this module,
-and no other, uses these parts of it that it does not document:
+A link writes whole frames, which were encoded once for all peers. aiormq has no call for that, so this module, and no
+other, uses these undocumented parts of it:
 
 - `FRAME_BUFFER_SIZE` bounds `write_queue`; each `ChannelFrame` in there is written as it is, in order, and its
   `drain_future` is done when the socket has taken it;
@@ -9,7 +9,7 @@ and no other, uses these parts of it that it does not document:
 - `connection_tune` has the frame size that both ends agreed on;
 - the logger `aiormq` tells of each attempt that failed.
 
-`tests/shell/cluster/test_peer_connection.py` holds them against the version that is installed.
+`tests/shell/cluster/test_peer_connection.py` checks them against the installed version.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from openclust.wire.sasl import PEER
 if TYPE_CHECKING:
     from yarl import URL
 
-# A link says once why it could not be made, with the peer's name.
+# The link itself logs why it failed, with the peer's name.
 logging.getLogger("aiormq").setLevel(logging.CRITICAL)
 
 HEARTBEAT_S = 10
 SILENCE_MAX_MS = 2_000
-"""How long what was sent may stay without a sign of receipt, before the link is given up and dialled anew."""
+"""TCP ends a connection whose bytes are not acknowledged for so long; the link is then dialled anew."""
 
 BATCHES_MAX = 1_000
 """So many writes may wait for the socket."""
 
 
 class PeerTransport(aiormq.TransportFactory):
-    """A socket that gives up on a peer that takes nothing; TCP by itself would try on for many minutes."""
+    """Makes sockets that give up on a silent peer soon. By its defaults TCP would try for many minutes."""
 
     def __init__(self, context: HandshakeContext | None) -> None:
         self._context = context
@@ -64,13 +64,13 @@ class PeerTransport(aiormq.TransportFactory):
         return reader, writer
 
     def refusal(self) -> ssl.SSLError | None:
-        """What the peer said to our certificate: in TLS 1.3 it does so when our side of the handshake is over."""
+        """The peer's TLS alert about our certificate. In TLS 1.3 it comes after our side of the handshake is done."""
         error = self._reader.exception() if self._reader is not None else None
         return error if isinstance(error, ssl.SSLError) else None
 
 
 class PeerConnection(aiormq.Connection):
-    """A connection that introduces itself as a broker: `open` it, then `write`; `closing` is done when it is lost."""
+    """A connection that logs in as a broker: `open` it, then `write`; the future `closing` is done when it is lost."""
 
     FRAME_BUFFER_SIZE = BATCHES_MAX
 
@@ -79,7 +79,7 @@ class PeerConnection(aiormq.Connection):
         self._introduction = introduction
 
     async def open(self) -> None:
-        """After this the channel for control messages is open, too."""
+        """Open the connection and its channel for control messages."""
         await self.connect()
         try:
             channel = await self.channel(CONTROL_CHANNEL, publisher_confirms=False)
@@ -111,7 +111,7 @@ class PeerConnection(aiormq.Connection):
 
 
 class _Introduction:
-    """What aiormq takes for a way to log in: our name, and the proof over the nonce that the peer gave us."""
+    """A login mechanism for aiormq: our name, and the proof over the nonce that the peer sent."""
 
     name = PEER
 

@@ -1,4 +1,4 @@
-"""Where the other brokers of the cluster come in."""
+"""The listener for the links of other brokers, plain or TLS."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ log = logging.getLogger("openclust.server")
 
 
 class PeerHost(TlsHost, Protocol):
-    """What the listener gives the server: a peer's socket, plain or by TLS."""
+    """Takes the sockets that were accepted, plain or with TLS."""
 
     def peer_connected(self, sock: socket.socket, address: tuple[str, int]) -> None: ...
 
 
 class PeerListener:
-    """`address` is where it listens once it does; None in a cluster of one."""
+    """`address` is where it listens after `start`; None in a cluster of one."""
 
     def __init__(self, config: Config, files: TlsFiles[PeerContexts] | None, host: PeerHost) -> None:
         """`files` are those of TLS; None where peers come without."""
@@ -41,7 +41,7 @@ class PeerListener:
         self.address: tuple[str, int] | None = None
 
     async def start(self) -> None:
-        """OSError where the address cannot be had."""
+        """Begin to listen. OSError if the address cannot be used."""
         where = peer_listen(self._config)
         if where is None:
             return

@@ -1,4 +1,4 @@
-"""The timer that moves clients away, once a second: see `cluster/placing/moving.py`."""
+"""Moves clients to other brokers, once a second, by the rules of `cluster/placing/moving.py`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Rebalancing:
             membership.roster, membership.client_count(), now_ms, is_draining=membership.is_draining
         )
         if done.reason == "draining" and done.count < membership.placing.settings.drain_per_s:
-            # They are nobody's connections here any more, so they cannot be told; who serves them is not concerned.
+            # This broker cannot send frames to clients that it only proxies: their sockets are closed.
             self._end_proxied(membership.placing.settings.drain_per_s - done.count)
         self._tell(done)
         if done.count:

@@ -1,4 +1,4 @@
-"""The vote of this broker on disk: it must outlive the process, or an epoch could have two roots."""
+"""The vote of this broker on disk: if a restart forgot the vote, an epoch could have two roots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RESERVE_BYTES = 4_096
 class Votes:
     """One small file. Without a directory the vote is only in memory: a restarted broker could vote twice.
 
-    Beside it lies another, which is there so that a vote finds room where the disk is full: who cannot vote is silent.
+    A second file of 4 KiB beside it keeps room for a vote on a full disk: a broker that cannot vote is silent.
     """
 
     def __init__(self, data_dir: str | None) -> None:
@@ -40,7 +40,7 @@ class Votes:
             raise ConfigError(f"cluster.data_dir = {data_dir!r}: {error.strerror}") from None
 
     def save(self, vote: Reign) -> None:
-        """After this the vote is on disk, and `last`. OSError where it cannot be."""
+        """Write the vote; then it is `last`. OSError if the disk does not take it."""
         if self._path is not None:
             data = msgspec.json.encode(vote)
             try:
@@ -52,7 +52,7 @@ class Votes:
         self.last = vote
 
     def _use_reserve(self, path: str, data: bytes) -> bool:
-        """Write into the room that was kept, and put that in the place of the vote; False where there is none."""
+        """Write the vote into the reserve file and rename that; False if there is no reserve."""
         if len(data) > RESERVE_BYTES or not os.path.exists(path + ".reserve"):
             return False
         with open(path + ".reserve", "r+b") as file:
@@ -64,7 +64,7 @@ class Votes:
         return True
 
     def _lay_aside(self) -> None:
-        """Keep room for another vote, as far as there is any."""
+        """Make the reserve file, if there is none and the disk has room."""
         if self._path is None or os.path.exists(self._path + ".reserve"):
             return
         with contextlib.suppress(OSError):

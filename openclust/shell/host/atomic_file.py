@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Fingerprint(NamedTuple):
-    """Another one means that the file was written or replaced."""
+    """Of a file. If it differs from before, the file was written or replaced."""
 
     modified_ns: int
     size: int
@@ -18,7 +18,7 @@ class Fingerprint(NamedTuple):
 
 
 def fingerprint(path: str) -> Fingerprint | None:
-    """That of the file now; None where there is none."""
+    """The file's fingerprint now; None if there is no file."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -27,9 +27,10 @@ def fingerprint(path: str) -> Fingerprint | None:
 
 
 def replace_file(path: str, data: bytes) -> None:
-    """Put `data` in the place of the file, on disk when this returns; OSError leaves the old one.
+    """Replace the contents of the file; they are on disk when this returns. OSError leaves the old contents.
 
-    A reader sees the old or the new one. A link stays a link. Only the owner can read it, who stays the same.
+    A reader sees the old or the new contents. A symbolic link stays one. Only the owner, who stays the same, can read
+    the file.
     """
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
@@ -49,7 +50,7 @@ def replace_file(path: str, data: bytes) -> None:
 
 
 def not_json(data: bytes, error: Exception) -> str:
-    """What is wrong with JSON that msgspec refused: the standard parser tells line and column."""
+    """What is wrong with JSON that msgspec refused, with line and column, which only the standard parser tells."""
     try:
         json.loads(data)
     except json.JSONDecodeError as better:
@@ -60,7 +61,7 @@ def not_json(data: bytes, error: Exception) -> str:
 
 
 def _keep_owner(path: str, descriptor: int) -> None:
-    """When root edits the file of the broker's account, the broker must still be able to read it."""
+    """If the system's root edits a file of the broker's account, the broker must still be able to read it."""
     with contextlib.suppress(OSError):
         owner = os.stat(path)
         os.fchown(descriptor, owner.st_uid, owner.st_gid)

@@ -2,7 +2,7 @@
 
 Call `configure` once at start. Everywhere else: `log = logging.getLogger("openclust.listener")`, then
 `log.info("accepting on %s:%d", host, port)`, with values for machines as `log.info("closed", extra=fields(peer=peer))`.
-Whatever a peer sent may be logged as it is: control characters come out escaped, so no peer can write lines of its own.
+Text from peers may be logged unchecked: control characters come out escaped, so no peer can forge a line.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ def fields(**values: Any) -> dict[str, Fields]:
 
 
 def configure(level: str = "info", format: Literal["text", "json"] = "text", stream: TextIO | None = None) -> None:
-    """Send the log to `stream` (stderr). Calling again replaces what was configured before."""
+    """Send the log to `stream` (stderr). A second call replaces the first."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     root = logging.getLogger()
     for old in [h for h in root.handlers if isinstance(h.formatter, TextFormatter | JsonFormatter)]:
         root.removeHandler(old)
     root.addHandler(handler)
-    root.setLevel(logging.WARNING)  # of the libraries, only what is wrong
+    root.setLevel(logging.WARNING)  # from libraries only warnings and errors
     logging.getLogger("openclust").setLevel(level.upper())
-    logging.raiseExceptions = False  # a closed stderr must not end or slow the broker
+    logging.raiseExceptions = False  # a closed stderr must not print tracebacks
 
 
 class TextFormatter(logging.Formatter):

@@ -1,7 +1,7 @@
-"""The event loop of a broker: asyncio's own, but it hears a bounded number of sockets between two looks at its timers.
+"""The event loop of a broker: asyncio's own, but it reads a bounded number of sockets between two looks at its timers.
 
-With ten thousand clients that all say something at once, asyncio would hear them all first, and a root that is not
-heard for two heartbeats is none any more.
+If ten thousand clients send at once, asyncio would read them all first. Meanwhile a root could miss its heartbeats, and
+would be root no more.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Ready = list[tuple[selectors.SelectorKey, int]]
 
 
 class BoundedSelector(selectors.DefaultSelector):
-    """What is ready and was not told is told the next time, if it is still watched for."""
+    """Returns some of the ready sockets at a time, the others with the next calls, if they are still registered."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class BoundedSelector(selectors.DefaultSelector):
         return [found for key, events in some if (found := self._still(key, events)) is not None]
 
     def _still(self, key: selectors.SelectorKey, events: int) -> tuple[selectors.SelectorKey, int] | None:
-        """It may have gone since it was ready, or be watched for something else."""
+        """The socket may have been unregistered since it was ready, or registered for other events."""
         known = self.get_map().get(key.fd)
         return (known, known.events & events) if known is not None and known.events & events else None
 

@@ -1,4 +1,4 @@
-"""Python's garbage collector, kept away for a while."""
+"""Switches Python's garbage collector off for a while."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collector() -> Iterator[None]:
-    """For what makes very many objects that all stay: looking through them again and again takes longer than that."""
+    """For code that makes very many objects that all stay: collecting again and again would take longer than that."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

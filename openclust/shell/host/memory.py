@@ -1,4 +1,4 @@
-"""How much memory there is for this process: the machine's, or less where a container has a limit."""
+"""How much memory this process may use: the machine's, or less in a container with a limit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limi
 
 
 def memory_bytes() -> int:
-    """What the machine has or the container may use, whichever is less."""
+    """The memory of the machine or the limit of the container, whichever is less."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for path in CGROUP_LIMITS:
         try:

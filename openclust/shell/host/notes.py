@@ -1,4 +1,4 @@
-"""What the broker notes, as lines of the log: each that is about a connection says whose it is."""
+"""The broker's notes as log lines. A line about a connection has its peer, user and virtual host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 
 
 def about(connection: Connection) -> dict[str, Any]:
-    """Who is at the other end of a connection, as far as that is known: fields of a log line."""
+    """The fields of a log line about a connection, as far as its peer is known."""
     peer = connection.peer
     told: dict[str, Any] = {"peer": f"{peer.host}:{peer.port}"}
     if broker := peer_name(connection):
@@ -34,7 +34,7 @@ def about(connection: Connection) -> dict[str, Any]:
 def log_note(logger: logging.Logger, note: Note, limit: LineLimit, now_ms: int) -> None:
     """Log a note of the broker, with the connection that it is about.
 
-    `limit` holds for clients, and for strangers who want to be brokers. Who asks for debug lines wants all of them.
+    `limit` applies to clients, and to peers that are not admitted as brokers. It does not apply to debug lines.
     """
     level = _LEVELS[note.level]
     if not logger.isEnabledFor(level):

@@ -1,4 +1,4 @@
-"""The limit of open files: one per connection, so a broker takes all that the system grants."""
+"""The limit of open files. Each connection needs one, so a broker raises the limit as far as the system allows."""
 
 from __future__ import annotations
 

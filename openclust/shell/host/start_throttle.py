@@ -1,7 +1,8 @@
-"""A broker that starts gives way: half a second of nothing but imports is felt by the brokers that share its cores.
+"""A broker that starts pauses again and again, because half a second of imports slows the brokers on the same cores.
 
-Who is woken on a busy core may wait for the end of a time slice, 4 ms on many kernels, and a confirm goes through a
-dozen hands. A lower priority would not help: it is lost on who belongs to another session, and cannot be raised again.
+A process that wakes up on a busy core may wait for the end of a time slice, 4 ms on many kernels, and a confirm passes
+through a dozen processes and threads. A lower priority would not help: the kernel ignores it between sessions, and it
+cannot be raised again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ PAUSE_S = 0.000_3
 
 @contextmanager
 def giving_way() -> Iterator[None]:
-    """In the main thread: what runs inside pauses for a moment again and again, where the system has such a clock."""
+    """The code inside pauses for a moment again and again, if the system has interval timers. For the main thread."""
     if not hasattr(signal, "setitimer"):
         yield
         return
@@ -27,13 +28,13 @@ def giving_way() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, RUN_S)
 
     def pause(*_: object) -> None:
-        # One that was on its way when all was over must not set the clock again: nobody would hear it.
+        # A signal that comes after the end must not set the timer again: its next signal would end the process.
         if not is_over:
             time.sleep(PAUSE_S)
             run_on()
 
     before = signal.signal(signal.SIGALRM, pause)
-    # Python tries again what a signal has interrupted; a library in C that loads its files may not.
+    # Python repeats a system call that a signal interrupted; a library in C may not.
     signal.siginterrupt(signal.SIGALRM, False)
     run_on()
     try:

@@ -1,4 +1,4 @@
-"""What answers at an address where no broker's peers are served: for a line that says which port was meant."""
+"""Finds out what listens at an address where a link failed, so that the log can say which port was meant."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from openclust.wire.frames import FRAME_METHOD, PROTOCOL_HEADER
 WAIT_S = 1.0
 ANSWER_BYTES_MAX = 4_096
 TLS_ALERT = b"\x15\x03"
-"""How TLS answers to bytes that are none of its own: a record of type alert, in any version 3."""
+"""The beginning of TLS's answer to bytes that are not TLS: an alert record of any version 3."""
 
 
 async def who_answers(host: str, port: int) -> str:
-    """What speaks there, where a link to it has failed; empty where that says nothing."""
+    """What listens there instead of a broker's port for peers; empty if that cannot be told."""
     began = await _answer(host, port, PROTOCOL_HEADER)
     if began.startswith(b"HTTP/"):
         peers = await _peers_by_http(host, port)
@@ -28,7 +28,7 @@ async def who_answers(host: str, port: int) -> str:
 
 
 async def _peers_by_http(host: str, port: int) -> str:
-    """Where the broker behind an HTTP API has its peers; empty where it is another server."""
+    """The address for peers of the broker behind an HTTP API; empty if the server is no broker."""
     request = f"GET /api/ready HTTP/1.0\r\nHost: {host}\r\n\r\n"
     _, _, body = (await _answer(host, port, request.encode())).partition(b"\r\n\r\n")
     with contextlib.suppress(ValueError):
@@ -39,7 +39,7 @@ async def _peers_by_http(host: str, port: int) -> str:
 
 
 async def _answer(host: str, port: int, data: bytes) -> bytes:
-    """What comes back until the other side says no more, or as much as there is after a while."""
+    """The bytes that come back until the other side closes, or within `WAIT_S`."""
     answer = b""
     writer: asyncio.StreamWriter | None = None
     with contextlib.suppress(OSError, TimeoutError):

@@ -1,6 +1,6 @@
-"""Clients that are served by another broker through this one: it logs in there as they did here, then passes bytes on.
+"""Clients that another broker serves through this one, which logs in there as they did here, then copies bytes.
 
-This broker sees no frame of theirs: heartbeats and errors are between the client and the broker that serves it.
+It looks at no frame after that: heartbeats and errors are between the client and the broker that serves it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ log = logging.getLogger("openclust.proxy")
 DIAL_WAIT_S = 1.0
 LINGER_S = 5.0
 PIECE_BYTES = 65_536
-"""What may be on its way from one side to the other: no more is read before that is written."""
+"""So many bytes are read from one side and written to the other before more are read."""
 
 ANSWER_BYTES_MAX = 65_536
 _HEAD_BYTES = 7
@@ -49,11 +49,11 @@ T = TypeVar("T", bound=Method)
 
 
 class Unwilling(Exception):
-    """The other broker does not take the client; the text says why."""
+    """The other broker does not accept the client; the text is the reason."""
 
 
 class ClientProxies:
-    """All clients that are served through this broker."""
+    """All clients that another broker serves through this one."""
 
     def __init__(self, broker: Broker, host: StreamHost) -> None:
         self._broker = broker
@@ -65,13 +65,13 @@ class ClientProxies:
         return len(self._tasks)
 
     def begin(self, effect: Proxy) -> None:
-        """Have the client served elsewhere, or here where that cannot be had within a second."""
+        """Connect the client to the other broker; if that fails within a second, this broker serves it."""
         task = self._loop.create_task(self._serve(effect))
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
     def end(self, count: int) -> int:
-        """Cut off so many of them, the youngest first; how many that were."""
+        """Cut off so many of them, the youngest first. Returns how many there were."""
         ended = list(self._tasks)[::-1][:count]
         for task in ended:
             task.cancel()
@@ -86,7 +86,7 @@ class ClientProxies:
         connection = effect.connection
         try:
             if len(self._tasks) + self._broker.open_count() > self._broker.limits.connections_max:
-                raise Unwilling("there are limits.connections_max already")
+                raise Unwilling("limits.connections_max is reached")
             async with asyncio.timeout(DIAL_WAIT_S):
                 far, open_ok = await self._dial(effect)
         except (OSError, TimeoutError, Unwilling, PeerError) as error:
@@ -107,13 +107,13 @@ class ClientProxies:
                 await splice(self._loop, near, far)
 
     def _stay(self, effect: Proxy) -> None:
-        """Let the client in here, if it is still there."""
+        """Serve the client here, if it is still connected."""
         self._broker.now_ms = monotonic_ms()
         effect.connection.stay(effect.open)
         self._host.turn_soon()
 
     def _take(self, connection: Connection) -> socket.socket | None:
-        """The client's socket, which the broker knows no more; None where it cannot be had."""
+        """Take the client's socket away from the broker; None if the client is gone, or its socket cannot be taken."""
         stream = connection.transport
         if connection.state is not State.OPENING or not isinstance(stream, Stream):
             return None
@@ -125,7 +125,7 @@ class ClientProxies:
     # -- the login at the other broker
 
     async def _dial(self, effect: Proxy) -> tuple[socket.socket, bytes]:
-        """A socket where the client is logged in, and the open-ok that it is to be given."""
+        """A socket to the other broker with the client logged in, and the open-ok to be sent to the client."""
         host, port = split_address(effect.placement.address)
         family, kind, protocol, _, address = (await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))[0]
         sock = socket.socket(family, kind, protocol)
@@ -153,7 +153,7 @@ class ClientProxies:
         tune, _ = await self._expect(sock, ConnectionTune)
         for ours, theirs in ((connection.frame_max, tune.frame_max), (connection.channel_max, tune.channel_max)):
             if theirs and (not ours or ours > theirs):
-                raise Unwilling("the other broker grants smaller frames or fewer channels than this one has")
+                raise Unwilling("the other broker grants smaller frames or fewer channels than this one did")
         tune_ok = ConnectionTuneOk(
             channel_max=connection.channel_max, frame_max=connection.frame_max, heartbeat=connection.heartbeat_s
         )
@@ -161,7 +161,7 @@ class ClientProxies:
         return (await self._expect(sock, ConnectionOpenOk))[1]
 
     async def _expect(self, sock: socket.socket, kind: type[T]) -> tuple[T, bytes]:
-        """The next method and its frame. Not a byte more is read: what follows belongs to the client."""
+        """The next method and its frame. No byte after it is read: the rest belongs to the client."""
         while True:
             head = await self._read(sock, _HEAD_BYTES)
             size = int.from_bytes(head[3:], "big")
@@ -190,7 +190,7 @@ class ClientProxies:
 
 
 async def splice(loop: asyncio.AbstractEventLoop, near: socket.socket, far: socket.socket) -> None:
-    """Pass bytes on both ways until both have said all; who has heard the other's end has a while to answer it."""
+    """Copy bytes both ways until both sides have closed. After one has, the other has `LINGER_S` to close too."""
     ways = {loop.create_task(_pass_on(loop, near, far)), loop.create_task(_pass_on(loop, far, near))}
     try:
         done, open_ways = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -203,7 +203,7 @@ async def splice(loop: asyncio.AbstractEventLoop, near: socket.socket, far: sock
 
 
 async def _pass_on(loop: asyncio.AbstractEventLoop, source: socket.socket, sink: socket.socket) -> bool:
-    """Pass on what `source` says to its end; whether it came to an orderly one."""
+    """Copy bytes until `source` closes. Whether it did so without an error."""
     try:
         while data := await loop.sock_recv(source, PIECE_BYTES):
             await loop.sock_sendall(sink, data)

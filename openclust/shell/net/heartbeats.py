@@ -1,4 +1,4 @@
-"""When a connection is sent a heartbeat, and when its client is taken to be gone.
+"""When a connection is sent a heartbeat, and when its client counts as gone.
 
 Some clients give up a broker that is silent for one interval. So a connection to which nothing was written for half an
 interval is sent a heartbeat. The half counts from the last bytes that were written, not from the last call of `beat`.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from openclust.shell.net.stream import Transport
 
 SILENT_HALVES_MAX = 4
-"""0-9-1 4.2.7: a peer that was not heard for two intervals is gone."""
+"""0-9-1 4.2.7: a peer that sent nothing for two intervals is gone."""
 
 
 def first_wait_ms(transport: Transport, interval_s: int, tick_ms: int) -> int:
@@ -25,17 +25,17 @@ def first_wait_ms(transport: Transport, interval_s: int, tick_ms: int) -> int:
 
 
 def beat(connection: Connection, transport: Transport, now_ms: int, tick_ms: int) -> int | None:
-    """Send a heartbeat if it is time: how long until the next call; None if the client is gone.
+    """Send a heartbeat if one is due. Returns the wait until the next call; None if the client is gone.
 
-    Calls may be a tick early or late: a heartbeat is sent up to a tick early, and never later than a tick.
+    Calls may come a tick early or late. A heartbeat is at most one tick early or late.
     """
     half_ms = connection.heartbeat_s * 500
     if transport.heard or connection.hold:
-        # A connection that is held is not read, so it cannot be heard.
+        # The socket of a held connection is not read, so silence means nothing.
         transport.heard = False
         transport.silent_ms = 0
     else:
-        # The planned wait, and not the time that passed: a broker that stood still has not listened meanwhile.
+        # The planned wait counts, not the time that passed: a process that was stopped has read nothing meanwhile.
         transport.silent_ms += transport.wait_ms
         if transport.silent_ms >= SILENT_HALVES_MAX * half_ms:
             return None

@@ -1,4 +1,4 @@
-"""Listening sockets: who may come in, and when it has to wait."""
+"""Listening sockets, and a listener that pauses when the process has no file descriptors left."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OUT_OF_FILES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 def listening_sockets(host: str, port: int, backlog: int) -> list[socket.socket]:
-    """Sockets that listen on every address of `host`. OSError where one cannot."""
+    """Sockets that listen on every address of `host`. OSError if one cannot."""
     found: list[socket.socket] = []
     try:
         for family, kind, protocol, _, address in socket.getaddrinfo(
@@ -27,7 +27,7 @@ def listening_sockets(host: str, port: int, backlog: int) -> list[socket.socket]
             sock = socket.socket(family, kind, protocol)
             found.append(sock)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            # Linux hands these on to what is accepted: no call per connection.
+            # On Linux accepted sockets inherit these two, which saves two system calls per connection.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if family == socket.AF_INET6:
@@ -40,7 +40,7 @@ def listening_sockets(host: str, port: int, backlog: int) -> list[socket.socket]
                 error.filename = join_address(str(address[0]), int(address[1]))
                 raise
             if port == 0:
-                break  # one free port, not one an address
+                break  # else each address would get another free port
     except BaseException:
         for sock in found:
             sock.close()
@@ -49,7 +49,7 @@ def listening_sockets(host: str, port: int, backlog: int) -> list[socket.socket]
 
 
 class Listener:
-    """Accepts connections and gives each to `on_socket`. At the limit of open files it pauses, and says so."""
+    """Accepts connections and gives each to `on_socket`. At the limit of open files it pauses, and logs that."""
 
     def __init__(
         self,

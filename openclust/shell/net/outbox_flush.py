@@ -1,4 +1,4 @@
-"""Outboxes on their way to sockets: not too many at once, or heartbeats would wait for ten thousand subscribers."""
+"""Writes outboxes to sockets, 64 at a time, so that heartbeats do not wait for ten thousand subscribers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from openclust.broker.amqp.connection import Connection
 from openclust.shell.net.stream import Transport
 
 WRITES_AT_ONCE = 64
-"""Outboxes written before the loop looks at sockets and timers again: a status takes some rounds to leave."""
+"""So many outboxes are written before the event loop looks at sockets and timers again."""
 
 
 class OutboxFlush:
-    """Writes at once what is `add`ed, or the rest of it in the next rounds of the loop; then `on_written` is called."""
+    """`add` writes some connections at once, the others in the next rounds of the loop, and then calls `on_written`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_written: Callable[[], None]) -> None:
         self._loop = loop

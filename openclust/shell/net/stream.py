@@ -1,4 +1,4 @@
-"""A client's socket: bytes in as they come, one write a turn, and no more kept than the peer can be waited for."""
+"""A plain socket of a client or peer: it is read as bytes come, and written once a turn."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Transport(Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the peer has still to take what was written before."""
+        """Whether bytes written earlier still wait for the peer to read."""
 
     def flush(self) -> None:
-        """Write the connection's outbox, or as much as the peer takes."""
+        """Write the connection's outbox, as far as the socket takes it; the rest follows by itself."""
 
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
@@ -51,7 +51,7 @@ class Transport(Protocol):
 
 
 class Gone:
-    """The transport of a connection that has none any more."""
+    """Stands for the transport of a connection whose socket is closed."""
 
     __slots__ = ()
 
@@ -90,7 +90,7 @@ class Stream:
     def __init__(self, host: StreamHost, sock: socket.socket, connection: Connection, now_ms: int) -> None:
         self.host = host
         self.sock: socket.socket | None = sock
-        # Not the socket itself: asyncio would spell it out, addresses and all, whenever it finds it unknown.
+        # asyncio is given the descriptor: for an unregistered socket it would format the socket's addresses each time.
         self.fd = sock.fileno()
         self.connection = connection
         self.born_ms = now_ms
@@ -168,7 +168,7 @@ class Stream:
             connection.flushed(0)
 
     def _send_pieces(self, out: list[bytes]) -> None:
-        """Large bodies are shared by many outboxes: they are sent without a copy."""
+        """Send the pieces of an outbox without joining them: large bodies are shared by many outboxes."""
         self.connection.bulky = False
         pending: deque[bytes | memoryview] = deque(out)
         size = sum(map(len, out))
@@ -236,7 +236,7 @@ class Stream:
                 self._shut()
 
     def _shut(self) -> None:
-        """Say that nothing more comes, and wait for the peer's end: closing at once could cost it our last words."""
+        """Close the sending half, and wait for the peer to close: a full close could discard bytes it has not read."""
         assert self.sock is not None, "shut once"
         try:
             self.sock.shutdown(socket.SHUT_WR)
@@ -249,7 +249,7 @@ class Stream:
         self.lost()
 
     def hand_over(self) -> socket.socket | None:
-        """The socket, which from now on is the caller's; None where there is none, or it has not been told all."""
+        """Give the socket away. None if it is closed, or if bytes for the peer still wait here."""
         if self.pending is not None or self.connection.out:
             return None
         sock, self.sock = self.sock, None
@@ -257,7 +257,7 @@ class Stream:
         return sock
 
     def lost(self) -> None:
-        """The socket is gone, or to be gone now."""
+        """Close the socket, if it is open, and tell the host."""
         sock, self.sock = self.sock, None
         if sock is None:
             return

@@ -1,4 +1,4 @@
-"""One wheel of timers for all connections: ten thousand heartbeats without a task or a timer each."""
+"""One wheel of timers for all connections, in place of a task or an asyncio timer for each of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class TimerWheel(Generic[T]):
     """Items that become due once. The wheel has no clock: call `advance` about every `tick_ms`.
 
     An item is never due early and at most two ticks late, if `advance` is called in time. A wait may be longer than a
-    revolution (`slots * tick_ms`), it is then looked at once each revolution.
+    revolution (`slots * tick_ms`): the item is then looked at once each revolution.
     """
 
     __slots__ = ("_due", "_now_tick", "_slots", "_tick", "_tick_ms")
@@ -20,7 +20,7 @@ class TimerWheel(Generic[T]):
     def __init__(self, slots: int, tick_ms: int, now_ms: int) -> None:
         assert slots > 0 and tick_ms > 0
         self._tick_ms = tick_ms
-        # Until where the slots are emptied, and where the clock is: apart only while `advance` reaches its limit.
+        # The last tick whose slot is empty, and that of the clock: apart only while `advance` reaches its limit.
         self._tick = self._now_tick = now_ms // tick_ms
         # A dict as an ordered set: due items come in the order in which they were added.
         self._slots: list[dict[T, None] | None] = [None] * slots
@@ -35,7 +35,7 @@ class TimerWheel(Generic[T]):
     def add(self, item: T, after_ms: int) -> None:
         """Make `item` due `after_ms` from now. An item that is waiting already is moved."""
         self.remove(item)
-        # The last `advance` may be almost a tick ago: one more, so as not to be early.
+        # The last `advance` may be almost a tick ago, so one tick is added: never early.
         due = self._now_tick + 1 + max(0, -(-after_ms // self._tick_ms))
         self._due[item] = due
         at = due % len(self._slots)
@@ -46,7 +46,7 @@ class TimerWheel(Generic[T]):
             slot[item] = None
 
     def remove(self, item: T) -> None:
-        """Forget `item`; nothing happens if it is not waiting."""
+        """Forget `item`, if it is waiting."""
         due = self._due.pop(item, None)
         if due is None:
             return
@@ -58,12 +58,12 @@ class TimerWheel(Generic[T]):
             self._slots[at] = None
 
     def advance(self, now_ms: int, limit: int = 1_000) -> list[T]:
-        """Take out and return what is due by `now_ms`, at most `limit` items: the others come with the next call.
+        """Take out and return the items that are due by `now_ms`, at most `limit`: the others come with the next call.
 
-        A clock that jumps far ahead costs one revolution at most; one that goes back is waited for.
+        A clock that jumps ahead costs one revolution at most. After a jump back nothing is due until it catches up.
         """
         target = self._now_tick = max(self._now_tick, now_ms // self._tick_ms)
-        # Everything that became due in a jump is in some slot of the last revolution before its end.
+        # After a jump, each due item is in a slot of the last revolution.
         self._tick = max(self._tick, target - len(self._slots))
         taken: list[T] = []
         while self._tick < target:

@@ -1,4 +1,4 @@
-"""What tells a row that was changed behind our back."""
+"""Checksums of rows: they tell if a row was changed on the disk."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from zlib import crc32
 
 
 def checksum(kind: str, epoch: int, sequence: int, body: bytes) -> int:
-    """CRC-32 of a row: of its place too, so that a row in the place of another is found."""
+    """CRC-32 of a row and its place, so that a row in the place of another is noticed."""
     return crc32(body, crc32(b"%b %d %d " % (kind.encode(), epoch, sequence)))
 
 
 GONE = checksum("", 0, 0, b"")
-"""Of a row that was cut: its place stays until the next checkpoint, so that no row can be missing unseen."""
+"""The checksum of a row that was cut. The row stays, empty, until the next checkpoint: a gap would mean a lost row."""

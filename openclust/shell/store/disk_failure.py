@@ -1,4 +1,4 @@
-"""Why a disk does not take what it is given, in the words of the system."""
+"""Why a write to the disk failed, in the words of the operating system."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import suppress
 
 PROBE_BYTES = 65_536
 
-_CODE = 0xFF  # the rest tells more of the same
+_CODE = 0xFF  # the higher bits are details of the same error
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether the file is not what was written to it."""
+    """Whether the error means that the file is damaged."""
     code = getattr(error, "sqlite_errorcode", None)
     return code is not None and code & _CODE in _DAMAGED
 
@@ -22,7 +22,7 @@ def is_damage(error: sqlite3.Error) -> bool:
 def reason_of(error: BaseException, data_dir: str) -> str:
     """`No space left on device` rather than `database or disk is full`.
 
-    SQLite does not hand on what the system said, so the disk is asked once more, with a file that goes again.
+    SQLite hides the system's error, so a small file is written to see it; the file is deleted again.
     """
     if isinstance(error, OSError):
         return error.strerror or str(error)

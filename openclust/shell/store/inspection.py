@@ -1,4 +1,4 @@
-"""What people can ask of a store that no broker uses: what is in it, what of it is damaged, and to make it small."""
+"""For `openclust store`: what is in a store, what in it is damaged, and how it is made small."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHECK_LINES_MAX = 100
 
 
 class QueueInside(msgspec.Struct, frozen=True):
-    """What pages hold of a queue. Of `messages` some may be gone: what a page lost is the broker's to read."""
+    """The pages of a queue. Some of `messages` may have left it: only a broker reads which."""
 
     vhost: str
     queue: str
@@ -33,7 +33,7 @@ class QueueInside(msgspec.Struct, frozen=True):
 
 
 class RowsInside(msgspec.Struct, frozen=True):
-    """Rows of one kind. Those that are told are there for the other brokers."""
+    """Rows of one kind. `is_told`: pages and definitions stand for them, and they are kept for the other brokers."""
 
     kind: str
     is_told: bool
@@ -42,7 +42,7 @@ class RowsInside(msgspec.Struct, frozen=True):
 
 
 class Inside(msgspec.Struct, frozen=True):
-    """What a store holds, without the bodies."""
+    """The contents of a store in numbers."""
 
     cluster_key: str
     uuid: str
@@ -70,10 +70,10 @@ SELECT vhost, queue, count(*), sum(count), sum(size) FROM pages GROUP BY vhost, 
 
 
 def inspect(data_dir: str) -> Inside:
-    """A look that changes nothing. A broker may be running on it."""
+    """Look into a store without changing it. A broker may use it meanwhile."""
     path = path_of(data_dir)
     with _told(path), closing(connect(path, is_read_only=True)) as connection:
-        connection.execute("BEGIN")  # one state of it, whatever a broker writes meanwhile
+        connection.execute("BEGIN")  # one state, whatever a broker writes meanwhile
         one = connection.execute
         meta = _meta(connection, path)
         place = one("SELECT epoch, sequence FROM checkpoint").fetchone() or (0, 0)
@@ -99,7 +99,7 @@ def inspect(data_dir: str) -> Inside:
 
 
 def verify(data_dir: str, damaged: Damaged) -> Contents | None:
-    """Read everything, and call `damaged` with all that is not as it was written. None where it cannot be read."""
+    """Read everything, and call `damaged` with each damage. None if the file cannot be read."""
     path = path_of(data_dir)
     with _locked(data_dir):
         contents: list[Contents] = []
@@ -120,7 +120,7 @@ def verify(data_dir: str, damaged: Damaged) -> Contents | None:
 
 
 def compact(data_dir: str) -> tuple[int, int]:
-    """Write the file anew, without what is free. Its size before and after; the log of writes is none any more."""
+    """Write the file anew without its free pages, and empty its write-ahead log. The sizes before and after."""
     path = path_of(data_dir)
     with _locked(data_dir), _told(path), closing(connect_writer(path)) as connection:
         _meta(connection, path)
@@ -131,7 +131,7 @@ def compact(data_dir: str) -> tuple[int, int]:
 
 
 def path_of(data_dir: str) -> str:
-    """The file of a directory that has one."""
+    """The store's file in a data directory; ConfigError if there is none."""
     path = os.path.join(data_dir, STORE_FILE)
     if not os.path.isfile(path):
         raise ConfigError(f"{data_dir}: holds no store: there is no {STORE_FILE} in it")
@@ -157,7 +157,7 @@ def _bodies(connection: sqlite3.Connection, damaged: Damaged) -> None:
 
 
 def _integrity(connection: sqlite3.Connection, damaged: Damaged) -> None:
-    """SQLite's own look at the file: trees, free pages, indexes."""
+    """SQLite's own check of the file: trees, free pages, indexes."""
     for (line,) in connection.execute(f"PRAGMA integrity_check({CHECK_LINES_MAX})"):
         for each in str(line).splitlines():
             if each != "ok" and not each.startswith("***"):
@@ -184,7 +184,7 @@ def _locked(data_dir: str) -> Iterator[None]:
 
 @contextmanager
 def _told(path: str) -> Iterator[None]:
-    """What SQLite says, in words for people."""
+    """Turns errors of SQLite into errors for users."""
     try:
         yield
     except sqlite3.Error as error:

@@ -1,4 +1,4 @@
-"""One process on a data directory."""
+"""The lock of a data directory: one process at a time uses it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOCK_FILE = "store.lock"
 
 
 class DirectoryLock:
-    """Held until `release`, or until the process ends, however it does. The file stays: only its lock counts."""
+    """Held until `release`, or until the process ends in any way. The lock file stays; it means nothing by itself."""
 
     def __init__(self, data_dir: str) -> None:
         self._descriptor = os.open(os.path.join(data_dir, LOCK_FILE), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -39,7 +39,7 @@ class DirectoryLock:
 
 
 def holder_of(data_dir: str) -> str:
-    """The process that uses a directory, empty if none does. Takes no lock that anybody could stumble over."""
+    """The pid of the process that uses a directory, empty if none does. It takes no lock itself."""
     try:
         descriptor = os.open(os.path.join(data_dir, LOCK_FILE), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""A store without a disk: what is written is done at once, and gone with the process."""
+"""A store in memory: writes are done at once, and lost when the process ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from openclust.shell.store.store import Done, Failed
 
 
 class MemoryStore:
-    """Keeps what the broker may read again, pages and the snapshot on its way, and nothing else."""
+    """Keeps only what the broker may read again: pages, and the snapshot that is arriving."""
 
     def __init__(self) -> None:
         self.uuid = ""

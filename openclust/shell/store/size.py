@@ -8,7 +8,7 @@ OVERHEAD_BYTES = 100
 
 
 def size_of(writes: list[Write]) -> int:
-    """The bodies, and something for each object."""
+    """The bodies, and a constant for each object."""
     return (
         sum([len(write.body) if type(write) is Keep else _rest(write) for write in writes])
         + len(writes) * OVERHEAD_BYTES

@@ -1,6 +1,6 @@
-"""The store's files: the write-ahead log is moved into the main one before it is long, and what is free is given back.
+"""The store's files: the write-ahead log is moved into the main file before it is long, and free pages are given back.
 
-All of it happens between two transactions, after what they did was told: only those that come next can wait for it.
+This happens between two transactions, after the first is reported as done: only the next one may have to wait.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ log = logging.getLogger("openclust.store")
 
 WAL_BYTES = 8_388_608
 COMMIT_BYTES = 2 * PAGE_BYTES
-"""What a transaction adds to the log beyond its bodies, roughly."""
+"""Roughly what a transaction adds to the write-ahead log beyond its bodies."""
 
 FREE_BYTES = 67_108_864
 SHRINK_PAGES = 512
@@ -36,7 +36,7 @@ class Space:
         self._is_well = True
 
     def used(self, size: int, *, has_freed: bool = False) -> None:
-        """A transaction of this size is done. With `has_freed` it took much away."""
+        """A transaction of this size is done. `has_freed`: it deleted rows."""
         self._in_wal += size + COMMIT_BYTES
         self._may_shrink |= has_freed
         if self._in_wal < self._wal_bytes:
@@ -44,7 +44,7 @@ class Space:
         try:
             self._move()
         except sqlite3.Error as error:
-            # Nothing is lost: it stays in the log, which grows, and the next transaction tries again.
+            # Nothing is lost: the write-ahead log grows, and the next transaction tries again.
             if self._is_well:
                 self._is_well = False
                 reason = reason_of(error, self._data_dir)
@@ -53,7 +53,7 @@ class Space:
             self._is_well = True
 
     def shrink(self) -> bool:
-        """Give back some of what is free, where it is much. Whether it is worth calling again."""
+        """Give some free pages back, if there are many. Whether another call is worth it."""
         if not self._may_shrink:
             return False
         try:
@@ -62,15 +62,15 @@ class Space:
             ).fetchone()
             self._may_shrink = free * PAGE_BYTES > FREE_BYTES and free * 2 > pages
             if self._may_shrink:
-                # It steps through a row a page, and a script does so without the interpreter's lock.
+                # The pragma returns a row per page; `executescript` steps through them without the interpreter's lock.
                 self._connection.executescript(f"PRAGMA incremental_vacuum({SHRINK_PAGES});")
                 self.used(SHRINK_PAGES * PAGE_BYTES)
         except sqlite3.Error:
-            self._may_shrink = False  # it is no harm, and tried again with the next log that is moved
+            self._may_shrink = False  # no harm: tried again after the next move of the write-ahead log
         return self._may_shrink
 
     def _move(self) -> None:
-        """A reader in the way (another program on the file) leaves a part in the log: it goes with the next."""
+        """If another program reads the file, a part stays in the write-ahead log until the next move."""
         _, frames, moved = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         self._in_wal = (frames - moved) * PAGE_BYTES
         self._may_shrink = True

@@ -29,7 +29,7 @@ from openclust.shell.store.writer import WriteGroup, Writer
 log = logging.getLogger("openclust.store")
 
 Owned: TypeAlias = Callable[[dict[str, str] | None], dict[str, str]]
-"""Asked with what a store says of itself, None where there is none: what else to note in it. ConfigError refuses it."""
+"""Called with the store's notes, None if there is no store. Returns further notes; ConfigError refuses the store."""
 
 RETRY_MS = 200
 WAY_OUT = (
@@ -52,9 +52,9 @@ def open_store(
     wal_bytes: int = WAL_BYTES,
     now_ms: Callable[[], int] = monotonic_ms,
 ) -> SqliteStore:
-    """Open the store of a directory, or make both. ConfigError where it cannot be, or is not ours.
+    """Open the store of a directory, or make both. ConfigError if that fails, or the store is another broker's.
 
-    `owned` is asked before anything is written, and may raise ConfigError too.
+    `owned` is called before anything is written, and may raise ConfigError too.
     """
     try:
         os.makedirs(data_dir, mode=0o700, exist_ok=True)
@@ -74,7 +74,7 @@ def open_store(
 
 
 def refusal(data_dir: str, error: sqlite3.Error) -> ConfigError:
-    """What to tell people of a file that SQLite refuses."""
+    """The error for a user whose file SQLite refuses."""
     path = os.path.join(data_dir, STORE_FILE)
     if is_damage(error):
         return ConfigError(f"{path}: damaged: {error}; {WAY_OUT}")
@@ -122,49 +122,49 @@ class SqliteStore:
     # -- reading
 
     def contents(self) -> Contents:
-        """All that was kept. Once, before the first write; ConfigError where it is damaged."""
+        """All that is in the store. Call it once, before the first write; ConfigError if the store is damaged."""
         try:
             return read_contents(self._reader, self._damaged)
         except sqlite3.Error as error:
             raise refusal(os.path.dirname(self.path), error) from None
 
     def page(self, number: int) -> bytes:
-        """The body of a page; OSError where it cannot be read."""
+        """The body of a page; OSError if it cannot be read."""
         return self._read("SELECT crc, body FROM bodies WHERE number=?", number, "body", "page")
 
     def spooled(self, part: int) -> bytes:
-        """A part of the snapshot on its way; OSError where it cannot be read."""
+        """A part of the snapshot that is arriving; OSError if it cannot be read."""
         return self._read("SELECT crc, body FROM spool WHERE part=?", part, "spool", "part of the snapshot")
 
     # -- writing
 
     def start(self, loop: asyncio.AbstractEventLoop, done: Done, failed: Failed) -> None:
-        """From now on writes are performed. Both callbacks come in `loop`; `failed` once each time it begins."""
+        """Begin to perform writes. Both callbacks are called in `loop`, `failed` once when writes begin to fail."""
         self._loop, self._done, self._tell_failed = loop, done, failed
         self._writer.start()
 
     def write(self, writes: list[Write]) -> None:
-        """Perform these in their order, all or none of them. Never waits; the list is the store's from now on."""
+        """Perform these in their order, all or none of them. It never waits. Do not change the list afterwards."""
         if writes:
             self._put(writes, len(writes), size_of(writes))  # type: ignore[arg-type]
 
     def save_uuid(self, uuid: str) -> None:
-        """Keep the cluster's own name, behind the writes that wait. It counts as none."""
+        """Save the cluster UUID after the writes that wait. `Done` does not count it."""
         if uuid != self.uuid:
             self.uuid = uuid
             self._put([Meta("uuid", uuid)], 0, OVERHEAD_BYTES)
 
     def oldest_waits_ms(self) -> int:
-        """Since when the oldest write that is not done waits; 0 where none does."""
+        """How long the oldest unfinished write has waited; 0 if there is none."""
         return self._now_ms() - self._waiting[0][2] if self._waiting else 0
 
     def close(self, wait_s: float = 10.0) -> bool:
-        """Finish what waits, in this time. Whether all was done. No callback comes any more."""
+        """Finish the writes that wait, within this time. Whether all were done. There are no callbacks from now on."""
         self._loop = None
         is_done = self._writer.close(wait_s)
         if is_done or not self._writer.is_running:
             self._reader.close()
-            self._connection.close()  # the last one: it moves the log into the file, and removes it
+            self._connection.close()  # the last connection: SQLite moves its write-ahead log into the file
             self._lock.release()
         return is_done
 
@@ -174,7 +174,7 @@ class SqliteStore:
         self.waiting_bytes += size
         self._writer.put(WriteGroup(writes, count, size))
 
-    # -- what the thread tells
+    # -- callbacks from the thread
 
     def _written(self, count: int) -> None:
         self._call(self._on_written, count)
@@ -222,11 +222,11 @@ class SqliteStore:
 
 
 def _opened(path: str, owned: Owned) -> sqlite3.Connection:
-    """The connection that writes, to a file that is made where there is none."""
+    """The connection that writes. It makes the file if there is none."""
     log_file = path + "-wal"
     size = os.stat(path).st_size if os.path.exists(path) else 0
     if not size and os.path.exists(log_file) and os.stat(log_file).st_size:
-        # SQLite would throw the log away, and begin anew.
+        # SQLite would delete the write-ahead log and begin an empty file.
         raise ConfigError(f"{path}: damaged: it is gone, but {os.path.basename(log_file)} is there; {WAY_OUT}")
     if not size:
         owned(None)
@@ -238,7 +238,7 @@ def _opened(path: str, owned: Owned) -> sqlite3.Connection:
 
 
 def _introduced(connection: sqlite3.Connection, data_dir: str, cluster_key: str, name: str, owned: Owned) -> str:
-    """Make an empty file a store of this cluster, and refuse one of another. What it has as the cluster's uuid."""
+    """Make an empty file a store of this cluster, or refuse that of another. Returns the cluster UUID that it has."""
     path = os.path.join(data_dir, STORE_FILE)
     if is_empty(connection):
         owned(None)
@@ -262,6 +262,6 @@ def _introduced(connection: sqlite3.Connection, data_dir: str, cluster_key: str,
     changed = [Meta(each, value) for each, value in noted.items() if meta.get(each) != value]
     if changed:
         Tables(connection).perform(list(changed))
-    with contextlib.suppress(sqlite3.OperationalError):  # a full disk: it is no harm
-        connection.execute("DELETE FROM spool")  # of a snapshot that was on its way: it comes anew
+    with contextlib.suppress(sqlite3.OperationalError):  # on a full disk: the rows do no harm
+        connection.execute("DELETE FROM spool")  # of a snapshot that did not arrive as a whole: it is sent again
     return meta.get("uuid", "")

@@ -1,4 +1,4 @@
-"""What a store does for its broker, wherever it keeps things."""
+"""The interface of a store, on disk or in memory."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from typing import Protocol, TypeAlias
 from openclust.broker.journal.store_rows import Contents, Shelves, Write
 
 Done: TypeAlias = Callable[[int], None]
-"""How many writes are done since the start, all together."""
+"""Called with the number of writes that are done since the start."""
 
 Failed: TypeAlias = Callable[[str], None]
-"""Why writes fail. They are tried again until they succeed, which `Done` tells."""
+"""Called with the reason why writes fail. They are tried again; `Done` is called when they succeed."""
 
 
 class Store(Shelves, Protocol):
-    """Read `contents` first, then `start`, then `write`. All of it from the event loop's thread."""
+    """Read `contents` first, then `start`, then `write`: all of it in the thread of the event loop."""
 
     @property
     def uuid(self) -> str:
-        """The cluster's own name, empty until it was saved."""
+        """The cluster UUID, empty until it is saved."""
 
     def save_uuid(self, uuid: str) -> None:
-        """Keep it, behind the writes that wait. It counts as none."""
+        """Save the cluster UUID after the writes that wait. `Done` does not count it."""
 
     def contents(self) -> Contents:
-        """All that was kept. Once, before the first write; ConfigError where it is damaged."""
+        """All that is in the store. Call it once, before the first write; ConfigError if the store is damaged."""
 
     def start(self, loop: asyncio.AbstractEventLoop, done: Done, failed: Failed) -> None:
-        """From now on writes are performed. Both callbacks come in `loop`; `failed` once each time it begins."""
+        """Begin to perform writes. Both callbacks are called in `loop`, `failed` once when writes begin to fail."""
 
     def write(self, writes: list[Write]) -> None:
-        """Perform these in their order, all or none of them. Never waits; the list is the store's from now on."""
+        """Perform these in their order, all or none of them. It never waits. Do not change the list afterwards."""
 
     @property
     def waiting_bytes(self) -> int:
-        """The size of all writes that are not done."""
+        """The size of all writes that are not done yet."""
 
     def oldest_waits_ms(self) -> int:
-        """Since when the oldest write that is not done waits; 0 where none does."""
+        """How long the oldest unfinished write has waited; 0 if there is none."""
 
     @property
     def failing(self) -> str:
-        """Why writes fail now; empty while they do not."""
+        """Why writes fail now; empty if they do not."""
 
     def close(self, wait_s: float = 10.0) -> bool:
-        """Finish what waits, in this time. Whether all was done. No callback comes any more."""
+        """Finish the writes that wait, within this time. Whether all were done. There are no callbacks from now on."""

@@ -1,4 +1,4 @@
-"""Reading all that a store holds, and finding what is not as it was written."""
+"""Reads all that a store holds, and finds what is damaged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from openclust.shell.store.tables import checkpoint_facts, page_facts
 from openclust.wire.text import decode_text
 
 Damaged: TypeAlias = Callable[[str], None]
-"""Called with each thing that is wrong, named with its place. May raise."""
+"""Called with each damage and its place. It may raise an exception."""
 
 NO_CHECKPOINT = (0, 0, 0, 0, 0)
 
@@ -24,7 +24,7 @@ FROM pages LEFT JOIN dead USING (number) LEFT JOIN bodies USING (number) ORDER B
 
 
 def read_contents(connection: sqlite3.Connection, damaged: Damaged) -> Contents:
-    """All but the bodies of pages, which are checked when they are read."""
+    """All but the bodies of pages, which are read and checked later."""
     with no_collector():
         return _read_contents(connection, damaged)
 
@@ -81,7 +81,7 @@ def _pages(connection: sqlite3.Connection, damaged: Damaged) -> list[PageInfo]:
 
 
 def _rows(connection: sqlite3.Connection, told: int, damaged: Damaged) -> list[StoredRow]:
-    """In their order. Those since the checkpoint have a number each, without a gap; those of the log a sequence."""
+    """The rows in order. Those after the checkpoint are numbered without a gap; entries of the log have a sequence."""
     found = []
     after = told
     last = 0

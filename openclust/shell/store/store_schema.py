@@ -37,7 +37,7 @@ COMMIT;
 
 
 def connect(path: str, *, is_read_only: bool = False) -> sqlite3.Connection:
-    """A connection that begins no transaction by itself. It may be used in another thread than this one."""
+    """A connection that begins no transaction by itself. It may be used in another thread."""
     connection = sqlite3.connect(
         f"file:{quote(os.path.abspath(path))}?mode={'ro' if is_read_only else 'rw'}",
         uri=True,
@@ -51,21 +51,21 @@ def connect(path: str, *, is_read_only: bool = False) -> sqlite3.Connection:
 
 
 def connect_writer(path: str) -> sqlite3.Connection:
-    """The one that writes. sqlite3.Error where the file is none, or lies where it cannot be in WAL mode."""
+    """The connection that writes. sqlite3.Error if the file is no database, or its file system allows no WAL mode."""
     connection = connect(path)
     try:
-        # Both take effect in an empty file only.
+        # Both have an effect only on an empty file.
         connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
         if mode != "wal":
             raise sqlite3.OperationalError(f"the file system allows no write-ahead log (journal mode {mode})")
         connection.execute("PRAGMA synchronous=FULL")
-        # Some builds of SQLite write zeros over what is deleted, which is as much work as writing it was.
+        # Some builds of SQLite overwrite deleted rows with zeros, which costs as much as writing them.
         connection.execute("PRAGMA secure_delete=OFF")
-        # The writer moves the log into the file itself, after it has told what is done.
+        # The writer moves the write-ahead log into the file by itself, after it has reported its writes as done.
         connection.execute("PRAGMA wal_autocheckpoint=0")
-        # Below this the log's file stays, to be written over: a file that does not grow is quicker on disk.
+        # Up to this size the write-ahead log's file is overwritten and not cut: that is quicker than growing again.
         connection.execute(f"PRAGMA journal_size_limit={WAL_KEPT_BYTES}")
     except BaseException:
         connection.close()

@@ -1,8 +1,8 @@
 """Writes as SQL: all of a group in one transaction, in few large statements.
 
-Each statement costs the thread that runs it the interpreter's lock, which the event loop may hold for milliseconds:
-so many rows share one, and a group of rows alone, which is the usual one, is a single statement and its own
-transaction.
+Before and after each statement the thread waits for the interpreter's lock, which the event loop may hold for
+milliseconds. So many rows share one statement, and the usual group, which has rows only, is a single statement and its
+own transaction.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PAGES_MAX = 16
 
 
 class Meta(msgspec.Struct, frozen=True):
-    """Something that a store says of itself."""
+    """A note in the store about itself: a name and a value."""
 
     name: str
     value: str
@@ -42,11 +42,11 @@ class Tables:
             "EXISTS(SELECT 1 FROM ahead)"
         ).fetchone()
         self._next: int = max(told, last) + 1
-        # Pages of a snapshot that was not in use when its broker ended: their numbers are given anew.
+        # Pages of a snapshot that was not installed when its broker ended: their numbers will be used again.
         self._has_left = bool(left)
 
     def perform(self, writes: Sequence[Written]) -> None:
-        """All of these, on disk when it returns. An error leaves none of them: try again."""
+        """Perform all of these; they are on disk when this returns. After an error none is: try again."""
         if len(writes) <= ROWS_MAX and all(type(write) is Keep for write in writes):
             self._next = self._keep(writes)  # type: ignore[arg-type]
             return
@@ -159,7 +159,7 @@ class Tables:
         self._tell(restart.epoch, restart.sequence)
 
     def _tell(self, epoch: int, sequence: int) -> None:
-        """All rows so far are told by what the tables hold now; how much that is, so that nothing can be missing."""
+        """Note that definitions and pages stand for all rows so far, and their number, so that a loss is noticed."""
         execute = self._connection.execute
         counts = execute("SELECT (SELECT count(*) FROM definitions), (SELECT count(*) FROM pages)").fetchone()
         told = (self._next - 1, *counts)
@@ -175,17 +175,17 @@ class Tables:
 
 
 def _forget_snapshot(connection: sqlite3.Connection) -> None:
-    """One that was on its way comes anew."""
+    """Delete a snapshot that did not arrive as a whole: it is sent again."""
     connection.execute("DELETE FROM spool")
     connection.execute("DELETE FROM bodies WHERE number IN (SELECT number FROM ahead)")
     connection.execute("DELETE FROM ahead")
 
 
 def page_facts(vhost: bytes, queue: bytes, first: int, last: int, count: int, size: int) -> bytes:
-    """What is said of a page, for its checksum."""
+    """The facts about a page that its checksum covers."""
     return b"%b\0%b\0%d %d %d %d" % (vhost, queue, first, last, count, size)
 
 
 def checkpoint_facts(told: int, definitions: int, pages: int) -> bytes:
-    """What is said of a checkpoint, for its checksum."""
+    """The facts about a checkpoint that its checksum covers."""
     return b"%d %d %d" % (told, definitions, pages)

@@ -1,4 +1,4 @@
-"""The thread that writes: it takes all that waits, puts it on disk in one go, and tells the event loop."""
+"""The thread that writes: it takes all waiting writes, performs them in one transaction, and tells the event loop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SWITCH_S = 0.000_5
 
 
 class WriteGroup(msgspec.Struct, frozen=True):
-    """Writes of one turn, which come together or not at all. `count` of them the broker knows of."""
+    """Writes of one turn, performed all or none. `count` of them are the broker's; the others are the store's own."""
 
     writes: list[Written]
     count: int
@@ -56,8 +56,8 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="openclust-store", daemon=True)
 
     def start(self) -> None:
-        # A busy event loop lets go of the interpreter's lock for an instant only, in each of its system calls. Who
-        # waits for it and misses them asks for it after this time: with the default of 5 ms a confirm may take 300.
+        # A busy event loop releases the interpreter's lock only for the instants of its system calls. A thread that
+        # misses them demands the lock after this time: with the default of 5 ms a confirm may take 300 ms.
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_S))
         self._thread.start()
 
@@ -69,12 +69,12 @@ class Writer:
         self._queue.put(group)
 
     def close(self, wait_s: float) -> bool:
-        """Whether all that waited was done in this time. A disk that hangs keeps the thread, but not the process."""
+        """Whether all waiting writes were done in time. A disk that hangs keeps the thread, but not the process."""
         if not self._thread.is_alive():
             return self._queue.empty()
         self._queue.put(None)
         self._thread.join(wait_s)
-        self._gives_up.set()  # a write that fails is tried no more
+        self._gives_up.set()  # a failing write is not tried again
         self._thread.join(self._retry_s + 1)
         return self._is_well and not self._thread.is_alive()
 
@@ -91,7 +91,7 @@ class Writer:
                 pass
 
     def _take(self) -> list[WriteGroup]:
-        """All that waits, at least one unless it is the end. No more than so many bytes: a transaction has a bound."""
+        """All waiting groups, up to the bound of a transaction; it waits for one. Empty only at the end."""
         groups: list[WriteGroup] = []
         size = 0
         try:
@@ -107,11 +107,11 @@ class Writer:
         return groups
 
     def _write(self, writes: list[Written]) -> bool:
-        """The same ones until they are on disk: nothing may be left out, or come before another."""
+        """Try these writes until they are on disk: none may be left out or overtaken. False if the broker ends."""
         while True:
             try:
                 self._tables.perform(writes)
-            except Exception as error:  # our own mistakes too: a broker whose writes end unseen would confirm nothing
+            except Exception as error:  # our own mistakes too, or the thread would end without a word
                 if self._is_well:
                     self._is_well = False
                     self._failing(f"{self._data_dir}: cannot write: {self._reason(error)}")

@@ -1,4 +1,4 @@
-"""The files that TLS needs, read again when they are renewed: handshakes from then on have the new ones."""
+"""The files that TLS needs. They are read again when they are renewed, for all handshakes from then on."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ T = TypeVar("T")
 
 
 class TlsFiles(Generic[T]):
-    """`contexts` is what the files hold that were read last. Call `look` from time to time.
+    """`contexts` are made of the files as they were read last. Call `look` from time to time.
 
-    A file that does not load leaves the contexts as they were, and so does a certificate that has expired already while
-    the one in use is good.
+    The contexts stay as they are if a file does not load, or if its certificate has expired and the one in use has not.
     """
 
     def __init__(
         self, files: Mapping[str, str], load: Callable[[], T], ours: Callable[[], Sequence[OurCertificate]]
     ) -> None:
-        """Read `files`, each under its key of the configuration, by `load`; ConfigError where it cannot."""
+        """Read `files`, each under its key of the configuration, by `load`; ConfigError if one does not load."""
         self._files = files
         self._load = load
         self._ours = ours
@@ -42,7 +41,7 @@ class TlsFiles(Generic[T]):
         self._next_check_ms = 0
 
     def look(self, now_ms: int, now_s: int) -> None:
-        """At most once a second: read what was renewed, and say what ends soon."""
+        """At most once a second: read renewed files, and log which certificates expire soon."""
         if now_ms < self._next_check_ms:
             return
         self._next_check_ms = now_ms + CHECK_INTERVAL_MS
@@ -78,7 +77,7 @@ class TlsFiles(Generic[T]):
 
 
 def client_files(tls: TlsSection) -> TlsFiles[HandshakeContext] | None:
-    """Those of the listener for clients; None where it has no TLS."""
+    """Those of the listener for clients; None if it has no TLS."""
     if tls.port is None:
         return None
     files = {"tls.cert": tls.cert, "tls.key": tls.key, "tls.ca": tls.ca}
@@ -87,7 +86,7 @@ def client_files(tls: TlsSection) -> TlsFiles[HandshakeContext] | None:
 
 
 def peer_files(cluster: ClusterSection) -> TlsFiles[PeerContexts] | None:
-    """Those of the links between brokers, in both directions; None where these have no TLS."""
+    """Those of the links between brokers, in both directions; None if these have no TLS."""
     cert, key, ca = cluster.peer_cert, cluster.peer_key, cluster.peer_ca
     if cert is None or key is None or ca is None:
         return None
@@ -96,11 +95,11 @@ def peer_files(cluster: ClusterSection) -> TlsFiles[PeerContexts] | None:
 
 
 def client_certificates(tls: TlsSection) -> list[OurCertificate]:
-    """What must be good for clients to come by TLS."""
+    """The certificates that must be valid for clients to connect by TLS."""
     authorities = trusted("tls.ca", tls.ca) if tls.verify != "none" else []
     return [] if tls.port is None else shown("tls.cert", tls.cert) + authorities
 
 
 def peer_certificates(cluster: ClusterSection) -> list[OurCertificate]:
-    """What must be good for links to be made."""
+    """The certificates that must be valid for links to be made."""
     return shown("cluster.peer_cert", cluster.peer_cert) + trusted("cluster.peer_ca", cluster.peer_ca)

@@ -1,4 +1,4 @@
-"""Certificates as a log or a check of the configuration names them, and how long ours are still good."""
+"""Certificates as the log and the check of the configuration name them, and when ours expire."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ log = logging.getLogger("openclust.tls")
 
 DAY_S = 86_400
 WARNED_DAYS = (30, 7)
-"""So many days before a certificate of ours expires there is a line of the log, and one when it has."""
+"""So many days before a certificate of ours expires the log says so, and once more when it has expired."""
 
 
 class Certificate(msgspec.Struct, frozen=True):
-    """Who a certificate names, who signed it, and from when until when it is good, in seconds since 1970."""
+    """The subject of a certificate, its issuer, and its validity in seconds since 1970."""
 
     subject: str
     issuer: str
@@ -30,7 +30,7 @@ class Certificate(msgspec.Struct, frozen=True):
     expires_s: int
 
     def fields(self) -> dict[str, str]:
-        """What a line of the log says of it."""
+        """Its fields in a log line."""
         return {
             "certificate": self.subject,
             "issuer": self.issuer,
@@ -45,8 +45,8 @@ def stamp(at_s: int) -> str:
 
 
 def from_der(der: bytes) -> Certificate | None:
-    """The certificate in these bytes, which anybody may have sent; None where they are none that can be read."""
-    # Not at the top: a broker without TLS needs no library for it in its memory.
+    """The certificate in these bytes, which any peer may have sent; None if they cannot be read as one."""
+    # Imported here: a broker without TLS needs no library for certificates in memory.
     from cryptography import x509
 
     try:
@@ -57,7 +57,7 @@ def from_der(der: bytes) -> Certificate | None:
 
 
 def from_file(path: str) -> list[Certificate]:
-    """All certificates of a PEM file that can be read, in their order; none where there are none."""
+    """The certificates of a PEM file, in their order; an empty list if none can be read."""
     from cryptography import x509
 
     try:
@@ -69,7 +69,7 @@ def from_file(path: str) -> list[Certificate]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """The library warns on stderr of names and numbers that are against the rules, past the log."""
+    """Keep the library from writing warnings about irregular names and numbers to stderr, past the log."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -89,7 +89,7 @@ def _read(certificate: object) -> Certificate:
 
 
 class OurCertificate(msgspec.Struct, frozen=True):
-    """A certificate that this broker needs to be good, and the key of the configuration that names its file."""
+    """A certificate that this broker uses, and the key of the configuration that names its file."""
 
     key: str
     path: str
@@ -97,7 +97,7 @@ class OurCertificate(msgspec.Struct, frozen=True):
     is_authority: bool = False
 
     def problem(self, now_s: int) -> str | None:
-        """Why nobody takes it now; None where it is good."""
+        """Why peers refuse it now; None if it is valid."""
         one = self.certificate
         if now_s >= one.expires_s:
             told = f"{self.key} = {self.path!r}: the certificate {one.subject} expired at {stamp(one.expires_s)}"
@@ -108,13 +108,13 @@ class OurCertificate(msgspec.Struct, frozen=True):
 
 
 def shown(key: str, path: str | None) -> list[OurCertificate]:
-    """Of the chain that a broker shows, the certificate that ends first: with it the whole chain does."""
+    """Of the chain that a broker shows, the certificate that expires first: the chain is useless from then on."""
     found = from_file(path) if path is not None else []
     return [OurCertificate(key, path or "", min(found, key=_end))] if found else []
 
 
 def trusted(key: str, path: str | None) -> list[OurCertificate]:
-    """Of the authorities in a file, the one that ends last: after it nobody is trusted any more."""
+    """Of the authorities in a file, the one that expires last: from then on no certificate is accepted."""
     found = from_file(path) if path is not None else []
     return [OurCertificate(key, path or "", max(found, key=_end), is_authority=True)] if found else []
 
@@ -124,13 +124,13 @@ def _end(certificate: Certificate) -> int:
 
 
 class Expiry:
-    """Says once that a certificate of ours ends in 30 days, once that it does in 7, and once that it has."""
+    """Logs once that a certificate of ours expires within 30 days, once within 7, and once that it has expired."""
 
     def __init__(self) -> None:
         self._said: dict[OurCertificate, int] = {}
 
     def look(self, ours: Sequence[OurCertificate], now_s: int) -> None:
-        """Log what there is to say of these; all others are forgotten."""
+        """Log which of these expire soon; all other certificates are forgotten."""
         self._said = {each: self._said.get(each, 0) for each in ours}
         for each in ours:
             stage = _stage(each.certificate, now_s)

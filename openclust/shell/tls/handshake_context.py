@@ -1,4 +1,4 @@
-"""TLS contexts whose handshakes, when they fail, still know the certificate that was refused and the alert to send."""
+"""TLS contexts whose failed handshakes still have the certificate that was refused and the alert to send."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CERTIFICATE = 11
 class HandshakeFailed(ssl.SSLError):
     """Raised in place of OpenSSL's error, which is its cause.
 
-    `certificate` is what the other side showed (DER), empty where it showed none. `alert` is what it must be sent.
+    `certificate` is the one that the other side sent (DER), empty if it sent none. `alert` are the bytes to send to it.
     """
 
     def __init__(self, error: ssl.SSLError, certificate: bytes, alert: bytes) -> None:
@@ -28,7 +28,7 @@ class Handshake(ssl.SSLObject):
 
     outgoing: ssl.MemoryBIO
     certificate = b""
-    """What the other side has shown, until the handshake is done."""
+    """The one that the other side sent, as long as the handshake goes on."""
 
     def do_handshake(self) -> None:
         try:
@@ -39,7 +39,7 @@ class Handshake(ssl.SSLObject):
             raise HandshakeFailed(error, self.certificate, self.outgoing.read()) from error
 
     def settle(self) -> None:
-        """Look at no more records: nothing of what follows is about certificates."""
+        """Look at no more records: certificates come in handshakes only."""
         assert isinstance(self.context, HandshakeContext)
         if self.context.after is not None:
             self.context = self.context.after
@@ -51,7 +51,7 @@ class HandshakeContext(ssl.SSLContext):
 
     sslobject_class = Handshake
     after: ssl.SSLContext | None = None
-    """What takes its place when a handshake is done; None where it looks at no records anyway."""
+    """The context for the time after the handshake, which looks at no records; None if this one does not either."""
 
     def wrap_bio(
         self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *arguments: Any, **options: Any
@@ -62,10 +62,10 @@ class HandshakeContext(ssl.SSLContext):
         return made
 
     def watch(self) -> None:
-        """Remember the certificates that are shown: a handshake that fails has no other way to tell them.
+        """Remember the certificates that come in handshakes: after a failure Python gives no access to them.
 
-        Python's documentation does not have this call, though all its versions since 3.8 do. Where one had not, a line
-        of the log about a refused certificate would say why it was refused, and not which it was.
+        All versions of Python since 3.8 have this undocumented call. If a later one has not, a log line about a refused
+        certificate tells the reason, but not the certificate.
         """
         if hasattr(ssl.SSLContext, "_msg_callback"):
             self._msg_callback = _remember
@@ -80,9 +80,9 @@ def _remember(tls: object, direction: str, _version: object, _kind: object, mess
 
 
 def _first_certificate(message: bytes) -> bytes:
-    """The sender's own certificate in a handshake message, of either version; empty where there is none."""
+    """The sender's own certificate in a handshake message of TLS 1.2 or 1.3; empty if there is none."""
     body = message[4:]
-    # 1.2 begins with the length of the list, 1.3 with a context, which is empty in a handshake.
+    # In TLS 1.2 the length of the list comes first; in 1.3 a context, which is empty in a handshake, precedes it.
     list_at = 3 if len(body) == 3 + int.from_bytes(body[:3], "big") else 4
     size = int.from_bytes(body[list_at : list_at + 3], "big")
     certificate = body[list_at + 3 : list_at + 3 + size]

@@ -1,4 +1,4 @@
-"""Why a TLS handshake failed, as lines of the log: who, which certificate and why."""
+"""Logs why TLS handshakes failed: with whom, which certificate, and the reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger("openclust.tls")
 
 LINES_MAX = 20
 LINES_INTERVAL_MS = 60_000
-"""So many clients are named in this time; of all others there is a line now and then, with their number."""
+"""So many failures are logged one by one in this time; of all others there is a line at times, with their number."""
 
 _EXPIRED, _NOT_YET = 10, 9
 _UNSIGNED = (2, 18, 19, 20, 21)
@@ -50,13 +50,13 @@ _ALERTS = {
 
 
 def refusal(error: ssl.SSLError) -> str:
-    """What the other side says of our certificate; empty where the error is not that it refuses it."""
+    """Why the other side refuses our certificate, by its alert; empty if the error is another one."""
     _, is_alert, name = _code(error).partition("_ALERT_")
     return _ALERTS.get(name, "") if is_alert else ""
 
 
 def reason(error: ssl.SSLError, authority: str) -> str:
-    """Why the other side was not taken, or did not take us. `authority` is the key that names who signs for it."""
+    """Why one side refused the other. `authority` is the key of the configuration that names trusted authorities."""
     if isinstance(error, HandshakeFailed):
         error = error.error
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -69,7 +69,7 @@ def reason(error: ssl.SSLError, authority: str) -> str:
 
 
 def _code(error: ssl.SSLError) -> str:
-    """OpenSSL's name of the reason; errors that are not OpenSSL's have none."""
+    """OpenSSL's name of the reason; empty for errors that are not from OpenSSL."""
     return getattr(error, "reason", None) or ""
 
 
@@ -88,7 +88,7 @@ def _unverified(error: ssl.SSLCertVerificationError, authority: str) -> str:
 class HandshakeFailures:
     """Logs the failed handshakes of one listener. `own` and `authority` are its keys of the configuration.
 
-    `ours` gives the certificates that were read last, for the line that the other side refuses them.
+    `ours` gives our certificates that were read last: a line that the other side refuses one names it.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class HandshakeFailures:
         self._lines_since_ms = 0
 
     def failed(self, peer: tuple[str, int], error: ssl.SSLError, heard: bytes, now_ms: int) -> None:
-        """A handshake has failed with this error, after the other side had sent what begins with `heard`."""
+        """A handshake has failed. `heard` are the first bytes that the other side sent."""
         if told := refusal(error):
             shown = next((each.certificate for each in self._ours() if each.key == self._own), None)
             self._say(peer, f"it refuses {self._own}: {told}", shown, now_ms)
@@ -128,7 +128,7 @@ class HandshakeFailures:
 
     def _say(self, peer: tuple[str, int], why: str, certificate: bytes | Certificate | None, now_ms: int) -> None:
         host, port = peer
-        # One host may be many clients, with a certificate each.
+        # Many clients, with a certificate each, may connect from one host.
         count = self._repeats.again(f"{host} {why} {hash(certificate)}", now_ms)
         if count is not None and not self._has_room(now_ms):
             count = self._others.again("", now_ms)
@@ -136,13 +136,13 @@ class HandshakeFailures:
         if count is None:
             return
         self._lines += 1
-        # Those of strangers are looked into for a line only, not for each failure.
+        # A stranger's certificate is parsed only if a line is written.
         shown = from_der(certificate) if isinstance(certificate, bytes) else certificate
         told = fields(peer=f"{host}:{port}", **(shown.fields() if shown is not None else {}))
         log.warning("the TLS handshake of a %s failed: %s%s", self._who, why, count, extra=told)
 
     def _has_room(self, now_ms: int) -> bool:
-        """Whether there is room for one more line that names somebody."""
+        """Whether one more failure may be logged by itself now."""
         if now_ms - self._lines_since_ms >= LINES_INTERVAL_MS:
             self._lines, self._lines_since_ms = 0, now_ms
         return self._lines < LINES_MAX

@@ -1,4 +1,4 @@
-"""TLS between brokers: both ends show a certificate that the cluster's own authority has signed."""
+"""TLS between brokers: each end shows a certificate that the cluster's own authority signed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from openclust.shell.tls.handshake_context import HandshakeContext
 
 
 class PeerContexts(NamedTuple):
-    """For who is dialled, and for who dials. Any name will do: who has the authority's signature is a broker."""
+    """One for accepted links, one for dialled ones. The authority's signature counts, and no name is checked."""
 
     accepting: HandshakeContext
     dialling: HandshakeContext
 
 
 def peer_contexts(cluster: ClusterSection) -> PeerContexts:
-    """Of the files in the configuration; ConfigError where one does not load."""
+    """Made of the files in the configuration; ConfigError if one does not load."""
     return PeerContexts(_context(ssl.PROTOCOL_TLS_SERVER, cluster), _context(ssl.PROTOCOL_TLS_CLIENT, cluster))
 
 

@@ -1,4 +1,4 @@
-"""TLS as configured: the listener's context, and the user name in a client's certificate."""
+"""TLS for clients: the context of the listener, and the user name in a client's certificate."""
 
 from __future__ import annotations
 

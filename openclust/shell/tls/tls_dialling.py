@@ -1,4 +1,4 @@
-"""TLS to another broker: where the handshake fails, that broker is told why, as it is told by `TlsStream`."""
+"""TLS to another broker. If the handshake fails, that broker gets an alert with the reason, as from `TlsStream`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 async def open_tls(host: str, port: int, context: HandshakeContext) -> Streams:
     """Streams to that address.
 
-    HandshakeFailed where one side does not take the other, another OSError where nobody is there.
+    HandshakeFailed if one side refuses the other, another OSError if no broker answers.
     """
     sock = await _connected(host, port)
-    # asyncio closes the socket of a handshake that fails before the alert is on it.
+    # If a handshake fails, asyncio closes its socket before the alert is written: the duplicate is for the alert.
     with sock.dup() as spare:
         try:
             reader, writer = await asyncio.open_connection(sock=sock, ssl=context, server_hostname=host)

@@ -1,4 +1,4 @@
-"""A client's TLS socket: the handshake, whose failures are told to both sides, and what follows it."""
+"""A TLS socket of a client or peer: its handshake, with an alert and a log line if it fails, and all that follows."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from openclust.shell.tls.handshake_failure import HandshakeFailures
 READ_BYTES = 131_072
 HEARD_BYTES = 8
 NOT_TLS = bytes((0x15, 3, 3, 0, 2, 2, 70))
-"""RFC 8446 6: the fatal alert of that name. OpenSSL has none for what is not TLS. By it, a broker without TLS that has
-dialled this port sees what is here."""
+"""The fatal alert protocol_version (RFC 8446 6) answers bytes that are not TLS; OpenSSL has none for these. A broker
+that dials without TLS learns by it what listens here."""
 
 FAREWELL_S = 1.0
-"""How long who is refused has to read why, and to close its socket."""
+"""A refused client or peer has so long to read the alert and to close its socket."""
 
 
 class TlsHost(StreamHost, Protocol):
@@ -35,7 +35,7 @@ class TlsHost(StreamHost, Protocol):
 class TlsStream(asyncio.Protocol):
     """TLS over asyncio's plain transport.
 
-    asyncio's own TLS drops the socket of a handshake that fails, with the alert still unwritten, and says nothing.
+    If a handshake fails, asyncio's own TLS closes the socket without writing the alert, and logs nothing.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class TlsStream(asyncio.Protocol):
         self.is_peer = is_peer
         self.heard = True
         self.sent_ms = self.silent_ms = self.wait_ms = 0
-        # The TLS handshake has half of the time there is.
+        # The TLS handshake has half of the time for the whole login.
         self.born_ms = monotonic_ms()
         self.connection: Connection | None = None
         self.transport: asyncio.Transport | None = None
@@ -61,7 +61,7 @@ class TlsStream(asyncio.Protocol):
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = cast(Handshake, context.wrap_bio(self._incoming, self._outgoing, server_side=True))
         self._began = b""
-        # Of the handshake, and of the farewell where that failed.
+        # Bounds the handshake and, if that fails, the wait for the other side to close.
         self._timer: asyncio.TimerHandle | None = None
         self._is_over = False
 
@@ -104,7 +104,7 @@ class TlsStream(asyncio.Protocol):
         self.abort()
 
     def _part(self, alert: bytes) -> None:
-        """Say why, and close when the other side has: to close at once could cost it the alert."""
+        """Send the alert, and wait for the other side to close: closing at once could discard the alert."""
         self._is_over = True
         self._settle_timer()
         if self.transport is None:
@@ -151,7 +151,7 @@ class TlsStream(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         if self.connection is not None and not self._is_over:
-            # A client that has left takes no more; what waits for it must not keep the connection.
+            # The client has closed: bytes that still wait for it must not keep the connection open.
             self.abort()
         return False
 
@@ -198,7 +198,7 @@ class TlsStream(asyncio.Protocol):
         connection.flushed(self.transport.get_write_buffer_size())
 
     def _send_on(self) -> None:
-        """What TLS has to send."""
+        """Write the bytes that TLS has for the other side."""
         if self._outgoing.pending and self.transport is not None and not self._is_over:
             self.transport.write(self._outgoing.read())
 
@@ -217,13 +217,13 @@ class TlsStream(asyncio.Protocol):
         if self.transport is None or self.connection is None or self._is_over:
             return
         self._host.close_later(self.connection)
-        # It wants the other side's farewell too, which need not be waited for.
+        # `unwrap` raises an error because the other side's close_notify is missing; it need not be waited for.
         with contextlib.suppress(ssl.SSLError):
             self._tls.unwrap()
         self._send_on()
         self._is_over = True
         self._write_eof()
-        # Its end is still to be heard.
+        # The end of the other side is still to be read.
         self.resume_reading()
 
     def _write_eof(self) -> None:

@@ -1,4 +1,4 @@
-"""How much goes through a broker: looked at every few seconds, so that counting costs next to nothing."""
+"""How many messages pass through a broker a second. The counters are read every 5 s, which costs next to nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Rates:
         return broker.published, delivered, relayed
 
     def shown(self) -> dict[str, float] | None:
-        """A second's worth of each, over the last sample; None before there were two."""
+        """Messages a second over the last interval; None before the second sample."""
         if not self._per_s:
             return None
         published, delivered, relayed = self._per_s

@@ -1,4 +1,4 @@
-"""The trace of this broker: what its core tells of messages, with the time, and how the broker is meanwhile."""
+"""The trace of this broker: a file with the events of sampled messages and, each second, the state of the broker."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ log = logging.getLogger("openclust.trace")
 MB = 1_048_576
 STATUS_EVERY_US = 1_000_000
 CLIENTS_EVERY_US = 100_000
-"""While clients come and go, no more often than this is told how many there are."""
+"""While clients come and go, their number is written at most this often."""
 HANDED_MAX = 10_000
-"""So many deliveries wait to be told until their bytes are with the sockets; more are told without that."""
+"""So many deliveries wait until their bytes are written to the sockets; further ones have no time of that."""
 END_ROOM_BYTES = 1_000
 
 
@@ -40,7 +40,7 @@ def wall_us() -> int:
 def new_tracing(
     config: Config, broker: Broker, loop: asyncio.AbstractEventLoop, now_us: Callable[[], int] = wall_us
 ) -> TraceWriter | None:
-    """The trace that the configuration asks for, if its file can be had; the broker's tracer is set."""
+    """The trace of the configuration, None if it has none or its file cannot be written. Sets the broker's tracer."""
     if not config.trace.file:
         return None
     path = config.trace.file.replace("{name}", config.name)
@@ -51,13 +51,13 @@ def new_tracing(
         log.error("no trace is written: %s: %s", path, error.strerror or error)
         return None
     if not tracing.tracer.is_on:
-        return None  # it was full before
+        return None  # the file was full already
     broker.tracer = tracing.tracer
     return tracing
 
 
 class TraceWriter:
-    """Call `look` after each turn, `tick` every heartbeat, `written` when all outboxes are, `stop` at the end."""
+    """Call `look` after each turn, `tick` each heartbeat, `written` after the outboxes are, and `stop` at the end."""
 
     def __init__(
         self, config: Config, broker: Broker, loop: asyncio.AbstractEventLoop, now_us: Callable[[], int]
@@ -79,7 +79,7 @@ class TraceWriter:
         self.tracer = Tracer(config.trace.sample, self._message)
 
     def open(self, path: str) -> None:
-        """Begin. OSError where the file cannot be written."""
+        """Begin the trace. OSError if the file cannot be written."""
         self._path = path
         self._file = TraceFile(path, self._failed_in_thread)
         if self._is_full():
@@ -96,7 +96,7 @@ class TraceWriter:
         )
         log.info("tracing one in %d messages", self._config.trace.sample, extra=fields(file=path))
 
-    # -- what the core tells
+    # -- events of messages
 
     def _message(self, event: TraceEvent) -> None:
         event.at_us = self._now_us()
@@ -107,7 +107,7 @@ class TraceWriter:
             self._add(event)
 
     def written(self) -> None:
-        """The bytes of all deliveries so far are with their sockets."""
+        """The bytes of all deliveries so far have been written to their sockets."""
         if self._handed:
             now_us = self._now_us()
             handed, self._handed = self._handed, []
@@ -115,17 +115,17 @@ class TraceWriter:
                 event.written_us = now_us
                 self._add(event)
 
-    # -- how the broker is
+    # -- the state of the broker
 
     def look(self, membership: Membership) -> None:
-        """There may be another root, or other clients."""
+        """Write a status line if the root or the number of clients has changed."""
         clients = membership.client_count()
         others = clients != self._clients and self._now_us() - self._status_us >= CLIENTS_EVERY_US
         if others or membership.root != self._root:
             self._tell_status(membership, clients)
 
     def tick(self, membership: Membership) -> None:
-        """Time has passed."""
+        """Write a status line each second."""
         self.look(membership)
         if self._now_us() - self._status_us >= STATUS_EVERY_US:
             self._tell_status(membership, membership.client_count())
@@ -158,7 +158,7 @@ class TraceWriter:
         file.add(self._encode(line) + b"\n")
 
     def _is_full(self) -> bool:
-        """Whether the bound is reached; then this was the end of it."""
+        """Whether the file has its largest size; then the trace is ended here."""
         if self._file is None or self._file.size < self._bytes_max - END_ROOM_BYTES:
             return False
         text = f"{self._path} has {self._bytes_max // MB} MB (trace.max_mb)"
@@ -181,7 +181,7 @@ class TraceWriter:
             file.stop(wait=wait)
 
     def _quiet(self) -> None:
-        """Nobody asks for messages from here on."""
+        """Have the broker trace no more messages."""
         self.tracer.is_on = False
         self._broker.tracer = None
         self._handed.clear()

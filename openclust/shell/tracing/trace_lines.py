@@ -1,4 +1,4 @@
-"""The lines of a trace beside those of messages (`broker.tracing.TraceEvent`): its begin and end, how the broker is.
+"""The lines of a trace that are not about messages (`TraceEvent` is): its begin and end, the state of the broker.
 
 Times are the wall clock's, in microseconds.
 """
@@ -24,9 +24,9 @@ class BeginLine(msgspec.Struct, tag_field="event", tag="begin", kw_only=True):
 
 
 class StatusLine(msgspec.Struct, tag_field="event", tag="status", kw_only=True):
-    """Every second, and when there is another root, or other clients are there. Nothing in it is a sample.
+    """Every second, and when the root or the number of clients changes. It counts all messages, not only sampled ones.
 
-    `cpu_us` is what the process has used since it began, `published` what it has taken from applications.
+    `cpu_us` is the process's CPU time since its start, `published` the number of messages from its applications.
     """
 
     at_us: int
@@ -39,7 +39,7 @@ class StatusLine(msgspec.Struct, tag_field="event", tag="status", kw_only=True):
 
 
 class LostLine(msgspec.Struct, tag_field="event", tag="lost", kw_only=True):
-    """So many lines were not written here, because the disk did not keep up."""
+    """So many lines are missing here, because the disk was too slow."""
 
     at_us: int
     broker: str
@@ -47,7 +47,7 @@ class LostLine(msgspec.Struct, tag_field="event", tag="lost", kw_only=True):
 
 
 class EndLine(msgspec.Struct, tag_field="event", tag="end", kw_only=True):
-    """The last of a run that ended orderly, or of a file that is full."""
+    """The last line of a run that ended orderly, or of a full file."""
 
     at_us: int
     broker: str

@@ -1,4 +1,4 @@
-"""Logins: the users of this broker, and whether somebody is who he says."""
+"""Logins: the users of this broker, and whether a client's credentials are right."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ log = logging.getLogger("openclust.users")
 
 
 ASKED_MAX = 1_000
-"""So many changes of an edited users file are asked for at a time."""
+"""So many changes of an edited users file are asked of the root at a time."""
 RETRY_MS = 5_000
 CALM_MS = 1_000
-"""For so long nothing must have changed before the file and the cluster's users are compared."""
+"""The file and the cluster's users are compared when neither has changed for so long."""
 TOLD_EVERY_MS = 60_000
 NAMES_TOLD_MAX = 5
 
 
 def changes_between(before: Mapping[str, User], after: Mapping[str, User]) -> list[Change]:
-    """What an edit of the users file asks for. Users that are in no broker's file are left as they are."""
+    """The changes that an edit of the users file asks for. Users that are not in the file stay as they are."""
     return changes_since(digests(before), after)
 
 
 def changes_since(taken: Mapping[str, str], after: Mapping[str, User]) -> list[Change]:
-    """The same, by the digests of what the file said before."""
+    """As `changes_between`, by the digests of the users that the file had before."""
     changes: list[Change] = []
     vhosts: set[str] = set()
     for name, user in sorted(after.items()):
@@ -49,7 +49,7 @@ def changes_since(taken: Mapping[str, str], after: Mapping[str, User]) -> list[C
 
 
 def difference(file: Mapping[str, User], cluster: Mapping[str, User]) -> str:
-    """Which users are not the same in the file and in the cluster; empty where all are."""
+    """Which users differ between the file and the cluster; empty if none."""
     groups = (
         ("only in the file", file.keys() - cluster.keys()),
         ("only in the cluster", cluster.keys() - file.keys()),
@@ -66,8 +66,8 @@ def _some(names: Collection[str]) -> str:
 class Logins:
     """The users of the users file, or `guest` without one. A certificate's name needs no password.
 
-    In a cluster the log says who the users are, and the file's edits are changes to it: those that were made while the
-    broker was stopped too, as it keeps in its data directory what the file said when it was last taken.
+    In a cluster the log has the users, and edits of the file become changes in the log. For edits that were made while
+    the broker was stopped, the data directory has digests of the users that were last taken from the file.
     """
 
     def __init__(self, users_file: str | None, data_dir: str | None = None) -> None:
@@ -75,15 +75,15 @@ class Logins:
         self.users: dict[str, User] = self._file.users if self._file is not None else guest()
         self._taken = TakenUsers(data_dir, self.users)
         self._checker = PasswordChecker()
-        # How many threads write the file.
+        # How many calls of `save` are under way.
         self._saving = 0
         self._digests = digests(self.users)
-        # How many changes are asked for and not answered, and why some were refused.
+        # How many changes wait for an answer, and why one was refused.
         self._asking = 0
         self._refused = ""
         self._next_ms = 0
         self._repeats = Repeats()
-        # The users that were compared last, and what was told of that.
+        # The users that were compared last, and the difference that was logged.
         self._compared: tuple[int, dict[str, str]] | None = None
         self._compare_ms = 0
         self._told = ""
@@ -92,16 +92,16 @@ class Logins:
     def refresh(
         self, broker: Broker, now_ms: int, *, is_alone: bool, is_in_touch: bool = True, at_once: bool = False
     ) -> None:
-        """Look whether the users file has changed; what has changed in it holds for the whole cluster.
+        """Read the users file again if it has changed. An edit applies to the whole cluster.
 
-        `is_in_touch` says whether there is a root, and this broker knows what that has made.
+        `is_in_touch`: there is a root, and this broker has all of the root's definitions.
         """
         if self._file is not None and not self._saving and self._file.refresh(now_ms, at_once=at_once):
             self.users = self._file.users
             self._digests = digests(self.users)
             self._next_ms = 0
             if is_alone or not broker.are_users_settled:
-                # No other broker has a say yet.
+                # The users of no other broker are known yet.
                 broker.replace_users(self.users.values())
         if not is_alone and is_in_touch and broker.are_users_settled:
             self._taken.keep()
@@ -109,12 +109,12 @@ class Logins:
                 self._agree(broker, self._file.path, now_ms)
 
     def log_says(self, users: Mapping[str, User]) -> None:
-        """Of a broker of one: what is different in its file is an edit, should it become a primary among others."""
+        """A broker alone has these users in its log. If it joins others later, what differs in its file is an edit."""
         self._taken.users = digests(users)
         self._taken.save()
 
     def _agree(self, broker: Broker, path: str, now_ms: int) -> None:
-        """Ask for what was edited in the file; then tell in what it differs from the cluster's users."""
+        """Ask the root for the edits of the file; then log in which users the file and the cluster differ."""
         if self._taken.users == self._digests:
             self._compare(broker, path, now_ms)
         elif now_ms >= self._next_ms:
@@ -126,7 +126,7 @@ class Logins:
     def _answered(self, change: Change, path: str, now_ms: int, result: object) -> None:
         self._asking -= 1
         is_deleted = isinstance(change, DeleteUser)
-        # A user may be gone already: the file of another broker was edited first.
+        # A user may be gone already, if the file of another broker was edited first.
         if isinstance(result, AmqpError) and not (is_deleted and result.code == NOT_FOUND):
             self._refused = result.reply_text
         elif isinstance(change, DeleteUser):
@@ -163,9 +163,9 @@ class Logins:
             self._told = text
 
     async def save(self, broker: Broker, names: Iterable[str]) -> None:
-        """Write these users to the users file as they are now; ConfigError where that cannot be done.
+        """Write these users to the users file as they are now; ConfigError if that fails.
 
-        What this broker writes is no edit of the file: the next `refresh` asks for nothing because of it.
+        This does not count as an edit of the file: the next `refresh` asks the root for nothing.
         """
         if self._file is None:
             return
@@ -186,7 +186,7 @@ class Logins:
         self._taken.save()
 
     def known(self, user: User | None, credentials: Credentials) -> bool | None:
-        """Whether the credentials are right, as far as that is known without work; None: call `check`."""
+        """Whether the credentials are right, if that can be told without hashing; None: call `check`."""
         if credentials.password is None:
             return user is not None
         return self._checker.cached(user, credentials.password)

@@ -39,7 +39,7 @@ BUSY_LOG_INTERVAL_S = 1.0
 
 
 def hash_password(password: str) -> str:
-    """A new salted scrypt hash. It takes some 50 ms: not for the event loop."""
+    """A new salted scrypt hash. It takes some 50 ms: do not call it in the event loop."""
     salt = secrets.token_bytes(SALT_BYTES)
     digest = _scrypt(password.encode(), salt, SCRYPT_N, SCRYPT_R, SCRYPT_P, HASH_BYTES)
     return f"scrypt${SCRYPT_N}${SCRYPT_R}${SCRYPT_P}${b64(salt)}${b64(digest)}"
@@ -59,7 +59,7 @@ def matches(password_hash: str, password: bytes) -> bool:
 
 
 class PasswordChecker:
-    """Checks logins of one broker. Slow hashes run in two threads; logins that were right before cost microseconds."""
+    """Checks logins of one broker. Hashing runs in two threads; a login that was right before costs microseconds."""
 
     def __init__(self, *, waiting_max: int = WAITING_MAX, cache_max: int = CACHE_MAX) -> None:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="password")
@@ -124,13 +124,13 @@ class PasswordChecker:
             log.warning("busy: %d password checks are waiting, so further logins are refused", len(self._running))
 
 
-# The form of a hash, of a password nobody has.
+# A hash that no password has.
 _DUMMY = f"scrypt${SCRYPT_N}${SCRYPT_R}${SCRYPT_P}${b64(bytes(SALT_BYTES))}"
 _DUMMY += f"${b64(bytes(HASH_BYTES))}"
 
 
 def _check_slowly(password_hash: str, password: bytes) -> bool:
-    """One scrypt in every case, so that time tells neither who exists nor who was imported."""
+    """One scrypt in every case: the time must not tell which users exist, or were imported."""
     if password_hash.startswith("scrypt$"):
         return matches(password_hash, password)
     matches(_DUMMY, password)
@@ -143,5 +143,5 @@ def _scrypt(password: bytes, salt: bytes, n: int, r: int, p: int, length: int) -
 
 @functools.lru_cache(maxsize=1_000)
 def _tell_once(password_hash: str, problem: str) -> None:
-    """The cache is what makes it once. The hash itself is a secret and stays out of the log."""
+    """Once because of the cache. The hash is a secret and is not logged."""
     log.warning("a stored password hash cannot be used, so its user cannot log in: %s", problem)

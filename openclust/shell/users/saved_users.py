@@ -1,4 +1,4 @@
-"""Users changed in a running broker, written back to its users file so that they are there after a restart."""
+"""Writes users that were changed in a running broker to its users file, so that they survive a restart."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from openclust.shell.users.users_file import editing
 
 
 def users_now(broker: Broker, names: Iterable[str]) -> dict[str, User | None]:
-    """These users as they are now, for another thread to write: None is a user who is gone."""
+    """Copies of these users as they are now, for another thread to write; None for a deleted user."""
     found: dict[str, User | None] = {}
     for name in names:
         user = broker.users.get(name)
@@ -19,9 +19,9 @@ def users_now(broker: Broker, names: Iterable[str]) -> dict[str, User | None]:
 
 
 def save_changed_users(path: str, changed: Mapping[str, User | None]) -> None:
-    """Write these users to the file and leave its others as they are. It waits for the disk: not for the event loop.
+    """Write these users to the file; its other users stay. It waits for the disk: do not call it in the event loop.
 
-    UsersFileError says what stood against it.
+    UsersFileError if the file cannot be read or written.
     """
     if not changed:
         return

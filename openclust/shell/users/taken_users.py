@@ -1,7 +1,7 @@
-"""What a users file said when the cluster last took it: what is different in it later was edited since.
+"""Digests of the users that the cluster last took from a users file: a user with another digest was edited since.
 
-A digest a user, beside the store. Without a data directory it is in memory, and what was edited while the broker was
-stopped is not known.
+They are in a file beside the store. Without a data directory they are in memory only, and edits made while the broker
+was stopped are not known.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BYTES_MAX = 64 * 1_048_576
 
 
 def digest(user: User) -> str:
-    """The user in a few letters."""
+    """A short text that differs if anything about the user does."""
     return hashlib.sha256(encode_canonical(PutUser(user=user))).hexdigest()[:32]
 
 
@@ -35,7 +35,7 @@ def digests(users: Mapping[str, User]) -> dict[str, str]:
 
 
 class TakenUsers:
-    """`users` are the digests by name. Where none are kept, all that the file says now counts as taken."""
+    """`users` are the digests by name. If none are on disk, all users of the file count as taken."""
 
     def __init__(self, data_dir: str | None, users: Mapping[str, User]) -> None:
         self._path = os.path.join(data_dir, FILE) if data_dir is not None else None
@@ -56,12 +56,12 @@ class TakenUsers:
             return None
 
     def keep(self) -> None:
-        """Have it on disk, if it is not yet."""
+        """Write the digests, if they are not on disk yet."""
         if not self._is_kept:
             self.save()
 
     def save(self) -> None:
-        """Have it on disk as it is now. A disk that fails is told: an edit taken twice is no harm."""
+        """Write the digests. A failure is only logged: to take an edit twice does no harm."""
         self._is_kept = True
         if self._path is None:
             return

@@ -24,12 +24,12 @@ FILE_BYTES_MAX = 64 * 1_048_576
 NAME_BYTES_MAX = 255  # a short string of the protocol
 PATTERN_CHARACTERS_MAX = 4_096
 GUEST_HASH = "scrypt$16384$8$1$QbBxdKDFgBxmvUywK6OYLA==$srHGHIB5tSvDZCK1PSj4T8cTN6nLLLy8EzCkjGnfXGU="
-"""Of the password that everybody knows: a salt hides nothing, and making one anew would take 50 ms of each start."""
+"""Of the password `guest`. Everybody knows it, so a new salt at each start would cost 50 ms and hide nothing."""
 CHECK_INTERVAL_MS = 1_000
 
 
 class UsersFileError(ConfigError):
-    """The users file cannot be used. The text says what is wrong with it, and where."""
+    """The users file cannot be used. The text has the problem and its place."""
 
 
 class _UserEntry(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -101,14 +101,14 @@ def save_users(path: str, users: Mapping[str, User]) -> None:
 
 @contextlib.contextmanager
 def editing(path: str, *, create: bool = False) -> Iterator[dict[str, User]]:
-    """The users of the file to change in place; saved when the block ends well. Two editors wait for each other."""
+    """The users of the file, to be changed in place, and saved if the block raises no error. A second editor waits."""
     folder = os.path.dirname(os.path.realpath(path))
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise UsersFileError(f"{path}: its folder cannot be opened: {error.strerror}") from None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)  # of the folder: the file itself is replaced on every save
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # of the folder, because each save replaces the file
         users = {} if create and not os.path.exists(path) else load_users(path)
         yield users
         save_users(path, users)
