@@ -13,53 +13,53 @@ from openclust.bench.client.url import BrokerUrl
 
 
 class BenchCluster(Protocol):
-    """Brokers of this machine, by their names; nothing runs before `start`."""
+    """Brokers on this machine, each known by its name. None runs before `start`."""
 
     @property
     def names(self) -> list[str]: ...
 
     @property
     def folder(self) -> Path:
-        """Where they keep their data."""
+        """The brokers' data directories are in it."""
 
     @property
     def primaries(self) -> list[str]: ...
 
     def start(self, *names: str) -> None:
-        """These, or all; again, those that were killed, with their data."""
+        """Start the named brokers, or all. A broker that was killed starts again with its data."""
 
     def kill(self, name: str) -> None:
-        """Without a warning; returns when it is gone."""
+        """Send SIGKILL, and return when the process is gone."""
 
     def address(self, name: str) -> tuple[str, int]:
-        """Where clients reach it."""
+        """Host and port for clients."""
 
     def pids(self) -> tuple[int, ...]:
-        """Of all that were started."""
+        """The process ids of all brokers that were started."""
 
     def pid(self, name: str) -> int: ...
 
     def check(self) -> None:
-        """Raise BenchError if one that was started has ended."""
+        """Raise BenchError if a broker that was started has ended."""
 
     def wait_until_answering(self, name: str) -> None: ...
 
     def wait_until_serving(self) -> str:
-        """The root, once every broker that was started knows it and all the others."""
+        """Return the name of the root, once every broker that was started knows the root and all the others."""
 
     def root(self, name: str) -> str | None:
-        """Who is root, as this broker knows."""
+        """The name of the root that this broker follows; None if it knows of none."""
 
     def epoch(self, name: str) -> int: ...
 
     def position(self, name: str) -> tuple[int, int] | None:
-        """Epoch and number of the last entry of its log; None where it does not answer or has none."""
+        """Epoch and sequence of the broker's last log entry; None if it does not answer or its log is empty."""
 
     def held(self, name: str) -> int:
-        """How many meta-bindings of others it holds."""
+        """How many meta-bindings of other brokers this broker holds."""
 
     def relayed(self, name: str) -> int:
-        """How many copies of messages it has sent to other brokers over the links that it has now."""
+        """How many copies of messages this broker has sent to others over the links that are open now."""
 
 
 MakeCluster = Callable[[int, int], AbstractContextManager[BenchCluster]]
@@ -74,7 +74,7 @@ class BenchVersion(msgspec.Struct, frozen=True):
 
 
 class ClusterBenchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Those of the command line."""
+    """The options of `openclust bench cluster`; the command explains each."""
 
     rounds: int
     seconds: float
@@ -94,7 +94,7 @@ class ClusterBenchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Other products' clusters of three, by name."""
     other_version: BenchVersion | None = None
     starts: int = 1
-    """How often the clusters that are compared are started anew."""
+    """How many times the compared clusters are started."""
 
 
 def url(brokers: BenchCluster, name: str) -> BrokerUrl:

@@ -1,6 +1,6 @@
-"""The broker's own process, where it runs on this machine: its CPU time and memory, read from outside.
+"""CPU time and memory of brokers that run on this machine, read from outside their processes.
 
-A cluster's brokers are measured together.
+The brokers of a cluster are measured together.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import psutil
 
 from openclust.bench.client.bench_errors import BenchError
 
-# Quiet: below a tenth of one core over a quarter of a second.
+# A broker is quiet when it uses less than a tenth of one core over a quarter of a second.
 QUIET_SHARE = 0.1
 QUIET_STEP_S = 0.25
 QUIET_WAIT_S = 30.0
@@ -24,13 +24,13 @@ Figure = TypeVar("Figure", int, float)
 
 
 class BrokerProcess:
-    """Processes and their children (an Erlang broker keeps some). Any reading is an error once one has died."""
+    """Processes and their children (an Erlang broker has some). Once one has died, each reading raises BenchError."""
 
     def __init__(self, *pids: int) -> None:
         self._processes = [_process(pid) for pid in pids]
 
     def cpu_s(self) -> float:
-        """User and system seconds so far, in steps of the kernel's 10 ms."""
+        """User and system CPU seconds so far. The kernel counts in steps of 10 ms."""
         return sum(self._read(process, _cpu_s) for process in self._processes)
 
     def rss(self) -> int:
@@ -38,7 +38,7 @@ class BrokerProcess:
         return sum(self._read(process, _rss) for process in self._processes)
 
     def settle(self) -> None:
-        """Wait until the broker has nothing left to do, but not for ever: some brokers never rest."""
+        """Wait until the brokers are quiet, `QUIET_WAIT_S` at most: some brokers never are."""
         deadline = time.monotonic() + QUIET_WAIT_S
         before = self.cpu_s()
         while time.monotonic() < deadline:
@@ -85,7 +85,7 @@ def _rss(process: psutil.Process) -> int:
 
 
 def find_listener(host: str, port: int) -> int | None:
-    """The id of the local process that listens on this port, None for other machines and other users' processes."""
+    """The id of the process that listens on this port; None if it is on another machine or belongs to another user."""
     if not _is_local(host):
         return None
     try:

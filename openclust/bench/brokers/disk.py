@@ -1,4 +1,4 @@
-"""Where the data of a measured broker goes: a folder on a real disk, as memory that looks like one syncs for free."""
+"""The folder for a measured broker's data. It is on a real disk, because an fsync on tmpfs costs nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Mount(NamedTuple):
 
 
 def folder_on_disk(folder: Path | None = None) -> Path:
-    """`folder`, which must be a directory; without it the first of TMPDIR, /var/tmp and here that is on a disk."""
+    """`folder`, which must exist; without it the first of TMPDIR, /var/tmp and the current folder that is on a disk."""
     if folder is not None:
         if not folder.is_dir():
             raise BenchError(f"--data-in {folder}: there is no such directory")
@@ -37,7 +37,7 @@ def folder_on_disk(folder: Path | None = None) -> Path:
 
 
 def described(folder: Path) -> str:
-    """`data in DIR (ext4 on /dev/vda)`, for the results: what a sync costs depends on it."""
+    """`data in DIR (ext4 on /dev/vda)`, for the results, because the cost of an fsync depends on the disk."""
     mount = mount_of(folder, _mounts())
     if mount is None:
         return f"data in {folder}"
@@ -46,16 +46,16 @@ def described(folder: Path) -> str:
 
 
 def mount_of(folder: Path, mounts: Iterable[Mount]) -> Mount | None:
-    """The innermost of these that holds the folder."""
+    """The innermost mount that contains the folder; None if none does."""
     real = folder.resolve()
     holding = [mount for mount in mounts if real.is_relative_to(mount.point)]
     return max(holding, key=lambda mount: len(mount.point), default=None)
 
 
 def forget_cached(folder: Path) -> int:
-    """Ask the kernel to forget what it has cached of all files below, so that they are read from the disk: their size.
+    """Ask the kernel to drop its cache of all files below, so that they are read from the disk. Returns their size.
 
-    Nobody may be writing to them.
+    No process may write to these files meanwhile.
     """
     total = 0
     for file in sorted(folder.rglob("*")):

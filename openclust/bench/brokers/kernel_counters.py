@@ -10,7 +10,7 @@ SS_SECONDS = 10.0
 
 
 def received_bytes(pid: int) -> int | None:
-    """Of all its connections that are open now; None where `ss` (iproute2) is not there or says nothing."""
+    """The sum over all connections that are open now; None if `ss` (iproute2) is not installed or lists none."""
     command = shutil.which("ss")
     if command is None:
         return None
@@ -24,7 +24,7 @@ def received_bytes(pid: int) -> int | None:
 
 
 def sum_of_received(said: str, pid: int) -> int | None:
-    """Add up what `ss` said: a line a connection, with its process and its counters."""
+    """The sum over the lines of `ss` that name this process; each line is a connection with its counters."""
     own = [line for line in said.splitlines() if re.search(rf"\bpid={pid}\b", line)]
     found = [int(match[1]) for line in own if (match := re.search(r"\bbytes_received:(\d+)", line))]
     return sum(found) if own else None

@@ -1,4 +1,4 @@
-"""An openclust of our own to measure: started for one run as its own process, on a free port."""
+"""An openclust that the bench starts itself and measures: one process, on a free port."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ POLL_SECONDS = 0.02
 
 
 class StartedBroker:
-    """A context manager: inside it the broker answers at `url` and is process `pid`.
+    """A context manager. Inside it the broker answers at `url`, and its process id is `pid`.
 
-    With `data_in` it has a data directory of its own in there, which goes with it; with `checkout` it is the
-    openclust of another source tree, run by this Python.
+    With `data_in` the broker has a data directory in that folder, which is deleted in the end. With `checkout` it is
+    the openclust of another source tree, run by this Python.
     """
 
     def __init__(self, data_in: Path | None = None, checkout: Checkout | None = None) -> None:
@@ -52,13 +52,13 @@ class StartedBroker:
 
     @property
     def data(self) -> Path:
-        """Its data directory; only with `data_in`."""
+        """The broker's data directory; there is one only with `data_in`."""
         assert self._data is not None
         return Path(self._data.name)
 
     def start(self, patience_s: float = START_SECONDS) -> None:
-        """Again, after `end`: at the same address, with the same data. Returns when it answers clients."""
-        # Its own session: Ctrl-C is for the bench, which then ends the broker when it has cleaned up.
+        """Start the process; returns when it answers clients. After `end` it has the same address and data again."""
+        # A session of its own keeps Ctrl-C from the broker: the bench cleans up first, and then ends the broker.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "openclust", *self._arguments()],
             stdin=subprocess.DEVNULL,
@@ -79,7 +79,7 @@ class StartedBroker:
         raise BenchError(f"`openclust start` did not answer at {self.url.address} within {patience_s:.0f} s")
 
     def end(self, *, killed: bool) -> None:
-        """The process: without a warning, or in good order."""
+        """End the process, with SIGKILL or with SIGTERM, and wait for it."""
         assert self._process is not None
         if killed:
             self._process.kill()
@@ -115,7 +115,7 @@ def _free_port() -> int:
 
 
 def _answers(url: BrokerUrl) -> bool:
-    """Whether an AMQP header is answered by a method frame."""
+    """Whether the broker answers an AMQP protocol header with a method frame."""
     try:
         with socket.create_connection((url.host, url.port), timeout=1.0) as sock:
             sock.sendall(PROTOCOL_HEADER)

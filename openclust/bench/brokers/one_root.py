@@ -24,7 +24,7 @@ def under_one_root(
     secondaries: int,
     measure: Callable[[Sequence[RootedCluster]], Found],
 ) -> Found:
-    """What `measure` returns of a cluster of each kind; of new clusters where one got another root meanwhile."""
+    """Call `measure` with a cluster of each kind. If a root changes meanwhile, call it again with new clusters."""
     before = after = 0
     for _ in range(TRIES):
         with ExitStack() as stack:

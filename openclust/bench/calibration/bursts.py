@@ -1,8 +1,8 @@
-"""Bursts of messages with known costs: so many publishes in one write, and the next burst when all of it has come.
+"""Bursts of messages: the publishes of a burst are one write, and the next burst waits for all deliveries of this one.
 
-A broker takes a burst in one turn of its loop, and writes once to each subscriber: what it did is known by counting.
-Bursts come after a pause. A broker that had to wait for work takes more for a turn than one that never stops, and
-it is turns of a broker with time to spare that cost something: under load one turn serves many messages.
+A broker handles a burst in one turn of its loop and writes once to each subscriber, so its work is known by counting.
+There is a pause before each burst. A broker that had to wait for work uses more CPU for a
+turn than one that never stops. Turns matter in brokers with time to spare: under load one turn handles many messages.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from openclust.bench.crowd.crowd import delivery_size
 AT_ONCE = 64
 BUFFER_BYTES = 1024 * 1024
 FEW = 8
-"""Receivers whose reads are timed one by one: for more it would take time itself."""
+"""Up to so many receivers, each read is timed. With more of them, taking the time would cost too much itself."""
 SILENCE_SECONDS = 20.0
 PAUSE_SECONDS = 0.002
-"""In the mean: as of a broker that gets 400 messages a second."""
+"""The mean of the pauses, which is that of a broker that gets 400 messages a second."""
 LINGER_SECONDS = 0.03
-"""What brokers still do when the last answer is there: writing, telling each other."""
+"""So long brokers still write and tell each other things after the last answer."""
 
 
 def cpu_ns(pid: int) -> int:
-    """What a process has used of its processors so far, all threads, in user and system, to the nanosecond."""
+    """The CPU time of a process so far, user and system, of all its threads."""
     try:
-        # Linux tells a process's clock by its id: clock_getcpuclockid(3) makes the same number.
+        # The id of a process's CPU clock on Linux, as clock_getcpuclockid(3) computes it.
         return time.clock_gettime_ns(~pid << 3 | 2)
     except OSError:
         raise BenchError(f"the broker process {pid} died during the bench") from None
@@ -48,16 +48,16 @@ _CHANCE = random.Random(1)
 
 
 def pause(mean_s: float = PAUSE_SECONDS) -> None:
-    """At random, as messages come: after a pause that is always the same processors and schedulers fall into step."""
+    """Sleep for a random time, as messages come at random. With a constant pause the scheduler would fall into step."""
     time.sleep(_CHANCE.expovariate(1 / mean_s))
 
 
 @contextmanager
 def apart(*pids: int) -> Iterator[None]:
-    """This process on the first core, and brokers on the others.
+    """Keep this process on the first core and the brokers on the others.
 
-    Whoever wakes a process on another core pays for it, a third of a turn on a virtual machine. The scheduler puts the
-    two on one core or on two as it likes, and leaves them there: the same row would be measured as either.
+    To wake a process on another core costs a third of a turn on a virtual machine. The scheduler would put the two on
+    one core or on two, by chance, and leave them there: the same row would come out in two ways.
     """
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_setaffinity") else []
     if len(cores) < 2:
@@ -76,27 +76,27 @@ def apart(*pids: int) -> Iterator[None]:
 
 
 class Spent(NamedTuple):
-    """Of one process, each time that something was done."""
+    """What one repetition took of one process."""
 
     us: float
-    """Of CPU."""
+    """Microseconds of CPU."""
     waited_ms: float
-    """And so long it did something else, or nothing."""
+    """The rest of the time, in which the process waited or did something else."""
 
 
 class Load(Protocol):
-    """Something that is done again and again."""
+    """Work that can be repeated."""
 
     def run(self, times: int) -> None:
-        """So often; returns when the last is over."""
+        """Do it so many times; returns when the last is over."""
 
 
 def cpu_each(
     load: Load, pids: Mapping[str, int], times: int, rounds: int, idle: Mapping[str, float] | None = None
 ) -> dict[str, Spent]:
-    """What these processes take to do it once, without what they take (`idle`, of 1) anyhow.
+    """The CPU of each process for one repetition, without the share of a core (`idle`, of 1) that it uses anyhow.
 
-    The medians of some rounds of so many times.
+    Each figure is the median of `rounds` rounds of `times` repetitions.
     """
     load.run(max(3, times // 10))
     time.sleep(LINGER_SECONDS)
@@ -114,7 +114,7 @@ def cpu_each(
 
 
 def idle_share(pids: Mapping[str, int], seconds: float) -> dict[str, float]:
-    """What these processes take of a core while nobody wants anything."""
+    """The share of a core that each process uses while it has nothing to do."""
     before, begun = {name: cpu_ns(pid) for name, pid in pids.items()}, time.perf_counter_ns()
     time.sleep(seconds)
     took = time.perf_counter_ns() - begun
@@ -124,7 +124,7 @@ def idle_share(pids: Mapping[str, int], seconds: float) -> dict[str, float]:
 class BurstSubscribers:
     """Connections to one broker, each with a private queue on one exchange. Close them in any case.
 
-    Of so many for each of some `keys`, the first is of the first key, the second of the second, and so on.
+    There are `count` of them for each key, in turns: the first has the first key, the second the second, and so on.
     """
 
     def __init__(self, at: BenchConnection, exchange: str, count: int, keys: Sequence[str] = ("",)) -> None:
@@ -140,10 +140,11 @@ class BurstSubscribers:
 
 
 class Bursts:
-    """Messages of one size from one publisher, each burst with one of the keys, at random. `sockets` are of all who
-    listen, as many to each key; who listens to the first one is first.
+    """Messages of one size from one publisher, each burst with one of the keys, at random.
 
-    The sockets must be silent: nothing is on its way to them.
+    `sockets` are those of all subscribers, as many for each key; the first is a subscriber of the first key.
+
+    No delivery may be on its way to them.
     """
 
     def __init__(
@@ -168,14 +169,14 @@ class Bursts:
         for fd in self._receivers:
             self._epoll.register(fd, select.EPOLLIN)
         self.latencies_ns: list[int] = []
-        """Until all had come."""
+        """Of each burst, the time until its last delivery came."""
         self.each_ns: list[int] = []
-        """Until each read, where few read."""
+        """Of each read, the time since its burst was sent; only with few receivers."""
         self._begun_ns = 0
         self.delivery_bytes = self._learn(ones[0])
 
     def run(self, times: int) -> None:
-        """So many; returns when the last delivery is there."""
+        """Send so many bursts; returns when the last delivery is there."""
         expected = self.delivery_bytes * self.burst * self._copies
         for _ in range(times):
             block = _CHANCE.choice(self._blocks)
@@ -211,7 +212,7 @@ class Bursts:
             raise BenchError(f"{self._publisher.url.address} delivered more than was published")
 
     def _learn(self, one: bytes) -> int:
-        """Send one message, and see how long its delivery is."""
+        """Send one message; returns the length of its delivery."""
         first = self._sockets[0]
         self._publisher.send(one)
         data = b""

@@ -1,4 +1,4 @@
-"""This machine's costs of a broker, for `openclust simulate --calibration`: measured, solved for, written as JSON.
+"""This machine's costs of a broker, for `openclust simulate --calibration`: measured, computed and written as JSON.
 
 The fields are those of `topology.simulate.input.calibration.Calibration`, which says what each of them means.
 """
@@ -28,11 +28,11 @@ DIGITS = 3
 PARTS = 8
 ATTEMPTS = 3
 COMPANY = "company_"
-"""So begin the names of the costs of brokers that share a machine."""
+"""The names of the costs of brokers that share a machine begin with this."""
 
 
 class Calibrated(msgspec.Struct, frozen=True, kw_only=True):
-    """The costs, and every row that was measured for them beside what they say of it."""
+    """The costs, and all measured rows, each beside the figure that follows from the costs."""
 
     costs: dict[str, float]
     rows: list[Fitted]
@@ -44,38 +44,38 @@ class Calibrated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def calibrate(make: MakeCluster, data_in: Path, effort: Effort, watcher: Quiet) -> Calibrated:
-    """Between two and four minutes; it starts all brokers itself, with their data in `data_in`."""
+    """Measure all costs. It takes two to four minutes, and starts all brokers itself, with their data in `data_in`."""
     found = Calibrated(costs={}, rows=[])
     for step in (
         (lambda: fanout(effort, watcher), lambda: relay(effort, make, watcher)),
         (lambda: members(effort, make, watcher),),
     ):
-        found = _and(step, found, watcher)
+        found = _add_costs(step, found, watcher)
     found = in_company(found, make, effort, watcher)
     for step in (
         (lambda: shared(effort, make, watcher), lambda: persist(effort, data_in, watcher)),
         (lambda: crowd(effort, make, watcher), lambda: elections(effort, make, watcher)),
     ):
-        found = _and(step, found, watcher)
+        found = _add_costs(step, found, watcher)
     return found
 
 
 def in_company(before: Calibrated, make: MakeCluster, effort: Effort, watcher: Quiet) -> Calibrated:
-    """And what is different where brokers share a machine, which may have been measured before: some 45 seconds."""
+    """The same costs with those of brokers that share a machine measured anew. It takes some 45 seconds."""
     alone = {name: cost for name, cost in before.costs.items() if not name.startswith(COMPANY)}
-    found = _and((lambda: company(effort, make, watcher),), Calibrated(costs=alone, rows=before.rows), watcher)
+    found = _add_costs((lambda: company(effort, make, watcher),), Calibrated(costs=alone, rows=before.rows), watcher)
     costs = dict(found.costs)
     costs["company_hop_us"] = hop_us(costs)
     del costs["company_remote_us"]
     return Calibrated(costs=costs, rows=found.rows)
 
 
-def _and(parts: Sequence[Callable[[], Rows]], before: Calibrated, watcher: Quiet) -> Calibrated:
-    """What these parts say of costs that are not known yet."""
+def _add_costs(parts: Sequence[Callable[[], Rows]], before: Calibrated, watcher: Quiet) -> Calibrated:
+    """Measure these parts, and compute from them the costs that `before` does not have."""
     rows: list[CostSample] = []
     costs = dict(before.costs)
     for part in parts:
-        found = _tried(part)
+        found = _measured_with_retries(part)
         rows += found.rows
         costs |= found.figures
         watcher.finished_round()
@@ -86,8 +86,8 @@ def _and(parts: Sequence[Callable[[], Rows]], before: Calibrated, watcher: Quiet
     return Calibrated(costs=costs, rows=[*before.rows, *fitted(rows, costs)])
 
 
-def _tried(part: Callable[[], Rows]) -> Rows:
-    """Again, where a machine so busy that a cluster loses its root spoils it."""
+def _measured_with_retries(part: Callable[[], Rows]) -> Rows:
+    """Measure a part; again if it fails, because on a busy machine a cluster may lose its root."""
     for _ in range(ATTEMPTS - 1):
         try:
             return part()
@@ -97,7 +97,7 @@ def _tried(part: Callable[[], Rows]) -> Rows:
 
 
 def document(costs: Mapping[str, float]) -> dict[str, object]:
-    """What the file has: costs with few digits, bytes as whole numbers, and where they are from."""
+    """The calibration file: costs with few digits, bytes as whole numbers, the machine and the date."""
     rounded = {
         name: round(value) if name.endswith("_bytes") else round(value, DIGITS) for name, value in sorted(costs.items())
     }
@@ -105,7 +105,7 @@ def document(costs: Mapping[str, float]) -> dict[str, object]:
 
 
 def machine() -> str:
-    """What a reader must know of it to compare."""
+    """Processor, cores and Python of this machine, in one line."""
     cores = psutil.cpu_count() or 1
     gigabytes = round(psutil.virtual_memory().total / 1e9)
     kernel = ".".join(platform.release().split(".")[:2])

@@ -1,4 +1,4 @@
-"""What connections cost a broker: to come, to stay, to be sent elsewhere; and what others keep of their bindings."""
+"""The costs of connections: attaching, staying, being redirected; and of meta-bindings at the other brokers."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from openclust.bench.client.subscribers import Subscription, attach, detach
 from openclust.bench.report.progress_bar import Quiet
 
 BEAT_S = 2
-"""What the idle connections agree on; a second later each side says something."""
+"""The heartbeat that the idle connections agree on: each side sends a frame every second."""
 DEFAULT_BEAT_S = 60
 BEATING_MAX = 2_000
-"""So few that this process keeps the time."""
+"""With more connections this process would be late with its heartbeats."""
 BINDINGS_AT_ONCE = 500
 POLL_SECONDS = 0.01
 EXCHANGE = "amq.direct"
 
 
 def crowd(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
-    """Two brokers; the subscribers come to the one, and the other hears of it."""
+    """Two brokers: subscribers attach to one, and the other learns of their bindings."""
     figures: dict[str, float] = {}
     with make(2, 0) as brokers, ExitStack() as stack:
         brokers.start()
@@ -41,17 +41,17 @@ def crowd(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
         process.settle()
         figures["broker_bytes"] = process.rss()
         watcher.doing(f"{effort.opened:,} connections that are sent elsewhere")
-        figures["open_us"] = _opened(distant, brokers.pid(other), effort.opened)
-        figures |= _attached(effort, like, brokers.pid(root), watcher)
+        figures["open_us"] = _redirect_us(distant, brokers.pid(other), effort.opened)
+        figures |= _attach_costs(effort, like, brokers.pid(root), watcher)
         watcher.doing("idle connections with their heartbeats")
-        figures["idle_us_per_s"] = _idle(like, brokers.pid(root), effort)
+        figures["idle_us_per_s"] = _heartbeat_us_per_s(like, brokers.pid(root), effort)
         watcher.doing(f"{effort.topics:,} bindings, as the other broker learns of them")
-        figures |= _bound(effort, brokers, like, distant, other)
+        figures |= _binding_costs(effort, brokers, like, distant, other)
     return Rows(rows=[], figures=figures)
 
 
-def _attached(effort: Effort, like: BenchConnection, pid: int, watcher: Quiet) -> dict[str, float]:
-    """Several times; the first tells what they weigh, as a broker keeps what it has taken once."""
+def _attach_costs(effort: Effort, like: BenchConnection, pid: int, watcher: Quiet) -> dict[str, float]:
+    """Attach several times. Memory is measured the first time, because a broker keeps memory that it once had."""
     process, bytes_each = BrokerProcess(pid), 0.0
     us, per_s = [], []
     for number in range(effort.rounds):
@@ -66,7 +66,7 @@ def _attached(effort: Effort, like: BenchConnection, pid: int, watcher: Quiet) -
             us.append((cpu_ns(pid) - cpu) / 1000 / effort.attached)
             per_s.append(effort.attached / took)
             if number == 0:
-                # With a message each: what a connection needs to be written to comes to be with the first.
+                # Each connection gets one message: a broker allocates what it writes with at the first delivery.
                 message = frames.publish(1, EXCHANGE, name, bytes(100), frame_max=0, persistent=False)
                 like.send(message)
                 process.settle()
@@ -76,8 +76,8 @@ def _attached(effort: Effort, like: BenchConnection, pid: int, watcher: Quiet) -
     return {"attach_us": statistics.median(us), "attach_per_s": max(per_s), "connection_bytes": max(0.0, bytes_each)}
 
 
-def _idle(like: BenchConnection, pid: int, effort: Effort) -> float:
-    """A second of one connection with the heartbeats that a broker proposes, from one with many more of them."""
+def _heartbeat_us_per_s(like: BenchConnection, pid: int, effort: Effort) -> float:
+    """The CPU of an idle connection a second, at the heartbeat that a broker proposes, from faster heartbeats."""
     name = f"bench.{secrets.token_hex(4)}"
     count = min(effort.attached, BEATING_MAX)
     subscriptions = [[Subscription(f"{name}.{each}", EXCHANGE, [name])] for each in range(count)]
@@ -88,7 +88,7 @@ def _idle(like: BenchConnection, pid: int, effort: Effort) -> float:
     sockets = attach(like, subscriptions, AT_ONCE, lambda _: None, BEAT_S)
     try:
         cpu, begun = cpu_ns(pid), time.perf_counter()
-        # Each side speaks twice as often as agreed. One connection after the other, as they would among many.
+        # Each side sends twice in an interval, one connection after the other, as independent clients would.
         gap_s = BEAT_S / 2 / len(sockets)
         due = begun
         while due < begun + effort.idle_s:
@@ -114,10 +114,10 @@ def _beat(sock: socket.socket) -> None:
         raise BenchError(f"the broker broke an idle connection: {error}") from None
 
 
-def _bound(
+def _binding_costs(
     effort: Effort, brokers: BenchCluster, like: BenchConnection, distant: BenchConnection, other: str
 ) -> dict[str, float]:
-    """One queue with many bindings at the one broker; the CPU and memory of the other."""
+    """One queue with many bindings at one broker; measured is the CPU and memory of the other."""
     name = f"bench.{secrets.token_hex(4)}"
     like.call(frames.queue_declare(1, name, exclusive=True), frames.QUEUE_DECLARE_OK)
     process = BrokerProcess(brokers.pid(other))
@@ -138,8 +138,8 @@ def _bound(
     return {"meta_binding_us": us, "topic_bytes": max(0.0, bytes_each)}
 
 
-def _opened(like: BenchConnection, pid: int, count: int) -> float:
-    """Connections that ask for the root at another broker, and go when they are told where it is."""
+def _redirect_us(like: BenchConnection, pid: int, count: int) -> float:
+    """Connections that ask for the root at another broker, and close when they are redirected."""
     hello = (
         frames.PROTOCOL_HEADER
         + frames.start_ok(like.url.user, like.url.password, connect_to="root")

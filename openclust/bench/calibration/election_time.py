@@ -1,4 +1,4 @@
-"""How long a cluster is without a root when its root's process ends, or falls silent."""
+"""How long a cluster has no root after the process of its root ended, or stopped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POLL_SECONDS = 0.005
 
 
 def elections(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
-    """Roots that are killed, and roots that are stopped: nobody is told of the end of these."""
+    """Kill some roots (SIGKILL), whose sockets then close, and stop others (SIGSTOP), which only fall silent."""
     with make(effort.primaries, 0) as brokers:
         brokers.start()
         brokers.wait_until_serving()
@@ -50,7 +50,7 @@ def elections(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
 
 
 def _until_another(brokers: BenchCluster, gone: str, begun: float) -> float:
-    """Milliseconds until one of the others says that it is root."""
+    """Milliseconds until one of the other brokers says that it is root."""
     others = [name for name in brokers.primaries if name != gone]
     while time.perf_counter() < begun + ELECTED_SECONDS:
         for name in others:

@@ -1,4 +1,4 @@
-"""Costs solved for from what was measured: each row says how often each thing was done, and what all of it took."""
+"""Computes costs from measured rows. A row tells how often each thing was done, and the CPU of all of it together."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import msgspec
 SMALLEST_PIVOT = 1e-12
 PASSES = 10
 SMALL_ERROR = 0.03
-"""Rows that are as near as this count alike; of others, those that are twice as far count half as much."""
+"""Rows with a smaller error than this have equal weight; above it, twice the error halves the weight."""
 
 
 class CostSample(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that was measured: `us` of CPU, for so many of each thing."""
+    """One measured row: `us` of CPU for `counts` of each thing."""
 
     name: str
     counts: dict[str, float]
@@ -21,7 +21,7 @@ class CostSample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fitted(msgspec.Struct, frozen=True, kw_only=True):
-    """One row beside what the costs say it should be."""
+    """One measured row beside the figure that follows from the costs."""
 
     name: str
     measured_us: float
@@ -29,18 +29,18 @@ class Fitted(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def error(self) -> float:
-        """Of 1: 0.1 is a fit that is 10 % above what was measured."""
+        """Relative: 0.1 if the figure from the costs is 10 % above the measured one."""
         return self.fitted_us / self.measured_us - 1
 
 
 def fit(rows: Sequence[CostSample], known: Mapping[str, float] | None = None) -> dict[str, float]:
-    """The cost of each thing that is not `known`, none below 0, so that the rows' relative errors are small.
+    """The cost of each thing that is not `known`, at least 0, with the smallest relative errors of the rows.
 
-    ValueError where the rows do not tell two things apart.
+    Raises ValueError if the rows cannot tell two things apart.
     """
     known = known or {}
     names = sorted({name for row in rows for name in row.counts} - set(known))
-    # Least squares alone would follow the one row that something else on the machine disturbed.
+    # Plain least squares would follow a single row that another load on the machine has disturbed.
     weights, costs = [1.0] * len(rows), dict.fromkeys(names, 0.0)
     for _ in range(PASSES):
         costs = _nonnegative(rows, weights, names, known)
@@ -52,7 +52,7 @@ def fit(rows: Sequence[CostSample], known: Mapping[str, float] | None = None) ->
 def _nonnegative(
     rows: Sequence[CostSample], weights: Sequence[float], names: Sequence[str], known: Mapping[str, float]
 ) -> dict[str, float]:
-    """A cost that comes out below 0 is held at 0, and the others are solved for again."""
+    """Solve for the costs. A cost below 0 is set to 0, and the others are solved for again."""
     held: set[str] = set()
     while True:
         found = _solve(rows, weights, [name for name in names if name not in held], known)
@@ -63,7 +63,7 @@ def _nonnegative(
 
 
 def fitted(rows: Sequence[CostSample], costs: Mapping[str, float]) -> list[Fitted]:
-    """Every row with what these costs say of it."""
+    """Every row beside the figure that follows from these costs."""
     return [
         Fitted(
             name=row.name,
@@ -77,7 +77,7 @@ def fitted(rows: Sequence[CostSample], costs: Mapping[str, float]) -> list[Fitte
 def _solve(
     rows: Sequence[CostSample], weights: Sequence[float], names: Sequence[str], known: Mapping[str, float]
 ) -> dict[str, float]:
-    """By the normal equations: a handful of unknowns, which are scaled first so that none is lost beside another."""
+    """Solve the normal equations. The few unknowns are scaled first, so that a small one keeps its digits."""
     scaled = [[row.counts.get(name, 0.0) / row.us for name in names] for row in rows]
     targets = [1 - sum(known.get(name, 0.0) * count for name, count in row.counts.items()) / row.us for row in rows]
     lengths = [sum(line[at] ** 2 for line in scaled) ** 0.5 for at in range(len(names))]
@@ -95,7 +95,7 @@ def _solve(
 
 
 def _eliminate(matrix: list[list[float]], names: Sequence[str]) -> list[float]:
-    """Gauss and Jordan, with the largest pivot first."""
+    """Gauss-Jordan elimination with partial pivoting."""
     size = len(matrix)
     for column in range(size):
         best = max(range(column, size), key=lambda row: abs(matrix[row][column]))

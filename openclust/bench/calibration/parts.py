@@ -1,4 +1,4 @@
-"""What a message costs a broker: rows to solve for, each measured with brokers of its own."""
+"""The costs of messages: rows to compute them from, each part measured with brokers of its own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SMALL, LARGE = 100, 10_000
 
 
 class Effort(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is done for one row: until the broker has used so much CPU in each round, by what it will about cost."""
+    """How much is measured. Rows are repeated until the broker will have used about so much CPU in a round."""
 
     round_cpu_us: float = 80_000.0
     rounds: int = 5
@@ -35,7 +35,7 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
     bursts: tuple[int, ...] = (1, 4, 16, 64)
     few: tuple[int, ...] = (1, 10)
     pauses_s: tuple[float, ...] = (0.0003, 0.001, 0.005)
-    """Others than the usual one, before lone messages."""
+    """Pauses before lone messages, besides the usual one."""
     attached: int = 5_000
     idle_s: float = 4.0
     rest_s: float = 2.0
@@ -68,13 +68,13 @@ QUICK = Effort(
     stops=1,
     members=(2, 3),
 )
-"""To see that it works; the figures are rough."""
+"""For `--quick`: the figures are rough."""
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[CostSample]
     figures: dict[str, float] = {}
-    """What was found beside them, under the name that the calibration has for it."""
+    """Costs that were measured directly, by their names in the calibration."""
 
 
 def fanout(effort: Effort, watcher: Quiet) -> Rows:
@@ -99,7 +99,7 @@ def fanout(effort: Effort, watcher: Quiet) -> Rows:
 
 
 def _sizes_and_bursts(effort: Effort, subscribers: int) -> Iterator[tuple[int, int]]:
-    """Not so much that sockets do not take it at once: it would be written in parts."""
+    """Bursts that a socket takes at once: a larger one would be written in parts."""
     for burst in effort.bursts:
         if subscribers * burst <= 16_000:
             yield SMALL, burst
@@ -117,7 +117,7 @@ def after_pauses(
     idle: Mapping[str, float] | None = None,
     keys: Sequence[str] = ("",),
 ) -> Iterator[CostSample]:
-    """Lone messages to one subscriber each, with other pauses before them."""
+    """Rows of single messages to one subscriber, after pauses of other lengths."""
     for pause_s in effort.pauses_s:
         with closing(Bursts(publisher, exchange, listening.sockets, SMALL, 1, keys, pause_s)) as load:
             spent = cpu_each(load, pid, effort.times(60), effort.rounds, idle)[""]
@@ -142,7 +142,7 @@ def relay(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
     """Two brokers, the publisher at one and the subscribers at the other."""
     rows: list[CostSample] = []
     with make(2, 0) as brokers, ExitStack() as stack:
-        idle, connections = served(brokers, stack, effort.rest_s)
+        idle, connections = start_and_connect(brokers, stack, effort.rest_s)
         publisher = connections["p1"]
         for subscribers in effort.subscribers[:2]:
             watcher.doing(f"relaying to {subscribers:,} at another broker")
@@ -163,7 +163,7 @@ def members(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
     for count in effort.members:
         watcher.doing(f"a cluster of {count} at rest")
         with make(count, 0) as brokers, ExitStack() as stack:
-            idle, _ = served(brokers, stack, effort.rest_s)
+            idle, _ = start_and_connect(brokers, stack, effort.rest_s)
             us = statistics.mean(idle.values()) * 1e6
             rows.append(CostSample(name=f"a second in a cluster of {count}", counts=_of_members(count), us=us))
     return Rows(rows=rows)
@@ -192,22 +192,26 @@ def relay_rows(
 
 
 def shared(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
-    """At the root of three: a queue whose contents are nobody else's, and one that is replicated, persistently."""
+    """At the root of three brokers: a queue that is not replicated, and one that is, with persistent messages."""
     rows: list[CostSample] = []
     with make(effort.primaries, 0) as brokers, ExitStack() as stack:
-        idle, _ = served(brokers, stack, effort.rest_s)
+        idle, _ = start_and_connect(brokers, stack, effort.rest_s)
         root = brokers.wait_until_serving()
         backups = [name for name in brokers.primaries if name != root]
         for burst in effort.bursts:
             watcher.doing(f"a shared queue at the root, {burst} at a time")
             with closing(QueueTraffic(url(brokers, root), burst, durable=False, persistent=False)) as load:
                 spent = cpu_each(load, pids_of(brokers), effort.times(150), effort.rounds, idle)[root]
-                passed = _passed(burst, spent)
+                passed = _counts_of_messages(burst, spent)
                 rows.append(CostSample(name=f"shared queue, {burst} at a time", counts=passed, us=spent.us))
             watcher.doing(f"a replicated queue, {burst} at a time")
             with closing(QueueTraffic(url(brokers, root), burst, durable=True, persistent=True)) as load:
                 each = cpu_each(load, pids_of(brokers), effort.times(2_000), effort.rounds, idle)
-                kept, copied, passed = _kept(burst), _copied(burst), _passed(burst, each[root])
+                kept, copied, passed = (
+                    _counts_of_storing(burst),
+                    _counts_of_replicating(burst),
+                    _counts_of_messages(burst, each[root]),
+                )
                 at_root = {**passed, **kept, **{name: len(backups) * of for name, of in copied.items()}}
                 rows.append(CostSample(name=f"replicated, {burst} at a time, root", counts=at_root, us=each[root].us))
                 of_backups = statistics.mean(each[name].us for name in backups)
@@ -224,27 +228,27 @@ def persist(effort: Effort, data_in: Path, watcher: Quiet) -> Rows:
             watcher.doing(f"a durable queue, {burst} at a time")
             with closing(QueueTraffic(broker.url, burst, durable=True, persistent=True)) as load:
                 spent = cpu_each(load, {"": broker.pid}, effort.times(2_000), effort.rounds)[""]
-                counts = {**_passed(burst, spent), **_kept(burst)}
+                counts = {**_counts_of_messages(burst, spent), **_counts_of_storing(burst)}
                 rows.append(CostSample(name=f"durable, {burst} at a time", counts=counts, us=spent.us))
     return Rows(rows=rows)
 
 
-def _passed(burst: int, spent: Spent) -> dict[str, float]:
-    """One turn brings the messages and another their acknowledgements; one write a delivery's, one the confirms'."""
+def _counts_of_messages(burst: int, spent: Spent) -> dict[str, float]:
+    """One turn for the messages and one for their acks; one write for the deliveries and one for the confirms."""
     turns = {"turn_us": 2.0, "wait_us_per_ms": spent.waited_ms}
     return {**turns, "publish_us": burst, "delivery_us": burst, "write_us": 2.0, "shared_us": burst}
 
 
-def _kept(burst: int) -> dict[str, float]:
+def _counts_of_storing(burst: int) -> dict[str, float]:
     return {"persist_batch_us": 2.0, "persist_us": burst}
 
 
-def _copied(burst: int) -> dict[str, float]:
+def _counts_of_replicating(burst: int) -> dict[str, float]:
     return {"replicate_batch_us": 2.0, "replicate_us": burst}
 
 
 def exchange_at(publisher: BenchConnection, kind: str = "fanout") -> str:
-    """On all brokers when it is declared on one."""
+    """Declare an exchange at one broker, and so on all; returns its name."""
     name = f"bench.{secrets.token_hex(4)}"
     publisher.call(frames.exchange_declare(1, name, kind), frames.EXCHANGE_DECLARE_OK)
     return name
@@ -254,10 +258,10 @@ def pids_of(brokers: BenchCluster) -> dict[str, int]:
     return {name: brokers.pid(name) for name in brokers.names}
 
 
-def served(
+def start_and_connect(
     brokers: BenchCluster, stack: ExitStack, seconds: float
 ) -> tuple[dict[str, float], dict[str, BenchConnection]]:
-    """Started, and what they take while nothing is wanted of them."""
+    """Start the brokers; returns the CPU that each uses while idle, and a connection to each."""
     brokers.start()
     brokers.wait_until_serving()
     connections = {name: stack.enter_context(closing(BenchConnection(url(brokers, name)))) for name in brokers.names}

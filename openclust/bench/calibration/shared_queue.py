@@ -1,4 +1,4 @@
-"""Bursts through a shared queue: published with confirms, delivered, acknowledged one by one when all are there."""
+"""Bursts through a shared queue: published with confirms, and acknowledged one by one when all are delivered."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from openclust.bench.crowd.crowd import delivery_size
 
 PREFETCH = 2_000
 KEPT_SECONDS = 0.005
-"""A disk or a log has done with what came when it is acknowledged, and with that before the next comes."""
+"""The wait before the acks, and before the next burst, in which the disk and the log finish."""
 
 
 class QueueTraffic:
-    """A queue of its own, a publisher and a consumer at one broker. Close it in any case.
+    """A queue with a publisher and a consumer at one broker. Close it in any case.
 
-    Without `durable` its contents are the root's alone; with it they are kept as contents of such queues are.
+    With `durable` its messages are replicated or stored; without it they are in the root's memory alone.
     """
 
     def __init__(self, url: BrokerUrl, burst: int, *, durable: bool, persistent: bool, size: int = 100) -> None:
@@ -50,9 +50,9 @@ class QueueTraffic:
             self._poll.register(connection.socket, select.POLLIN)
 
     def run(self, times: int) -> None:
-        """So many bursts, each confirmed and delivered before it is acknowledged, and that before the next.
+        """Send so many bursts. Each is confirmed and delivered, then acknowledged, and then the next one is sent.
 
-        Acknowledged at once, what came would be written together with that it went, or not at all.
+        With an ack at once, the store would write enqueue and dequeue together, or neither.
         """
         for _ in range(times):
             self._rest()

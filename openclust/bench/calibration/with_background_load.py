@@ -1,8 +1,8 @@
-"""The same turns in company: beside other brokers at work on the same cores, as in a cluster on one machine.
+"""The costs in company: while other brokers work on the same cores, as in a cluster on one machine.
 
-A broker that takes turns with others finds its caches cold, wakes processes on other cores, and waits for one. Nothing
-here is of a workload: lone messages to few of some hundred subscribers, others each time, while three other brokers
-have a light stream of such messages each.
+Such a broker finds its caches cold, wakes processes on other cores, and waits for a core itself. It is measured with
+single messages to a few of some hundred subscribers, different ones each time, while three other brokers have a light
+stream of such messages each.
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ from openclust.bench.calibration.parts import (
     fanout_row,
     pids_of,
     relay_rows,
-    served,
+    start_and_connect,
 )
 from openclust.bench.client.bench_connection import BenchConnection
 from openclust.bench.client.spread import wait_until_known
-from openclust.bench.load.background_load import Company, Streams
+from openclust.bench.load.background_load import BackgroundLoad, Streams
 from openclust.bench.report.progress_bar import Quiet
 
 BROKERS = 4
-"""Of which each has the three others for company."""
+"""One is measured, and the three others are its company."""
 LISTENING = 300
-"""So many connections are there, of which each message goes to some: those of the same few would never be cold."""
+"""So many subscribers, of which each message reaches a few. With always the same few, nothing would be cold."""
 APART = ("turn_us", "wait_us_per_ms", "write_us", "link_us")
-"""What is solved for here; all else is taken to cost what it does alone."""
+"""The costs that are computed here. All others are taken to be those of a broker alone."""
 
 
 def company(effort: Effort, make: MakeCluster, watcher: Quiet) -> Rows:
-    """Its costs are `company_turn_us` and the like; all others must be known. `company_remote_us` is for `hop_us`."""
+    """Rows for `company_turn_us` and the like; all other costs must be known. `hop_us` needs `company_remote_us`."""
     rows: list[CostSample] = []
     with make(BROKERS, 0) as brokers, ExitStack() as stack:
-        idle, connections = served(brokers, stack, effort.rest_s)
+        idle, connections = start_and_connect(brokers, stack, effort.rest_s)
         first, second, *others = brokers.names
-        with closing(Company(_streams(brokers, [second, *others]))):
+        with closing(BackgroundLoad(_streams(brokers, [second, *others]))):
             with apart(brokers.pid(first)):
                 found, stack_us = _fanouts(effort, connections[first], {"": brokers.pid(first)}, idle[first], watcher)
             rows += found
             watcher.doing("in company: a message to another broker")
             remote_us = _to_another(effort, connections)
-        with closing(Company(_streams(brokers, others))):
+        with closing(BackgroundLoad(_streams(brokers, others))):
             pids = {name: pid for name, pid in pids_of(brokers).items() if name in (first, second)}
             for name in (first, second):
                 with apart(brokers.pid(name)):
                     found = _relays(effort, connections[first], connections[second], pids, idle, watcher)
-                # The other of the two may be anywhere, also with this process.
+                # The second broker may be on any core, that of this process too.
                 rows += found[name == second :: 2]
     return Rows(rows=rows, figures={"company_stack_us": stack_us, "company_remote_us": remote_us})
 
@@ -107,10 +107,10 @@ def _relays(
 
 
 def _to_another(effort: Effort, connections: Mapping[str, BenchConnection]) -> float:
-    """From one broker to a subscriber at another, each time at any of the others: how long, in the mean.
+    """The mean time from one broker to a subscriber at another, which is a different one each time.
 
-    Which of them share a core, and wake one another up there or elsewhere, is as the scheduler likes, and for some
-    pairs is ten times what it is for others. The longest and the shortest tenth are left out.
+    It depends on the cores that the scheduler has given them, and may be ten times as long for one pair as for another.
+    The longest and the shortest tenth are left out.
     """
     publisher, *others = connections.values()
     exchange, keys = exchange_at(publisher, "direct"), _keys(1)
@@ -131,12 +131,12 @@ def _to_another(effort: Effort, connections: Mapping[str, BenchConnection]) -> f
 
 
 def _keys(subscribers: int) -> list[str]:
-    """Of equal length, and so many of them that each can have its own subscribers."""
+    """Routing keys of equal length, as many as there are groups of subscribers."""
     return [f"k{number:03}" for number in range(LISTENING // subscribers)]
 
 
 def hop_us(costs: Mapping[str, float]) -> float:
-    """From one broker to the next: what is left of `company_remote_us` when all that is done for it is taken off."""
+    """The time from one broker to the next: `company_remote_us` without the CPU that both brokers use for it."""
     kb = SMALL / 1000
     wait_us = costs["company_wait_us_per_ms"] * PAUSE_SECONDS * 1000
     sent_on = (
@@ -149,7 +149,7 @@ def hop_us(costs: Mapping[str, float]) -> float:
     )
     delivered = (
         costs["company_turn_us"]
-        # Each of the others gets its share.
+        # Each of the other brokers waits for a core, too.
         + (BROKERS - 1) * wait_us
         + costs["relay_in_us"]
         + kb * costs["relay_kb_us"]

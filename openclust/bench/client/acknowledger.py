@@ -43,7 +43,7 @@ class Acknowledger:
             epoll.modify(self._socket, select.EPOLLIN | select.EPOLLOUT if self._rest else select.EPOLLIN)
 
     def fence(self) -> None:
-        """Returns when the broker has dealt with all acknowledgements: it answers in order."""
+        """Returns when the broker has handled all acknowledgements: it answers a later request after them."""
         self._socket.settimeout(ANSWER_SECONDS)
         reader = FrameCutter()
         try:

@@ -30,16 +30,16 @@ class BenchConnection:
             raise
 
     def send(self, data: bytes) -> None:
-        """Send what has no answer."""
+        """Send frames that have no answer."""
         self._send(data)
 
     def call(self, request: bytes, answer: tuple[int, int]) -> ReceivedFrame:
-        """Send a method and wait for its answer; a close instead of it is an error that shows code and text."""
+        """Send a method and wait for its answer. If the broker closes instead, BenchError shows its code and text."""
         self._send(request)
         return self._expect(answer)
 
     def close(self) -> None:
-        """Say goodbye and close, whatever state the connection is in."""
+        """Close the connection, in whatever state it is."""
         try:
             self.socket.settimeout(5.0)
             self.socket.sendall(frames.connection_close())

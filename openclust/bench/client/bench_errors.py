@@ -1,4 +1,4 @@
-"""What goes wrong in a bench and is not our mistake."""
+"""Errors of a bench that are not mistakes in its code."""
 
 from __future__ import annotations
 

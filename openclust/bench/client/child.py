@@ -1,4 +1,4 @@
-"""The end of a process that a bench started and talks to."""
+"""Ends a process that a bench started and that reads its orders from stdin."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import subprocess
 
 
 def end_child(process: subprocess.Popen[bytes], seconds: float, *, at_once: bool = False) -> None:
-    """Tell it by the end of its stdin, and by a signal where it is to go `at_once`; it has so long to clean up."""
+    """Close the process's stdin, and with `at_once` send SIGTERM; after so many seconds kill it."""
     assert process.stdin is not None and process.stdout is not None
     process.stdin.close()
     if at_once:

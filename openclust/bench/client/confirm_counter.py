@@ -1,4 +1,4 @@
-"""Publisher confirms as a broker sends them: one by one, out of order, or many at once."""
+"""Counts publisher confirms, which a broker may send one by one, out of order, or many at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ConfirmCounter:
         self._reader: FrameCutter | None = None
 
     def feed(self, data: bytes) -> list[ReceivedFrame]:
-        """The usual case is a row of acks and nothing else, and costs next to nothing."""
+        """Bytes that are nothing but basic.ack frames, the usual case, are read at very little cost."""
         if self._reader is not None:
             return self._read_slowly(self._reader, data)
         if self._rest:
@@ -27,7 +27,7 @@ class ConfirmCounter:
         at = 0
         for _, _, size, class_id, method_id, tag, multiple, _ in ACK_FRAME.iter_unpack(memoryview(data)[:whole]):
             if size != 13 or class_id != 60 or method_id != 80:
-                # Another frame came, and with it the end of the fixed stride.
+                # Another frame came. From here on frames have different lengths and are cut one by one.
                 self._reader = FrameCutter()
                 return self._read_slowly(self._reader, data[at:])
             self._confirm(tag, multiple)

@@ -1,6 +1,6 @@
-"""The few AMQP 0-9-1 frames a load generator sends, and a reader for what it cannot skip.
+"""The few AMQP 0-9-1 frames that a load generator sends, and a reader of those that it receives.
 
-Written apart from the broker's own codec on purpose: a mistake there is not repeated, and so found, here.
+It shares no code with the broker's codec, so that a mistake there is found here and not repeated.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def long_string(octets: bytes) -> bytes:
 
 
 def table(fields: dict[str, object]) -> bytes:
-    """Encode booleans, integers, strings and tables: all that a load generator says in a table."""
+    """Encode booleans, integers, strings and tables; a load generator uses no other types."""
     out = bytearray()
     for name, value in fields.items():
         out += short_string(name)
@@ -89,8 +89,8 @@ def table(fields: dict[str, object]) -> bytes:
 
 
 def start_ok(user: str, password: str, **said: str | bool) -> bytes:
-    """What else is `said` are client properties."""
-    # The last, for the `insist` of connection.open to count.
+    """The connection.start-ok; `said` are client properties of the caller's own."""
+    # connection.redirect: without it openclust ignores the `insist` of connection.open.
     capabilities = {
         "authentication_failure_close": True,
         "connection.blocked": True,
@@ -113,7 +113,7 @@ def heartbeat() -> bytes:
 
 
 def connection_open(vhost: str, *, insist: bool = True) -> bytes:
-    """With `insist`: a broker of a cluster must not send us to another one than that which is measured."""
+    """With `insist` a broker of a cluster does not redirect this client to another broker."""
     return method(0, (10, 40), short_string(vhost) + b"\0" + bytes((insist,)))
 
 
@@ -222,13 +222,13 @@ def message_count(declared: ReceivedFrame) -> int:
 
 
 def tune_values(tune: ReceivedFrame) -> tuple[int, int]:
-    """(channel-max, frame-max) of connection.tune."""
+    """channel-max and frame-max of connection.tune."""
     channel_max, frame_max, _ = struct.unpack_from(">HIH", tune.payload, 4)
     return channel_max, frame_max
 
 
 def server_product(start: ReceivedFrame) -> tuple[str, str]:
-    """(product, version) out of connection.start, empty where the broker does not say."""
+    """Product and version of connection.start; empty if the broker does not name them."""
     return _string_field(start.payload, "product"), _string_field(start.payload, "version")
 
 

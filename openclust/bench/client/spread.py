@@ -1,4 +1,4 @@
-"""Subscribers spread over the brokers of a cluster, and when what is published at one broker reaches them all."""
+"""Spreads subscribers over the brokers of a cluster, and waits until messages of one broker reach all of them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Place = TypeVar("Place")
 
 
 def share(items: Sequence[Item], places: Sequence[Place]) -> Iterator[tuple[Place, list[Item]]]:
-    """Each place with its part of the items, in order; no two parts differ by more than one."""
+    """Each place with its part of the items, in order. The sizes of two parts differ by one at most."""
     for number, place in enumerate(places):
         yield place, list(items[number * len(items) // len(places) : (number + 1) * len(items) // len(places)])
 
 
 def wait_until_known(publisher: BenchConnection, elsewhere: Sequence[BenchConnection]) -> None:
-    """Return when bindings made so far at these brokers hold for messages of this publisher.
+    """Wait until the publisher's broker knows all bindings that these brokers have so far.
 
-    Brokers tell each other of bindings in order: when one made now is known, so are those before it.
+    Meta-bindings are told in order: when a new one is known, those before it are known too.
     """
     key = f"bench.probe.{secrets.token_hex(4)}"
     probes = {f"{key}.{number}": connection for number, connection in enumerate(elsewhere)}

@@ -1,4 +1,4 @@
-"""Thousands of consuming connections: attached with one write each, many at a time, and taken away again."""
+"""Thousands of consuming connections: attached with one write each, many at a time, and closed again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from openclust.bench.client.bench_connection import BenchConnection, reason, res
 from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.client.frames import FrameCutter
 
-# Standard streams, the epoll object, the publisher, and some that the interpreter keeps.
+# Files besides the connections: standard streams, the epoll object, the publisher, those of the interpreter.
 SPARE_FILES = 48
 ANSWER_SECONDS = 60.0
 DETACH_SECONDS = 60.0
@@ -36,7 +36,7 @@ class Subscription(NamedTuple):
 
 
 def raise_open_files(connections: int) -> None:
-    """Lift the soft limit on open files to the hard one; an error if that does not do for so many connections."""
+    """Raise the soft limit on open files to the hard limit; BenchError if that is too low for so many connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = connections + SPARE_FILES
     if soft != hard:
@@ -49,7 +49,7 @@ def raise_open_files(connections: int) -> None:
 
 
 def login(like: BenchConnection, heartbeat_s: int = 0) -> bytes:
-    """Everything up to an open channel in one write: `like` has learned the values, so there is nothing to wait for."""
+    """The bytes from the protocol header to channel.open. The broker's limits are those that `like` was told."""
     return (
         frames.PROTOCOL_HEADER
         + frames.start_ok(like.url.user, like.url.password)
@@ -60,7 +60,7 @@ def login(like: BenchConnection, heartbeat_s: int = 0) -> bytes:
 
 
 def declaration(subscription: Subscription) -> bytes:
-    """Of the queue, on channel 1. One that outlives its connections goes by itself, if nobody deletes it."""
+    """The queue.declare, on channel 1. A queue that outlives its connections expires, if nobody deletes it."""
     arguments: dict[str, object] = {**subscription.arguments}
     if not subscription.exclusive:
         arguments["x-expires"] = EXPIRES_MS
@@ -70,7 +70,7 @@ def declaration(subscription: Subscription) -> bytes:
 
 
 def subscribe(subscription: Subscription) -> bytes:
-    """Declare, bind and consume on channel 1. Acknowledged work is the one with a prefetch."""
+    """Declare, bind and consume on channel 1. With a prefetch, deliveries are to be acknowledged."""
     out = declaration(subscription)
     for key in subscription.binding_keys:
         out += frames.queue_bind(1, subscription.queue, subscription.exchange, key)
@@ -86,7 +86,7 @@ def attach(
     progress: Callable[[int], None],
     heartbeat_s: int = 0,
 ) -> list[socket.socket]:
-    """Make a connection for each of these, `at_once` of them under way at any time: non-blocking sockets, in order.
+    """Make a connection for each list of subscriptions, `at_once` at a time. Returns non-blocking sockets, in order.
 
     Several subscriptions of one connection share its channel, and need tags of their own. They go to the same address,
     user and virtual host as `like`. Returns when the last has its consume-ok. Calls `progress` with the number of
@@ -176,7 +176,7 @@ class _AttachingSubscribers:
             self.epoll.modify(fd, select.EPOLLIN)
 
     def _read(self, sock: socket.socket) -> bool:
-        """True once the last consumer is there."""
+        """Whether all consumers of this connection have their consume-ok."""
         try:
             data = sock.recv(65_536)
         except BlockingIOError:
@@ -206,7 +206,7 @@ class _AttachingSubscribers:
 
 
 def detach(sockets: list[socket.socket]) -> None:
-    """Close every connection the way AMQP wants it, all at once; after a minute, without it."""
+    """Close all connections with connection.close; those without an answer after a minute just close their socket."""
     goodbye = frames.connection_close()
     waiting: dict[int, socket.socket] = {}
     epoll = select.epoll()
@@ -227,7 +227,7 @@ def detach(sockets: list[socket.socket]) -> None:
                 continue
             except OSError:
                 data = b""
-            # Deliveries may still be on the way; close-ok is the last frame.
+            # Deliveries may come before close-ok, which is the last frame.
             if not data or data.endswith(frames.connection_close_ok()):
                 epoll.unregister(fd)
                 reset(waiting.pop(fd))

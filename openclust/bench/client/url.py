@@ -13,7 +13,7 @@ AMQP_PORT = 5672
 
 
 class BrokerUrl(msgspec.Struct, frozen=True):
-    """Where a broker is and who we are to it."""
+    """Host, port and virtual host of a broker, and the login."""
 
     host: str
     port: int = AMQP_PORT
@@ -23,7 +23,7 @@ class BrokerUrl(msgspec.Struct, frozen=True):
 
     @property
     def address(self) -> str:
-        """`host:port`, as the messages to the user say it."""
+        """`host:port`, for messages to the user."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
@@ -50,7 +50,7 @@ def parse_url(text: str) -> BrokerUrl:
 
 
 def parse_named_urls(text: str) -> tuple[str, list[BrokerUrl]]:
-    """Read NAME=URL, or NAME=URL,URL... of the brokers of one cluster, as `--compare` takes it."""
+    """Read a `--compare`: NAME=URL, or NAME=URL,URL... for the brokers of one cluster."""
     match = re.fullmatch(r"([\w.-]+)=(.+)", text)
     if match is None:
         raise BenchError(f"--compare {text!r}: write NAME=URL, for example rabbitmq=amqp://127.0.0.1:5673/")

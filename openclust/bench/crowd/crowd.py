@@ -1,7 +1,7 @@
-"""Very many subscribers, by several processes: each is to get every message, one message at a time.
+"""Very many subscribers, in several processes: each must get every message, one message at a time.
 
 The processes are `python -m openclust.bench.crowd.crowd`: orders on stdin, answers on stdout, one JSON object a line.
-Times are of the machine's monotonic clock, which is one for all processes.
+Times are of the machine's monotonic clock, which all processes share.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Gather(msgspec.Struct, frozen=True, kw_only=True, tag="gather"):
 
 
 class ListenForOne(msgspec.Struct, frozen=True, kw_only=True, tag="listen"):
-    """Every queue is to get one message, a delivery of `size` bytes; 0 is to be found out.
+    """Every queue will get one message, in a delivery of `size` bytes; 0 if the size is not known yet.
 
     Answered by `Listening`, and then by `Heard`.
     """
@@ -60,7 +60,7 @@ class Listening(msgspec.Struct, frozen=True, tag="listening"):
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True, tag="heard"):
-    """All have it, and nothing more than it."""
+    """All queues got the message, and nothing else."""
 
     last_ns: int
     size: int
@@ -105,7 +105,7 @@ class Crowd:
             self._epoll.register(fd, select.EPOLLIN)
 
     def listen(self, size: int) -> Heard:
-        """Wait for one delivery at every queue; an error where one does not come, or comes twice."""
+        """Wait for one delivery at every queue; BenchError if one does not come, or comes twice."""
         expected = size * self._order.queues_each
         missing = dict.fromkeys(self._by_fd, 0)
         deadline = time.monotonic() + RECEIVE_SECONDS
@@ -151,7 +151,7 @@ class Crowd:
 
 
 def delivery_size(data: bytes) -> int:
-    """How long the delivery is that `data` begins with; all of it must have come."""
+    """The length of the delivery at the beginning of `data`, all of which must be there."""
     size, left = 0, -1
     for frame in frames.FrameCutter().feed(data):
         closing = frames.close_reason(frame)
@@ -168,7 +168,7 @@ def delivery_size(data: bytes) -> int:
 
 
 class CrowdProcess:
-    """The command's end of one process. Close it in any case."""
+    """A crowd's process, as the command that starts it sees it. Close it in any case."""
 
     def __init__(self, order: Gather) -> None:
         self._address = order.url.address
@@ -196,7 +196,7 @@ class CrowdProcess:
         return answer
 
     def leave(self) -> None:
-        """Let it detach; `close` waits for that."""
+        """Let the process detach its subscribers; `close` waits for that."""
         assert self._process.stdin is not None
         if not self._process.stdin.closed:
             self._process.stdin.close()

@@ -1,4 +1,4 @@
-"""Crowds at every broker of a cluster: how fast they come, what they weigh, and how long a message takes to all."""
+"""Crowds at every broker of a cluster: how fast they attach, their memory, and the time until all have a message."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Tell = Callable[[str], None]
 
 
 class Gathering(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it. Every subscriber had every message, or there would have been an error."""
+    """The figures of all crowds. Every subscriber got every message; otherwise there is a BenchError."""
 
     subscribers: int
     connections: int
@@ -54,7 +54,7 @@ def gather(
     size: int,
     tell: Tell,
 ) -> Gathering:
-    """Attach them evenly, a process of them at each broker, and send each message when all have the one before."""
+    """Attach subscribers evenly, one process for each broker. A message is sent when all have the one before."""
     brokers = BrokerProcess(*pids)
     exchange = f"bench.{secrets.token_hex(4)}"
     connections = subscribers // per_connection
@@ -87,14 +87,14 @@ def gather(
             rss_idle=rss_idle,
             rss_after=brokers.rss(),
             broker_cpu_s=brokers_cpu_s,
-            last_receipts_ms=last_receipts_ms[1:],  # by the first one routes and the size were found out
+            last_receipts_ms=last_receipts_ms[1:],  # the first one made routes and told the size
         )
 
 
 def attach_crowds(
     stack: ExitStack, urls: Sequence[BrokerUrl], exchange: str, *, connections: int, per_connection: int
 ) -> tuple[list[CrowdProcess], int]:
-    """So many connections, evenly, a process for each broker; and how many subscribers. They leave with `stack`."""
+    """Attach the connections evenly, one process for each broker. Returns these and the number of subscribers."""
     crowds = [
         stack.enter_context(closing(_process(url, exchange, len(part), per_connection)))
         for url, part in share(range(connections), urls)

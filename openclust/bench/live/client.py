@@ -1,4 +1,4 @@
-"""One client of a live run: from its connection to what it receives. It never waits; `player_process` tells it when."""
+"""One client of a live run: its connection, its deliveries. It never blocks; `player_process` polls its socket."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Address = tuple[str, int]
 
 
 class ConnectionEnded(Exception):
-    """The connection is over: `is_lost` without a word, `is_moved` for a better balance, or sent to a `target`."""
+    """The connection ended: `is_lost` without a close, `is_moved` to rebalance clients, or redirected to `target`."""
 
     def __init__(self, *, is_lost: bool, is_moved: bool = False, target: Address | None = None, why: str = "") -> None:
         super().__init__(why)
@@ -43,13 +43,13 @@ class Player:
         self.broker = client.contact
         self.is_attached = False
         self.is_missing = False
-        """It lost its broker, and has not found another."""
+        """Whether it has lost its broker and is not attached again."""
         self.tries = 0
         self._rest = b""
         self._unsent = b""
 
     def connect(self, address: Address, *, is_redirected: bool) -> socket.socket:
-        """To be written to when it is connected."""
+        """Begin to connect; returns the socket, which becomes writable when it is connected."""
         self.sock = sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.is_attached, self._rest = False, b""
@@ -69,12 +69,12 @@ class Player:
         self.sock, self.is_attached = None, False
 
     @property
-    def wanted(self) -> int:
-        """What to wait for."""
+    def poll_events(self) -> int:
+        """The events to poll for."""
         return select.EPOLLIN | select.EPOLLOUT if self._unsent else select.EPOLLIN
 
     def send(self, data: bytes) -> None:
-        """Now, or when the socket takes it."""
+        """Send now, or as soon as the socket is writable."""
         self._unsent += data
         self.flush()
 
@@ -91,7 +91,7 @@ class Player:
         self.send(ACK_FRAME.pack(METHOD, 1, 13, *BASIC_ACK, tag, 0, FRAME_END))
 
     def receive(self) -> bool:
-        """Take what has come; whether it was attached by that."""
+        """Handle what has come; returns whether that completed the attaching."""
         assert self.sock is not None
         try:
             data = self.sock.recv(BUFFER_BYTES)
@@ -115,7 +115,7 @@ class Player:
                 if ids == _DELIVER:
                     tag_at = at + 12 + data[at + 11]
                     tag = int.from_bytes(data[tag_at : tag_at + 8], "big")
-                    # The next frames must be there as well, or the tag would be forgotten.
+                    # Wait for header and body too: the delivery tag is in the method frame only.
                     header_size = int.from_bytes(data[following + 3 : following + 7], "big")
                     body_at = following + header_size + FRAME_OVERHEAD
                     if body_at + FRAME_OVERHEAD > end:
@@ -133,7 +133,7 @@ class Player:
         return attached
 
     def _told(self, ids: bytes, payload: bytes) -> bool:
-        """What is no delivery; whether it was the answer that was waited for."""
+        """Handle a frame that is no delivery; returns whether it was the expected answer."""
         if ids == _OPEN_OK:
             self._unsent += self._setting_up()
             self.flush()
@@ -151,7 +151,7 @@ class Player:
         return False
 
     def _setting_up(self) -> bytes:
-        """All in one write."""
+        """The frames that declare, bind and consume, in one write."""
         client, out = self.client, frames.channel_open(1)
         if client.kind == "subscribers":
             queue = f"live.{client.number}"

@@ -1,4 +1,4 @@
-"""What a workload that was played for real cost, and the middle of several that were."""
+"""The measured figures of a workload that real clients played, and the medians of several runs."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import msgspec
 
 
 class LiveFound(msgspec.Struct, kw_only=True):
-    """What was measured. Rates and shares are of the window; brokers have the names of the plan."""
+    """The figures of one run. Rates and shares are those of the measured window; brokers have the names of the plan."""
 
     window_s: float
     deliveries_per_s: float
     consumed_per_s: float
     relayed: dict[str, float]
-    """Copies a second, by the broker that sent them."""
+    """Copies to other brokers a second, by the broker that sent them."""
     cpu: dict[str, float]
-    """Of one core."""
+    """The share of one core that each broker used."""
     latency_ms: dict[str, float]
     worked_ms: dict[str, float]
     no_root_ms: float | None
@@ -27,12 +27,12 @@ class LiveFound(msgspec.Struct, kw_only=True):
     back_p50_ms: float | None
     back_all_ms: float | None
     machine_busy: float
-    """Of all cores, whoever used them."""
+    """The share of all cores that was in use, by any process."""
     generators_cpu: float
     client_us: float
-    """Of CPU, that a message takes which the process with the timed clients publishes or gets."""
+    """Microseconds of CPU of the process with the timed clients, for each message that it publishes or gets."""
     others_cpu: float
-    """Of a core, that the process with all other clients takes."""
+    """The share of a core that the process with all other clients used."""
     late_ms: float
     published: int
     unsent: int
@@ -44,7 +44,7 @@ class LiveFound(msgspec.Struct, kw_only=True):
 
 
 def middle(found: Sequence[LiveFound]) -> LiveFound:
-    """Of each figure the median of those who have it; the notes of all."""
+    """The median of each figure over the runs that have it, and the notes of all."""
     names = [name for name in LiveFound.__struct_fields__ if name != "notes"]
     figures = {name: _middle([getattr(each, name) for each in found]) for name in names}
     return LiveFound(**figures, notes=list(dict.fromkeys(note for each in found for note in each.notes)))

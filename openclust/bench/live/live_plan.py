@@ -1,4 +1,4 @@
-"""What the clients of a live run do, drawn beforehand; and what a process that plays some of them tells in the end."""
+"""The plan of a live run, drawn beforehand, and the results of a process that played some of its clients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Kind = Literal["subscribers", "publishers", "producers", "consumers"]
 
 
 class LiveClient(msgspec.Struct, frozen=True, kw_only=True):
-    """`number` is its own in the plan. A subscriber has `keys`, producers and consumers a `queue`."""
+    """`number` is unique in the plan. A subscriber has `keys`; a producer or consumer has a `queue`."""
 
     number: int
     kind: Kind
@@ -23,7 +23,7 @@ class LiveClient(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveMessage(msgspec.Struct, frozen=True, array_like=True):
-    """To a queue where `is_queued`, which is then its key."""
+    """One message. With `is_queued`, its key is the name of a queue."""
 
     at_us: int
     client: int
@@ -34,7 +34,7 @@ class LiveMessage(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LivePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one process: its clients, and the messages that they publish, in the order of their time."""
+    """The plan of one process: its clients, and the messages that they publish, in the order of their times."""
 
     brokers: dict[str, tuple[str, int]]
     exchange: str
@@ -42,27 +42,27 @@ class LivePlan(msgspec.Struct, frozen=True, kw_only=True):
     clients: list[LiveClient]
     messages: list[LiveMessage]
     is_sampling: bool = False
-    """Whether it takes the times of what its subscribers get. Many of them would wait for one another here."""
+    """Whether it measures its subscribers' latencies: many of them would delay each other here."""
 
 
 class Begin(msgspec.Struct, frozen=True, kw_only=True):
-    """When the run begins, on the machine's monotonic clock."""
+    """Tells when the run begins, on the machine's monotonic clock."""
 
     start_ns: int
 
 
 class Played(msgspec.Struct, kw_only=True):
-    """`deliveries` are counted by second. Times are of the run. `lost` and `back` tell of clients whose broker ended:
-    when the first lost its connection, and when each was attached again."""
+    """`deliveries` are counted by second. Times are since the run began. `lost` and `back` are for clients whose broker
+    ended: when the first lost its connection, and when each was attached again."""
 
     deliveries: list[int]
     consumed: list[int]
     published: int = 0
     unsent: int = 0
     latencies: list[tuple[int, int]] = []
-    """When it was sent, in ms, and how long it took, in us."""
+    """Of each timed message, when it was sent, in ms, and its latency, in us."""
     worked: list[tuple[int, int]] = []
-    """The same of messages in queues, until their consumer was done."""
+    """The same for messages in queues, until their consumer had finished with them."""
     lost: list[int] = []
     back: list[int] = []
     redirected: int = 0
@@ -70,8 +70,8 @@ class Played(msgspec.Struct, kw_only=True):
     attached: int = 0
     at_brokers: dict[str, int] = {}
     late_us: int = 0
-    """How long messages left after they were due: the 99th of a hundred."""
+    """The p99 of how late messages were sent."""
     cpu_s: float = 0.0
-    """What the run took of a core, without what was made ready before."""
+    """The CPU seconds of the run, without those of the preparation."""
     is_sampling: bool = False
     failed: str = ""

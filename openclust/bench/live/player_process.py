@@ -1,6 +1,6 @@
 """A process that plays some clients of a workload in real time: `python -m openclust.bench.live.player_process`.
 
-It reads its plan on stdin, answers that it is ready, is told when to begin, and tells in the end what it saw.
+It reads its plan on stdin, answers that it is ready, is told when to begin, and writes its results in the end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from openclust.bench.report.statistics import percentile
 
 RETRY_MIN_MS, RETRY_MAX_MS = 100, 2_000
 RETRIES_MS_MAX = 5_000
-"""As the simulation has it of clients that have lost their broker."""
+"""The longest pause between attempts to connect again, as in the simulation."""
 PAUSE_MS_MAX = 200.0
 DOZE_SECONDS = 0.005
 EVENTS_MAX = 4_096
@@ -36,7 +36,7 @@ SPARE_FILES = 64
 
 
 class Play:
-    """Of one plan; use once."""
+    """Plays one plan, once."""
 
     def __init__(self, plan: LivePlan) -> None:
         self._plan = plan
@@ -73,7 +73,7 @@ class Play:
             if following < len(messages):
                 due.append(start_ns + messages[following].at_us * 1000)
             if not self._plan.is_sampling:
-                # Each time this process were woken would cost the broker that writes to it.
+                # This process wakes seldom, because each wake-up costs the broker that writes to it.
                 time.sleep(DOZE_SECONDS)
             wait_ms = (min(due) - time.perf_counter_ns()) / 1e6
             for fd, event in self._epoll.poll(max(0.0, min(wait_ms, PAUSE_MS_MAX)) / 1000, EVENTS_MAX):
@@ -99,7 +99,7 @@ class Play:
         player.broker = broker
         sock = player.connect(self._plan.brokers[broker], is_redirected=is_redirected)
         self._by_fd[sock.fileno()] = player
-        self._epoll.register(sock, player.wanted)
+        self._epoll.register(sock, player.poll_events)
 
     def _serve(self, fd: int, event: int) -> None:
         player = self._by_fd[fd]
@@ -109,12 +109,12 @@ class Play:
             if event & ~select.EPOLLOUT and player.receive() and player.is_missing:
                 player.is_missing = False
                 self.found.back.append(self._now_ms())
-            self._epoll.modify(fd, player.wanted)
+            self._epoll.modify(fd, player.poll_events)
         except ConnectionEnded as ended:
             self._left(player, ended)
 
     def _left(self, player: Player, ended: ConnectionEnded) -> None:
-        """Its broker ended it: it comes again, at once where it was told where to."""
+        """The client connects again; at once if the broker redirected it."""
         assert player.sock is not None
         self._epoll.unregister(player.sock)
         del self._by_fd[player.sock.fileno()]
@@ -159,7 +159,7 @@ class Play:
             self._left(player, ended)
             self.found.unsent += 1
             return
-        self._epoll.modify(player.sock.fileno(), player.wanted)
+        self._epoll.modify(player.sock.fileno(), player.poll_events)
         self.found.published += 1
 
     def _get(self, player: Player, stamp: int, tag: int, now: int) -> None:
@@ -168,7 +168,7 @@ class Play:
             self.found.latencies.append(((stamp - self._start_ns) // 1_000_000, (now - stamp) // 1000))
 
     def _take(self, player: Player, stamp: int, tag: int, read_ns: int) -> None:
-        """A consumer's: it works, and acknowledges then."""
+        """A delivery to a consumer of a queue, which works on it and then sends the ack."""
         sock = player.sock
         done_ns = time.perf_counter_ns() + player.client.work_us * 1000
 
@@ -191,7 +191,7 @@ class Play:
 
 
 def _message(plan: LivePlan, message: LiveMessage) -> tuple[bytes, bytes]:
-    """What is before and after the stamp, with which the body begins."""
+    """The bytes before and after the time stamp, which is the beginning of the body."""
     exchange = "" if message.is_queued else plan.exchange
     size = max(message.size, STAMP.size)
     if size > FRAME_MAX - frames.FRAME_OVERHEAD:
@@ -202,7 +202,7 @@ def _message(plan: LivePlan, message: LiveMessage) -> tuple[bytes, bytes]:
 
 
 class PlayProcess:
-    """The command's end of one. Close it in any case."""
+    """A player process, as the command that starts it sees it. Close it in any case."""
 
     def __init__(self, plan: LivePlan) -> None:
         self._process = subprocess.Popen(
@@ -222,7 +222,7 @@ class PlayProcess:
         self._tell(Begin(start_ns=start_ns))
 
     def found(self) -> Played:
-        """Waits for the end."""
+        """The results; waits for the end of the run."""
         return msgspec.json.decode(self._answer(), type=Played)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A workload played by real clients against a real cluster of this machine, and what it cost there."""
+"""Plays a workload with real clients against a real cluster on this machine, and measures it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LiveQueue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlayedStage(msgspec.Struct, frozen=True, kw_only=True):
-    """When to look, and what to kill: all in milliseconds of the run, brokers by their names in the plan."""
+    """When to measure, and which broker to kill: in milliseconds since the run began, by the names of the plan."""
 
     from_ms: int
     to_ms: int
@@ -45,7 +45,7 @@ def play(
     queues: Sequence[LiveQueue],
     stage: PlayedStage,
 ) -> LiveFound:
-    """`names` are the real names of the plan's brokers, which serve; the queues are declared at the first of them."""
+    """`names` are the real names of the plan's brokers, which serve already. Queues are declared at the first."""
     _declare(url(brokers, next(iter(names.values()))), queues)
     with ExitStack() as stack:
         processes = [stack.enter_context(closing(PlayProcess(plan))) for plan in plans]
@@ -62,7 +62,7 @@ def play(
 
 
 class _Window:
-    """What the brokers use between two moments. Returns when the second is over."""
+    """The CPU that the brokers use between two moments. Returns after the second."""
 
     def __init__(
         self, brokers: BenchCluster, names: Mapping[str, str], others_pid: int, start_ns: int, stage: PlayedStage
@@ -81,7 +81,7 @@ class _Window:
 
 
 def _kill(brokers: BenchCluster, names: Mapping[str, str], start_ns: int, stage: PlayedStage) -> float | None:
-    """How long there was no root, where it was one of those that are killed."""
+    """Kill the brokers of the stage; returns for how long there was no root, if the root was among them."""
     no_root_ms = None
     alive = dict(names)
     for name, at_ms in stage.kills:

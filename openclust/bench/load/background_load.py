@@ -1,7 +1,7 @@
 """Light streams of messages at some brokers, beside what is measured at others.
 
-A process of its own: `python -m openclust.bench.load.background_load`. It reads on stdin whom to keep busy, answers
-that it does, and leaves when stdin ends.
+A process of its own: `python -m openclust.bench.load.background_load`. It reads `Streams`
+on stdin, answers `ready`, and leaves when stdin ends.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STOP_SECONDS = 10.0
 
 
 class Streams(msgspec.Struct, frozen=True, kw_only=True):
-    """At each broker lone messages at random intervals, so many a second, to so many subscribers there."""
+    """At each broker, `rate` single messages a second at random intervals, to `subscribers` there."""
 
     brokers: list[BrokerUrl]
     rate: float = 150.0
@@ -38,7 +38,7 @@ class Streams(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Stream:
-    """Of one broker: a publisher and subscribers of an exchange that nobody else uses."""
+    """The stream of one broker: a publisher and subscribers of an exchange of their own."""
 
     def __init__(self, url: BrokerUrl, streams: Streams, number: int) -> None:
         self._chance, self._rate = random.Random(number), streams.rate
@@ -63,7 +63,7 @@ class _Stream:
 
 
 def _stream(streams: Streams, order: int) -> None:
-    """Until there is something to read from `order`."""
+    """Send the streams until `order` is readable."""
     poll, buffer = select.epoll(), bytearray(BUFFER_BYTES)
     every = [_Stream(url, streams, number) for number, url in enumerate(streams.brokers)]
     receivers = {sock.fileno(): sock.recv_into for each in every for sock in each.sockets}
@@ -92,8 +92,8 @@ def _stream(streams: Streams, order: int) -> None:
                 continue
 
 
-class Company:
-    """A process that keeps these brokers busy from when this is made. Close it in any case."""
+class BackgroundLoad:
+    """A process that sends the streams, from the moment this is made. Close it in any case."""
 
     def __init__(self, streams: Streams) -> None:
         command = [sys.executable, "-m", "openclust.bench.load.background_load"]
@@ -107,7 +107,7 @@ class Company:
             said = b""
         if not said:
             self.close()
-            raise BenchError("the load generator for company died; its last words are above")
+            raise BenchError("the background load died; its last words are above")
 
     @property
     def pid(self) -> int:

@@ -17,10 +17,10 @@ from openclust.bench.load.work import Figures, LoadWork
 
 
 class Contender(msgspec.Struct, frozen=True, kw_only=True):
-    """A broker in a comparison. Without a process id nothing is said about its CPU and memory.
+    """A broker in a comparison. Its CPU and memory are measured if its process ids are known.
 
-    In a cluster its subscribers may be at other brokers, and its queue be declared at yet another; their processes
-    count too.
+    In a cluster the subscribers may be at other brokers, and the queue may be declared at yet another one. The
+    processes of all these brokers count.
     """
 
     name: str
@@ -33,13 +33,13 @@ class Contender(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Measured = tuple[Contender, list[Figures]]
-"""A broker, and what each round at it came to."""
+"""A broker, and the figures of each round at it."""
 
 Each = TypeVar("Each")
 
 
 class Watcher(Protocol):
-    """Sees what goes on, for a progress bar."""
+    """Is told of the progress, and may show it."""
 
     def doing(self, what: str) -> None: ...
 
@@ -49,9 +49,9 @@ class Watcher(Protocol):
 
 
 def introduce(name: str | None, url: BrokerUrl, pid: int | None, others: Sequence[BrokerUrl] = ()) -> Contender:
-    """Log in once, so that what is wrong with a URL is said before anything is measured; ask the broker who it is.
+    """Log in once, so that a wrong URL is an error before anything is measured; learn the broker's product and version.
 
-    `others` are the other brokers of its cluster. Unless all processes are known nothing is said about CPU and memory.
+    `others` are the other brokers of its cluster. CPU and memory are measured only if the processes of all are known.
     """
     for other in others:
         BenchConnection(other).close()
@@ -70,7 +70,7 @@ def introduce(name: str | None, url: BrokerUrl, pid: int | None, others: Sequenc
 
 
 def with_distinct_names(contenders: Sequence[Contender]) -> list[Contender]:
-    """Those of one name get their number in the list behind it."""
+    """Contenders of the same name get their number in the list behind it: `openclust-1`, `openclust-2`."""
     names = [contender.name for contender in contenders]
     return [
         contender if names.count(contender.name) == 1 else msgspec.structs.replace(contender, name=f"{name}-{number}")
@@ -79,7 +79,7 @@ def with_distinct_names(contenders: Sequence[Contender]) -> list[Contender]:
 
 
 def order_for(contender: Contender, work: LoadWork) -> Order:
-    """What its load generator is told."""
+    """The order for the load generator of this broker."""
     return Order(
         url=contender.url,
         work=work,
@@ -155,7 +155,7 @@ def _settle(contenders: Sequence[Contender], forgiving: bool = False) -> None:
 
 
 class _naming:
-    """Put the broker's name in front of what went wrong there."""
+    """Put the broker's name in front of errors."""
 
     def __init__(self, contender: Contender) -> None:
         self._name = contender.name

@@ -14,7 +14,7 @@ from openclust.bench.client.frames import ACK_FRAME, BASIC_ACK, FRAME_END, FRAME
 from openclust.bench.client.url import BrokerUrl
 
 UNCONFIRMED_MAX = 2_000
-"""Few enough for their confirms to wait in a socket's buffer, so that sending and receiving may take turns."""
+"""The confirms of so many fit into a socket's buffer, so that sending and receiving can alternate."""
 BATCH_BYTES_MAX = 256 * 1024
 PREFETCH = 2_000
 TAG = "bench"
@@ -23,9 +23,9 @@ Progress = Callable[[int], None]
 
 
 def fill(url: BrokerUrl, queue: str, messages: int, size: int, progress: Progress) -> float:
-    """Declare the queue, publish so many of this size and return the seconds until the last was confirmed.
+    """Declare the queue and publish the messages; returns the seconds until the last was confirmed.
 
-    The queue is durable and nobody's own. `progress` is called often, with the number that is confirmed.
+    The queue is durable and not exclusive. `progress` is called often, with the number of confirmed messages.
     """
     with closing(BenchConnection(url)) as connection:
         connection.call(frames.queue_declare(1, queue, durable=True), frames.QUEUE_DECLARE_OK)
@@ -47,15 +47,15 @@ def fill(url: BrokerUrl, queue: str, messages: int, size: int, progress: Progres
 
 
 def count(url: BrokerUrl, queue: str) -> int:
-    """How many messages are in the queue, as the broker says. An error where there is no such queue."""
+    """The number of messages in the queue, as the broker says; BenchError if there is no such queue."""
     with closing(BenchConnection(url)) as connection:
         return _count(connection, queue)
 
 
 def empty(url: BrokerUrl, queue: str, messages: int, progress: Progress) -> tuple[float, float]:
-    """Consume and acknowledge so many: seconds until the first was there, and until the last was dealt with.
+    """Consume and acknowledge the messages: the seconds until the first came, and until the last ack was handled.
 
-    An error where there are fewer or more. All must have one size.
+    BenchError if there are fewer or more. All must have one size.
     """
     with closing(BenchConnection(url)) as connection:
         connection.call(frames.basic_qos(1, PREFETCH), frames.BASIC_QOS_OK)
@@ -76,7 +76,7 @@ def empty(url: BrokerUrl, queue: str, messages: int, progress: Progress) -> tupl
 
 
 class _Deliveries:
-    """Counts deliveries by their bytes: the first shows how long each of them is."""
+    """Counts deliveries by their bytes: all are as long as the first."""
 
     def __init__(self, url: BrokerUrl) -> None:
         self._url = url

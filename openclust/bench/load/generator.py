@@ -1,4 +1,4 @@
-"""The command's end of a load generator process."""
+"""A load generator's process, as the command that starts it sees it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CLOSE_SECONDS = 90.0
 
 
 class Generator:
-    """One process at one broker. Close it in any case: what it declared goes with it."""
+    """One process at one broker. Close it in any case: it deletes what it declared."""
 
     def __init__(self, order: Order, told: Told) -> None:
         self._address = order.url.address
@@ -45,7 +45,7 @@ class Generator:
         self.product, self.version = ready.product, ready.version
 
     def run(self, seconds: float | None = None) -> Figures:
-        """One round; with `seconds` it takes so long instead of what the work says."""
+        """Run one round; `seconds` is used instead of the length that the work says."""
         done = self._ask(RunRound(seconds=seconds))
         assert isinstance(done, RoundDone)
         return done.figures

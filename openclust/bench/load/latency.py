@@ -1,7 +1,7 @@
 """Latency of some messages, from a time stamp in their bodies to the last byte of their delivery.
 
-Deliveries all have one size, so a delivery's place in the stream of its connection is known when it is published:
-the sampled subscriber looks at the sampled places and at nothing else.
+All deliveries have one size, so the place of a delivery in the stream of its connection is known when it is published.
+The sampled subscriber looks only at the places of stamped deliveries.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DeliveryShape:
 
 
 class SampledStream:
-    """The one subscriber whose deliveries are looked into, for one round that begins now.
+    """The one subscriber whose deliveries are timed, for one round that begins now.
 
     `receive` stands in for its socket's recv_into.
     """

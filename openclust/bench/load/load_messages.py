@@ -1,4 +1,4 @@
-"""What a load generator and the command that started it say to each other: one JSON object a line."""
+"""The messages between a load generator and the command that started it: one JSON object a line."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from openclust.bench.load.work import Figures, LoadWork
 class Order(msgspec.Struct, frozen=True, kw_only=True, tag="order"):
     """Comes first: connect to this broker and get ready for this work. Answered by `LoadReady`.
 
-    Subscribers go evenly to other brokers of its cluster where these are given. Queues that are nobody's own are
-    declared at `declared_at` first, with these arguments.
+    The subscribers are spread evenly over `subscribers_at`, if given. Queues that are not exclusive are declared at
+    `declared_at` first, with `queue_arguments`.
     """
 
     url: BrokerUrl
@@ -35,7 +35,7 @@ class LoadReady(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
 
 
 class Progressed(msgspec.Struct, frozen=True, kw_only=True, tag="progressed"):
-    """Comes a few times a second: how many of what is being done."""
+    """Comes a few times a second: what is being done, and how many times it was done so far."""
 
     doing: str
     number: int

@@ -1,4 +1,4 @@
-"""One load generator at one broker: what it declares, attaches and runs there, and cleans up in the end."""
+"""One load generator at one broker: it declares, attaches, runs rounds, and cleans up in the end."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Session:
             raise
 
     def run(self, seconds: float | None) -> Figures:
-        """One round, of so many seconds where they are given, else as the work says."""
+        """Run one round; `seconds` is used instead of the length that the work says."""
         if self.work.pattern == "connections":
             return self._run_connections()
         assert self._traffic is not None
@@ -58,7 +58,7 @@ class Session:
         return self._traffic.run(seconds, count, self._broker, lambda done: self._tell("deliveries", done))
 
     def close(self) -> None:
-        """Take the subscribers away, delete what was declared, and hang up."""
+        """Detach the subscribers, delete what was declared, and close the connections."""
         self._detach()
         leftovers = []
         if self.exchange:
@@ -69,7 +69,7 @@ class Session:
             for request, answer in leftovers:
                 self.connection.call(request, answer)
         except BenchError:
-            pass  # the connection is gone, and with it all that was exclusive or auto-delete
+            pass  # the connection is lost, and the broker has deleted what was exclusive or auto-delete
         for connection in self._elsewhere:
             connection.close()
         self.connection.close()
@@ -108,7 +108,7 @@ class Session:
             self._traffic.calibrate()
 
     def _declare_first(self, subscriptions: Sequence[Subscription]) -> None:
-        """Where their home is to be: most brokers keep a queue where it was declared."""
+        """Declare the queues at `declared_at`: most brokers keep a queue where it was declared."""
         if self._order.declared_at is not None:
             with closing(BenchConnection(self._order.declared_at)) as connection:
                 for each in subscriptions:
@@ -129,7 +129,7 @@ class Session:
         self._sockets = []
 
     def _run_connections(self) -> Figures:
-        """Attach all and time it, weigh the broker while they idle, send a little to each, and weigh it again."""
+        """Attach all and take the time; measure memory while they idle, and again after a few messages to each."""
         broker = self._broker
         rss_before = broker.rss() if broker else None
         cpu, started = broker.cpu_s() if broker else 0.0, time.perf_counter()

@@ -45,7 +45,7 @@ class Publisher:
         self._slots = repeat * len(keys)
         self._block = bytearray(b"".join(built) * repeat)
         self._view = memoryview(self._block)
-        # How many of the messages before this one in a turn through all keys reach the sampled subscriber.
+        # How many earlier messages of one turn through all keys reach the sampled subscriber.
         self._reached = [work.reaches(key, work.sampled_subscriber) for key in range(len(keys))]
         self._before = [sum(self._reached[:key]) for key in range(len(keys))]
         self._stamped = work.size >= STAMP.size
@@ -54,7 +54,7 @@ class Publisher:
         self._turn = 0
 
     def begin(self, epoll: select.epoll, stream: SampledStream) -> None:
-        """Start a round: from now on `receive` whenever the epoll object names this connection."""
+        """Start a round. From now on call `receive` whenever the epoll object names this connection."""
         self._epoll, self._stream = epoll, stream
         self._first, self._first_place = self.published, self._place(self.published)
         self.confirm_latencies_ns, self.confirmed_at_ns = [], []
@@ -69,7 +69,7 @@ class Publisher:
 
     @property
     def sent(self) -> int:
-        """Messages of this round."""
+        """How many messages this round has published."""
         return self.published - self._first
 
     def count_as_sent(self, n: int) -> None:
@@ -77,12 +77,12 @@ class Publisher:
         self._first -= n
 
     def due(self, now_ns: int) -> int:
-        """How many messages the rate allows by now, of which `sent` have gone."""
+        """How many messages of this round the rate allows by now, with those that are `sent`."""
         assert self._rate is not None
         return int((now_ns - self._begun_ns) * self._rate / 1e9) + 1
 
     def publish(self, n: int, now_ns: int) -> None:
-        """Send `n` messages, fewer where the socket is full: then the rest of them follows by `receive`."""
+        """Send `n` messages. If the socket is full, `receive` sends the rest later."""
         while n > 0 and self._rest is None:
             slot = self.published % self._slots
             batch = min(n, self._slots - slot)
@@ -99,7 +99,7 @@ class Publisher:
             self._send(self._rest)
 
     def receive(self, _buffer: bytearray) -> int:
-        """Take whatever the broker says to a publisher. Counts no deliveries, so it returns 0."""
+        """Handle what the broker sends to a publisher. No delivery is among it, so it returns 0."""
         if self._rest is not None:
             self._send(self._rest)
         try:
@@ -130,7 +130,7 @@ class Publisher:
         except BlockingIOError:
             sent = 0
         except OSError as error:
-            # Its close method with the reason may still wait to be read.
+            # The broker's close method, which tells the reason, may still be unread.
             self._rest = None
             self._socket.setblocking(False)
             self.receive(bytearray())
@@ -146,7 +146,7 @@ class Publisher:
         return turns * sum(self._reached) + self._before[key]
 
     def _sample(self, slot: int, batch: int, now_ns: int) -> None:
-        """Stamp one message of this batch, not always the same one: the first waits for less than the last."""
+        """Stamp one message of this batch, a different one each time: the first of a batch waits less than the last."""
         self._turn += 1
         first = self._turn * 7 % batch
         for index in range(first, min(batch, first + len(self._reached))):
@@ -157,7 +157,7 @@ class Publisher:
         message = self.published + index
         stamp = now_ns
         if self._rate is not None:
-            # The time it was due, not the time it went: waiting in here is latency too.
+            # The stamp is the time when the message was due: waiting in this process is latency too.
             stamp = self._begun_ns + int((message - self._first) * 1e9 / self._rate)
         if self._stamped:
             STAMP.pack_into(self._block, (slot + index) * self._size + self._body_at, stamp)

@@ -1,4 +1,4 @@
-"""The loop of one round: publish through a window, count the bytes that arrive, know when all of them have."""
+"""The loop of one round: publish within the window, count the bytes that arrive, end when all have arrived."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from openclust.bench.load.work import LoadWork
 
 BUFFER_BYTES = 1024 * 1024
 PROGRESS_NS = 250_000_000
-# With confirms the window bounds what is unconfirmed; this bounds what is confirmed but not yet delivered.
+# With confirms the window bounds the unconfirmed messages, and this the confirmed ones that are not delivered.
 BACKLOG_MAX = 10_000
 
 Progress = Callable[[int], None]
@@ -27,7 +27,7 @@ ReceivingChannel = Callable[[bytearray], int]
 
 
 class Round:
-    """Use once: `open`, `pump`, `close`. Reads `stop_fd`, if given, as the order to stop."""
+    """Use once: `open`, `pump`, `close`. It stops when `stop_fd` becomes readable."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Round:
         self._epoll.close()
 
     def pump(self, seconds: float, count: int | None, progress: Progress) -> None:
-        """Publish for so long, or `count` messages in all, and return when everything has arrived."""
+        """Publish for so many seconds, or `count` messages, and return when all have arrived."""
         poll, buffer, receivers, size = self._epoll.poll, self._buffer, self._receivers, self._stream.size
         rate = self._work.rate
         timeout = 0.1 if rate is None else max(0.001, min(0.1, 1 / rate))
@@ -76,7 +76,7 @@ class Round:
                         self._look(fd, n)
                     self.received += n
             except BlockingIOError:
-                pass  # it was only writable; whoever has something to write does so below or in its receiver
+                pass  # the socket was only writable: its receiver, or the code below, writes
             except OSError as error:
                 raise BenchError(f"{self._address} broke a subscriber's connection: {reason(error)}") from None
             if self._acknowledger:
@@ -108,12 +108,12 @@ class Round:
         self._publishing = now < self._end_ns and publisher.sent < self._limit
 
     def _confirmed(self) -> int:
-        """Confirmed messages of this round."""
+        """How many messages of this round are confirmed."""
         publisher = self._publisher
         return publisher.confirms.confirmed - publisher.published + publisher.sent if publisher.confirms else 0
 
     def _complete(self) -> bool:
-        """Whether all that was published has arrived, and been confirmed and acknowledged where that is asked for."""
+        """Whether all messages have arrived and, if the work wants that, are confirmed and acknowledged."""
         publisher = self._publisher
         if self.received < publisher.sent * self._message_bytes:
             return False
@@ -122,19 +122,19 @@ class Round:
         return publisher.confirms.confirmed == publisher.published and self._acknowledger.flushed
 
     def _register(self, subscribers: list[socket.socket], stop_fd: int | None) -> list[ReceivingChannel]:
-        """What to call for each file descriptor: a list, as it is looked up for every single event."""
+        """The function to call for each file descriptor: a list, because every event looks it up."""
         found: dict[int, ReceivingChannel] = {sock.fileno(): sock.recv_into for sock in subscribers}
         found[self._stream.fd] = self._stream.receive
         for fd in found:
             self._epoll.register(fd, select.EPOLLIN)
-        found[self._publisher.connection.socket.fileno()] = self._publisher.receive  # it registers itself
+        found[self._publisher.connection.socket.fileno()] = self._publisher.receive  # `begin` has registered it
         if stop_fd is not None:
             found[stop_fd] = _stopped
             self._epoll.register(stop_fd, select.EPOLLIN)
         return [found.get(fd, _stopped) for fd in range(max(found) + 1)]
 
     def _look(self, fd: int, n: int) -> None:
-        """Less than a delivery came: mostly a piece of one, but perhaps the last words of the broker."""
+        """Fewer bytes than a delivery came: mostly a part of one, but it may be a close method."""
         if fd == self._publisher.connection.socket.fileno():
             return
         if n == 0:
@@ -146,7 +146,7 @@ class Round:
                     if closing is not None:
                         raise BenchError(f"{self._address} closed a subscriber: {closing}")
             except ValueError:
-                pass  # a piece of a body that happens to look like a frame
+                pass  # a part of a body that looks like a frame by chance
 
     def _silence(self) -> BenchError:
         sent, size = self._publisher.sent, self._stream.size

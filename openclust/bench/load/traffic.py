@@ -18,7 +18,7 @@ from openclust.bench.load.work import Figures, LoadWork
 
 
 class Traffic:
-    """The subscribers' sockets are non-blocking and silent. Calibrate once, then run as many rounds as you like."""
+    """The sockets are non-blocking, and nothing is on its way to them. Call `calibrate` once, then `run` a round."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Traffic:
         self._shape = DeliveryShape(0, 0)
 
     def calibrate(self) -> None:
-        """Send one message, learn from its delivery how long all of them are, and see that all subscribers get it."""
+        """Send one message: its delivery shows how long all deliveries are, and all subscribers must get it."""
         round_ = self._round(SampledStream(self._sampled, self._shape))
         try:
             self._publisher.publish(1, 0)
@@ -50,7 +50,7 @@ class Traffic:
             round_.close()
 
     def run(self, seconds: float, count: int | None, broker: BrokerProcess | None, progress: Progress) -> Figures:
-        """One round. Its times run from before the first publish until after the last receipt (or acknowledgement)."""
+        """One round. Times are taken before the first publish and after the last delivery (or ack)."""
         stream = SampledStream(self._sampled, self._shape)
         round_ = self._round(stream)
         try:

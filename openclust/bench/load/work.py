@@ -1,4 +1,4 @@
-"""What one bench does: the pattern, its sizes, and the names and frames that follow from them."""
+"""The work of one bench: the pattern, its sizes, and the routing and binding keys that follow from them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from openclust.bench.client.bench_errors import BenchError
 Pattern = Literal["fanout", "topic", "p2p", "shared", "confirm", "durable", "connections"]
 ACKNOWLEDGED: tuple[Pattern, ...] = ("confirm", "durable")
 BY_QUEUE_NAME: tuple[Pattern, ...] = ("p2p", "shared", *ACKNOWLEDGED)
-"""Published to the default exchange, for one queue."""
+"""Patterns that publish to the default exchange, for one queue."""
 LEFT_BEHIND: tuple[Pattern, ...] = ("shared", "durable")
-"""Their queue is nobody's own: it is deleted in the end."""
+"""Patterns whose queue is not exclusive: the load generator deletes it in the end."""
 
 # Each fits exactly the keys of one unit, in ten ways that a topic exchange cannot look up as a plain string.
 TOPIC_PATTERNS = (
@@ -31,7 +31,7 @@ TOPIC_PATTERNS = (
 
 
 class LoadWork(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command wants of a load generator. A round is `seconds` of publishing, or `count` messages if given."""
+    """The work of a load generator. A round is `seconds` of publishing, or `count` messages if given."""
 
     pattern: Pattern
     subscribers: int = 1
@@ -59,7 +59,7 @@ class LoadWork(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def deliveries_per_message(self) -> int:
-        """How many subscribers every message reaches; the same for each of the keys."""
+        """How many subscribers each message reaches, whatever its key."""
         if self.pattern in ("fanout", "connections"):
             return self.subscribers
         return self.bindings // self.keys if self.pattern == "topic" else 1
@@ -75,19 +75,19 @@ class LoadWork(msgspec.Struct, frozen=True, kw_only=True):
         return self.pattern in ACKNOWLEDGED
 
     def routing_keys(self, queue: str) -> list[str]:
-        """The keys that messages carry in turn, all of one length so that all deliveries are."""
+        """The keys of the messages, in turn. All have one length, so that all deliveries have."""
         if self.pattern == "topic":
             return [f"{_area(key)}.{_unit(key)}.reading" for key in range(self.keys)]
         return [queue] if self.pattern in BY_QUEUE_NAME else ["tick"]
 
     def binding_keys(self, subscriber: int) -> list[str]:
-        """What this subscriber's queue is bound with; empty where the default exchange does it."""
+        """The binding keys of this subscriber's queue; none if the default exchange routes to it."""
         if self.pattern in ("fanout", "connections"):
             return [""]
         found = []
         if self.pattern == "topic":
             for ordinal in range(self.deliveries_per_message):
-                # Key k's binding number o belongs to subscriber (k + o) mod n: never two of one key at one subscriber.
+                # Binding number o of key k belongs to subscriber (k + o) mod n, so no subscriber has two of one key.
                 first = (subscriber - ordinal) % self.subscribers
                 for key in range(first, self.keys, self.subscribers):
                     pattern = TOPIC_PATTERNS[ordinal % len(TOPIC_PATTERNS)]
@@ -100,7 +100,7 @@ class LoadWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Figures(msgspec.Struct, kw_only=True):
-    """What one round measured. Bytes and seconds are sums over the round; None means that it could not be known."""
+    """The figures of one round. Bytes and seconds are sums over the round; None if a figure could not be measured."""
 
     messages: int = 0
     deliveries: int = 0
@@ -110,7 +110,7 @@ class Figures(msgspec.Struct, kw_only=True):
     latencies_ns: list[int] = []
     confirm_latencies_ns: list[int] = []
     confirmed_at_ns: list[int] = []
-    """When each of those came, by the machine's monotonic clock."""
+    """When each of these confirms came, by the machine's monotonic clock."""
     broker_rss: int | None = None
     attached: int = 0
     attach_s: float = 0.0

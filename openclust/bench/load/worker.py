@@ -21,7 +21,7 @@ TELL_EVERY_S = 0.1
 
 def main() -> None:
     """Serve one session."""
-    # Ctrl-C goes to the whole process group; the command that started us ends our input when it has seen it.
+    # Ctrl-C goes to the whole process group; the command that started this process handles it and closes stdin.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         _serve()
@@ -37,7 +37,7 @@ def _serve() -> None:
     session = Session(order, sys.stdin.fileno(), _Teller())
     try:
         _answer(LoadReady(product=session.connection.product, version=session.connection.version))
-        # Nothing in a round makes cycles; a collection over thousands of sockets would look like latency.
+        # No round makes reference cycles, and a garbage collection over thousands of sockets would look like latency.
         gc.collect()
         gc.disable()
         while (command := _read()) is not None:
@@ -58,7 +58,7 @@ def _answer(answer: Answer) -> None:
 
 
 class _Teller:
-    """Passes progress on, but not more often than anyone can see."""
+    """Passes progress on, ten times a second at most."""
 
     def __init__(self) -> None:
         self._next = 0.0

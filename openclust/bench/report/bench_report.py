@@ -37,7 +37,7 @@ def show_summaries(work: LoadWork, summaries: Sequence[Summary], console: Consol
 
 
 def show_table(results: Sequence[MeasuredRow], console: Console) -> None:
-    """The table of targets: a line a row, for each other broker the ratios."""
+    """The table of targets: a line for each row, with the ratios to each other broker."""
     brokers = next((result.summaries for result in results if result.summaries), [])
     shown = Table()
     for column in ("work", "target"):
@@ -66,7 +66,7 @@ def show_table(results: Sequence[MeasuredRow], console: Console) -> None:
 
 
 def ratios_to_others(work: LoadWork, summaries: Sequence[Summary]) -> dict[str, dict[str, RatioRange | None]]:
-    """First broker / other, by the other's name; memory the other way round, so that more is always better."""
+    """The first broker's figures over the other's, by the other's name; for memory the inverse: more is better."""
     first, found = summaries[0], {}
     for other in summaries[1:]:
         if work.pattern == "connections":
@@ -164,7 +164,7 @@ def _lines(work: LoadWork, summaries: Sequence[Summary]) -> list[tuple[str, list
         lines.append((label, cells))
 
     if work.pattern == "connections":
-        # The little traffic that goes through them is for their memory; its speed says nothing.
+        # These few messages are sent to measure memory; their speed tells nothing.
         line("attached per second", [_number(one.attaches_per_s) for one in summaries])
         line("attached per broker CPU-second", [_number(one.attaches_per_broker_cpu_s) for one in summaries])
         line("memory per idle subscriber", [_kilobytes(one.idle_bytes_per_subscriber) for one in summaries])

@@ -1,4 +1,4 @@
-"""The rows of the table that openclust is held to, and how far a run of them is from its targets."""
+"""The rows of the table of targets, and how a measured row compares with its target."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ ROWS = (
 
 
 class MeasuredRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row as measured; the first of the brokers is the one with the target. `failed` says why there are none."""
+    """A measured row. The target is for the first broker. `failed` tells why there are no summaries."""
 
     row: Row
     summaries: list[Summary] = []
@@ -95,7 +95,7 @@ class MeasuredRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ours(self) -> float | None:
-        """What the target is held against."""
+        """The figure that is compared with the target."""
         if not self.summaries:
             return None
         if self.row.measure == "cpu":
@@ -104,14 +104,14 @@ class MeasuredRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def met(self) -> bool | None:
-        """Whether the target is reached, None where that cannot be said."""
+        """Whether the target is met; None if the figure is not known."""
         ours = self.ours
         if ours is None:
             return None
         return ours <= self.row.target if self.row.measure == "memory" else ours >= self.row.target
 
     def cpu_ratio(self, other: Summary) -> float | None:
-        """How many times more the first broker does with a second of CPU (for memory: with a byte)."""
+        """How many times as much the first broker does with a second of CPU (for memory: with a byte)."""
         first = self.summaries[0]
         if self.row.measure == "memory":
             return ratio(measured(self.row, other), measured(self.row, first))
@@ -120,7 +120,7 @@ class MeasuredRow(msgspec.Struct, frozen=True, kw_only=True):
         return ratio(first.deliveries_per_broker_cpu_s, other.deliveries_per_broker_cpu_s)
 
     def wall_ratio(self, other: Summary) -> float | None:
-        """How many times more the first broker does in a second on the clock."""
+        """How many times as much the first broker does in a second on the clock."""
         if self.row.measure == "memory":
             return None
         first = self.summaries[0]
@@ -146,7 +146,7 @@ def select_rows(only: str | None) -> list[Row]:
 
 
 def in_running_order(rows: list[Row]) -> list[list[Row]]:
-    """Rows that share their work, together; memory first, while the brokers have not grown by other work."""
+    """The rows in groups of equal work. Memory comes first, because brokers keep memory that other work took."""
     groups: dict[LoadWork, list[Row]] = {}
     for row in sorted(rows, key=lambda row: row.work.pattern != "connections"):
         groups.setdefault(row.work, []).append(row)

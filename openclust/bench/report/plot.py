@@ -1,4 +1,4 @@
-"""Results as a picture; matplotlib is only needed, and only loaded, here."""
+"""Results as a picture. Only this module loads matplotlib."""
 
 from __future__ import annotations
 

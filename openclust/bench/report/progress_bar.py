@@ -10,7 +10,7 @@ from openclust.bench.load.load_messages import Progressed
 
 
 class Quiet:
-    """Where nobody watches: shows nothing."""
+    """Shows nothing; for output that is no terminal."""
 
     def __enter__(self) -> Quiet:
         return self
@@ -31,7 +31,7 @@ class Quiet:
 
 
 class ProgressBar(Quiet):
-    """A bar of rounds on stderr, gone when the results are there."""
+    """A bar of rounds on stderr, removed before the results are shown."""
 
     def __init__(self, rounds: int) -> None:
         from rich.console import Console
@@ -76,5 +76,5 @@ class ProgressBar(Quiet):
 
 
 def progress(rounds: int) -> Quiet:
-    """What suits this terminal; use it as a context manager."""
+    """A bar if stderr is a terminal. Use it as a context manager."""
     return ProgressBar(rounds) if sys.stderr.isatty() else Quiet()

@@ -1,4 +1,4 @@
-"""What the rounds at one broker come to."""
+"""The figures of all rounds at one broker, summed up."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ BUSY = 0.9
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """Medians over the rounds; latencies over all samples of all rounds. None is what could not be known.
+    """Medians over the rounds; latencies over all samples of all rounds. None if a figure could not be measured.
 
-    The rounds are in order, and as many for each of the `starts` of the broker.
+    The rounds are in order. Each of the `starts` of the broker has as many.
     """
 
     name: str
@@ -67,7 +67,7 @@ def summarize(contender: Contender, figures: Sequence[Figures], starts: int = 1)
         attaches_per_broker_cpu_s=median(
             ratio(one.attached, one.attach_cpu_s) if one.attached else None for one in figures
         ),
-        # Of the first round only: what a broker has taken once it may keep for the next.
+        # Of the first round only: a broker may keep memory that it once had.
         idle_bytes_per_subscriber=_growth(first, first.rss_idle),
         bytes_per_subscriber_after_traffic=_growth(first, first.rss_after_traffic),
         starts=starts,

@@ -30,13 +30,13 @@ def percentile_name(percent: float) -> str:
 
 
 def median(values: Iterable[float | None]) -> float | None:
-    """The median of what is known, None when nothing is."""
+    """The median of the known values; None if none is known."""
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None
 
 
 def ratio(ours: float | None, theirs: float | None) -> float | None:
-    """How many times theirs ours is; None where it means nothing."""
+    """Ours over theirs; None if one is not known, or theirs is 0."""
     if ours is None or not theirs:
         return None
     return ours / theirs

@@ -1,4 +1,4 @@
-"""Rows that hold one cluster against others: deliveries a second, and deliveries a second of its brokers' CPU."""
+"""Rows that compare one cluster with others: deliveries a second, and deliveries a second of its brokers' CPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def cpu_row(key: str, title: str, ours: Summary, other: Summary, target: float |
 
 
 def rate_row(key: str, title: str, ours: Summary) -> ClusterRow:
-    """Where there is nothing to hold it against."""
+    """The speed of one cluster, if there is no other to compare it with."""
     return ClusterRow(
         key=key,
         title=title,

@@ -1,4 +1,4 @@
-"""The rows of the table of a cluster's targets: what each came to, against what is options."""
+"""The rows of the table of a cluster's targets: the figure that was found beside the figure that is wanted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ClusterRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def met(self) -> bool | None:
-        """None where nothing is wanted, or nothing was found."""
+        """Whether the target is met; None if there is no target, or no figure."""
         if self.target is None or self.value is None:
             return None
         return self.value >= self.target if self.is_floor else self.value <= self.target

@@ -1,4 +1,4 @@
-"""What is measured of a cluster, row by row: each makes the clusters it needs, and one broker to compare with."""
+"""The rows that measure a cluster. Each starts the clusters that it needs, and one broker to compare with."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STOP_SECONDS = 60.0
 QUEUES_OF_JOINER = 1_000
 CPU_RATIO_OF_FANOUT, CPU_RATIO_OF_SHARED = 1.3, 4.0
 SILENCE_SECONDS = 5.0
-"""Without confirms a silence tells that a root went, and took messages along: no need to wait long for them."""
+"""Without confirms, silence means that a root was lost together with messages: it is no use to wait for these."""
 
 
 def _start(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
@@ -52,7 +52,7 @@ def _start(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> C
 
 
 def _time_up() -> float:
-    """From the start of the command; it says itself when all serve."""
+    """Seconds from the start of `openclust up` until it prints that all brokers serve."""
     command = [sys.executable, "-m", "openclust", "up", "--primaries", "3", "--secondaries", "2"]
     started = time.perf_counter()
     process = subprocess.Popen(
@@ -149,7 +149,7 @@ def _at_all(name: str, cluster: RootedCluster, *, is_shared: bool) -> Contender:
 
 
 def _places(brokers: BenchCluster, root: str, *, is_shared: bool) -> tuple[str, list[str]]:
-    """Where to publish, and where to receive."""
+    """The broker to publish at, and those to receive at."""
     if is_shared:
         first, second = [name for name in brokers.primaries if name != root]
         return first, [second]
@@ -164,7 +164,7 @@ def _us(value: float | None) -> str:
 def _bindings(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> ClusterRow:
     with make(3, 1) as brokers:
         joiner = next(name for name in brokers.names if name not in brokers.primaries)
-        # A secondary lets clients in when its primaries have told it who may come.
+        # A secondary admits clients only after a primary has sent it the users.
         brokers.start()
         brokers.wait_until_serving()
         for name in brokers.primaries:
@@ -236,7 +236,7 @@ ROWS: dict[str, Callable[[ClusterBenchOptions, MakeCluster, Quiet], ClusterRow |
 
 
 def measure(key: str, options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
-    """One of `ROWS`, which may come to several lines; what goes wrong is said in it."""
+    """Measure one of `ROWS`, which may give several lines. A BenchError is shown in the row."""
     watcher.doing(key)
     try:
         found = ROWS[key](options, make, watcher)

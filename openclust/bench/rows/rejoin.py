@@ -1,4 +1,4 @@
-"""A backup that was down under load and comes back: how long it takes to catch up, and what publishers notice."""
+"""A backup is down under load and starts again: how long it takes to catch up, and how confirms slow down."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ BEFORE_SECONDS, AFTER_SECONDS = 5.0, 3.0
 TURN_SECONDS = 1.0
 CATCH_UP_SECONDS = 120.0
 STEP_SECONDS = 0.1
-"""Asking is work for the brokers too, and would show in what is measured."""
+"""The pause between two questions, because answering is work for the brokers, too."""
 LATENCY_RATIO = 2.0
 
 
 class ContinuousLoad:
-    """Traffic that goes on in turns of a second, without a pause between them, until `end`."""
+    """Traffic in rounds of a second, one right after the other, until `end`."""
 
     def __init__(self, generator: Generator) -> None:
         self._generator = generator
@@ -39,23 +39,23 @@ class ContinuousLoad:
         self._thread.start()
 
     def end(self) -> None:
-        """Returns when all that was published has come. Raises what went wrong in between."""
+        """Returns when all messages have come. Raises an error that happened meanwhile."""
         self._ending.set()
         self._thread.join()
         self.check()
 
     def check(self) -> None:
-        """Raise what went wrong so far."""
+        """Raise an error that has happened so far."""
         if self._failed is not None:
             raise self._failed
 
     @property
     def messages(self) -> int:
-        """In all turns that are over."""
+        """The messages of all rounds that are over."""
         return self._messages
 
     def p99_ms(self, since_ns: int, until_ns: int) -> float | None:
-        """Of the confirms that came in this time; None without any. Call it after `end`."""
+        """The p99 of the confirms that came in this time; None if none came. Call it after `end`."""
         found = latency_percentiles_ms(took for at, took in self._samples if since_ns <= at < until_ns)
         return found.get("p99")
 
@@ -70,9 +70,9 @@ class ContinuousLoad:
 
 
 class Rejoining(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds since the backup was started again; p99 of the publisher's confirms, while that went on and before.
+    """Times are since the backup was started again. `p99_ms` is of the publisher's confirms, in each part of the run.
 
-    `behind` are the entries of the log it had missed when it was started.
+    `behind` is the number of log entries that the backup had missed when it was started.
     """
 
     online_s: float
@@ -145,7 +145,7 @@ def _follow(
 
 
 def _wait_until_level(brokers: BenchCluster, root: str, backup: str, load: ContinuousLoad) -> None:
-    """Until the backup has all that the root had a moment before."""
+    """Wait until the backup's log has all entries that the root's had a moment before."""
     deadline = time.monotonic() + CATCH_UP_SECONDS
     while True:
         asked, has = brokers.position(root), brokers.position(backup)

@@ -23,18 +23,18 @@ THROUGHPUT_RATIO, CPU_RATIO = 2.0, 2.5
 QUORUM = {"x-queue-type": "quorum"}
 
 Place = Callable[[Contender, list[BrokerUrl]], Contender]
-"""Where a cluster's publisher and consumer are; of its addresses the first is where the queue has its home."""
+"""Sets the brokers of publisher and consumer. The first of the addresses is that of the queue's broker."""
 
 
 def replicated(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
-    """Published and consumed at the root, or where the other cluster's queue has its leader."""
+    """Publisher and consumer are at the root; in another product's cluster, at the queue's leader."""
     found = _measured(options, make, watcher, published_and_consumed_at_root)
     title = "replicated queue, persistent, at the root"
     return rows_of("replicated", title, found, _other_versions(options), (THROUGHPUT_RATIO, CPU_RATIO))
 
 
 def replicated_backups(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> list[ClusterRow]:
-    """Published at one backup, consumed at the other."""
+    """The publisher is at one backup, the consumer at the other."""
     found = _measured(options, make, watcher, published_and_consumed_at_backups)
     title = "replicated queue, persistent, at both backups"
     return rows_of("replicated-backups", title, found, _other_versions(options), None)
@@ -45,7 +45,7 @@ def _other_versions(options: ClusterBenchOptions) -> int:
 
 
 def _measured(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet, place: Place) -> list[Summary]:
-    """Our clusters first."""
+    """The summaries of openclust's clusters come first."""
     work = LoadWork(
         pattern="durable",
         window=options.unconfirmed,

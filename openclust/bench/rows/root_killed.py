@@ -1,4 +1,4 @@
-"""The root is killed while very many subscribers hang on the other brokers: how long nobody serves, and how often."""
+"""The root is killed while the other brokers have very many subscribers: how long there is no root, and how often."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ WITHOUT_ROOT_S = 1.5
 PATIENCE_S = 60.0
 STEP_S = 0.01
 WATCHED_S = 3.0
-"""So long after that the next root is looked at: it has told everybody everything by then, or is none any more."""
+"""The next root is looked at so long after its election: a root that is going to be lost again is lost by then."""
 
 
 class Bereaved(msgspec.Struct, frozen=True, kw_only=True):
-    """`elections` are all until the end: with more than one a root was lost again."""
+    """`elections` counts all until the end. With more than one, a root was lost again."""
 
     subscribers: int
     without_root_s: float

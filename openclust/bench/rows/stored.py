@@ -1,4 +1,4 @@
-"""One broker with very many stored messages: how soon it serves after a start, and how much memory it takes."""
+"""A broker with very many stored messages: how soon it serves after a start, and how much memory it uses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ POLL_SECONDS = 0.05
 
 
 def cold(folder: Path, messages: int, size: int, rounds: int, *, killed: bool, watcher: Quiet) -> list[ClusterRow]:
-    """Fill a queue, end the broker, and time each of some starts, until it says how many messages there are."""
+    """Fill a queue, end the broker, and time some starts, each until it tells how many messages the queue has."""
     served: list[float] = []
     with StartedBroker(folder) as broker:
         fill_s = fill(broker.url, QUEUE, messages, size, lambda done: watcher.told(_told("confirmed", done)))
@@ -63,7 +63,7 @@ def cold(folder: Path, messages: int, size: int, rounds: int, *, killed: bool, w
 def cold_cluster(
     make: MakeCluster, primaries: int, messages: int, size: int, rounds: int, *, watcher: Quiet
 ) -> list[ClusterRow]:
-    """The same with a replicated queue: all brokers are killed, and all started again at once."""
+    """The same with a replicated queue of a cluster: all brokers are killed, and all are started again at once."""
     served: list[float] = []
     with make(primaries, 0) as brokers:
         brokers.start()
@@ -123,7 +123,7 @@ def _cold_row(
 
 
 def _wait_until_served(brokers: BenchCluster, at: BrokerUrl, messages: int) -> None:
-    """Until a client of this broker is told that all of them are there."""
+    """Wait until this broker tells a client that the queue has all messages."""
     deadline = time.monotonic() + START_SECONDS
     while True:
         said = ""
@@ -141,7 +141,7 @@ def _wait_until_served(brokers: BenchCluster, at: BrokerUrl, messages: int) -> N
 
 
 def backlog(folder: Path, messages: int, size: int, *, draining: bool, watcher: Quiet) -> list[ClusterRow]:
-    """Fill a queue and see how much memory the broker takes at most; empty it again, and see that too."""
+    """Fill a queue and measure the broker's highest memory; with `draining` also while the queue is emptied."""
     with StartedBroker(folder) as broker:
         scales = _Scales(broker.pid, watcher)
         before = scales.now()
@@ -176,7 +176,7 @@ def backlog(folder: Path, messages: int, size: int, *, draining: bool, watcher: 
 
 
 class _Scales:
-    """Weighs a process now and then while something goes on."""
+    """Reads the memory of a process now and then, while the queue is filled or emptied."""
 
     def __init__(self, pid: int, watcher: Quiet) -> None:
         self.most = 0

@@ -22,7 +22,7 @@ from openclust.bench.report.round_summary import Summary, summarize
 BROKERS = 3
 
 Contenders = Callable[[Sequence[tuple[str, RootedCluster]], ExitStack], list[Contender]]
-"""Called with the name of each version and its cluster, and with what ends the other brokers that it starts."""
+"""Called with each version's name and cluster, and with a stack on which to put other brokers that it starts."""
 
 
 def measure_versions(
@@ -33,7 +33,7 @@ def measure_versions(
     watcher: Quiet,
     contenders: Contenders,
 ) -> list[Summary]:
-    """What `contenders` gives, in its order. Its brokers are started anew `options.starts` times."""
+    """The summaries of all contenders, in their order. The clusters are started `options.starts` times."""
     versions = [BenchVersion("openclust", make)]
     if options.other_version is not None:
         versions.append(options.other_version)
