@@ -7,7 +7,7 @@ SECONDS := 300
 # A test run starts some hundred brokers: with compiled modules each of them, and pytest, starts in half the time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test java unit soak bench lint format clean
+.PHONY: run test java unit soak conformance bench lint format clean
 
 run: $(VENV)/.runtime
 	@$(BIN)/openclust up --primaries 3 --secondaries 2 --base-port 5672 --cluster-key $${OPENCLUST_CLUSTER_KEY:-local}
@@ -26,6 +26,9 @@ soak: $(STAMP)
 	@$(BIN)/python -m tests.simulator --elections --soak $(SECONDS)
 	@$(BIN)/python -m tests.fuzz.connection --seconds $(SECONDS) --from-seed $$(date +%s)
 	@HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m "not sockets and not spark" --ignore tests/simulator
+
+conformance: $(STAMP)
+	@.ci/conformance $(BIN)/python
 
 bench: $(VENV)/.runtime
 	@$(BIN)/openclust bench --start

@@ -1,0 +1,62 @@
+"""AMQPStorm's management client: every method."""
+
+from __future__ import annotations
+
+from amqpstorm.management import ManagementApi
+from tally import held_connection, place, tried, wanted
+
+where = place()
+api = ManagementApi(f"http://{where.host}:{where.http_port}", "guest", "guest")
+end = held_connection(where, "amqpstorm")
+
+tried("aliveness_test", lambda: wanted(api.aliveness_test("/")["status"] == "ok"))
+tried("cluster_name", lambda: wanted(api.cluster_name()))
+nodes = tried("nodes", lambda: wanted(api.nodes())) or [{"name": "none"}]
+tried("node", lambda: wanted(api.node(nodes[0]["name"])))
+tried("overview", lambda: wanted(api.overview()))
+tried("top", lambda: wanted(api.top()))
+tried("whoami", lambda: wanted(api.whoami()["name"] == "guest"))
+tried("healthchecks.get", lambda: wanted(api.healthchecks.get()))
+tried("healthchecks.get(node)", lambda: wanted(api.healthchecks.get(nodes[0]["name"])))
+tried("virtual_host.create", lambda: api.virtual_host.create("conf-vhost"))
+tried("virtual_host.get", lambda: wanted(api.virtual_host.get("conf-vhost")))
+tried("virtual_host.list", lambda: wanted(api.virtual_host.list()))
+tried("user.create", lambda: api.user.create("conf-user", "secret", tags="management"))
+tried("user.get", lambda: wanted(api.user.get("conf-user")))
+tried("user.list", lambda: wanted(api.user.list()))
+tried("user.set_permission", lambda: api.user.set_permission("conf-user", "conf-vhost"))
+tried("user.get_permission", lambda: wanted(api.user.get_permission("conf-user", "conf-vhost")))
+tried("user.get_permissions", lambda: wanted(api.user.get_permissions("conf-user")))
+tried("virtual_host.get_permissions", lambda: wanted(api.virtual_host.get_permissions("conf-vhost")))
+tried("exchange.declare", lambda: api.exchange.declare("conf-exchange", exchange_type="topic", durable=True))
+tried("exchange.declare(other)", lambda: api.exchange.declare("conf-other", exchange_type="fanout", durable=True))
+tried("exchange.get", lambda: wanted(api.exchange.get("conf-exchange")))
+tried("exchange.list", lambda: wanted(api.exchange.list()))
+tried("exchange.list(show_all)", lambda: wanted(api.exchange.list(show_all=True)))
+tried("exchange.bind", lambda: api.exchange.bind("conf-exchange", "conf-other", "key"))
+tried("exchange.bindings", lambda: wanted(api.exchange.bindings("conf-exchange")))
+tried("exchange.unbind", lambda: api.exchange.unbind("conf-exchange", "conf-other", "key"))
+tried("queue.declare", lambda: api.queue.declare("conf-queue", durable=True))
+tried("queue.get", lambda: wanted(api.queue.get("conf-queue")))
+tried("queue.list", lambda: wanted(api.queue.list()))
+tried("queue.list(name)", lambda: wanted(api.queue.list(name="conf", use_regex=True)))
+tried("queue.list(show_all)", lambda: wanted(api.queue.list(show_all=True)))
+tried("queue.bind", lambda: api.queue.bind("conf-queue", "conf-exchange", "conf.key"))
+tried("queue.bindings", lambda: wanted(api.queue.bindings("conf-queue")))
+tried("basic.publish", lambda: wanted(api.basic.publish("hello", "conf.key", exchange="conf-exchange")["routed"]))
+tried("basic.get", lambda: wanted(api.basic.get("conf-queue", requeue=True)[0].body == "hello"))
+tried("basic.get(to_dict)", lambda: wanted(api.basic.get("conf-queue", requeue=False, to_dict=True)))
+tried("queue.purge", lambda: api.queue.purge("conf-queue"))
+tried("queue.unbind", lambda: api.queue.unbind("conf-queue", "conf-exchange", "conf.key"))
+tried("queue.delete", lambda: api.queue.delete("conf-queue"))
+tried("exchange.delete", lambda: api.exchange.delete("conf-exchange"))
+tried("exchange.delete(other)", lambda: api.exchange.delete("conf-other"))
+connections = tried("connection.list", lambda: wanted(api.connection.list())) or [{"name": "none"}]
+tried("connection.get", lambda: wanted(api.connection.get(connections[0]["name"])))
+channels = tried("channel.list", lambda: wanted(api.channel.list())) or [{"name": "none"}]
+tried("channel.get", lambda: wanted(api.channel.get(channels[0]["name"])))
+tried("connection.close", lambda: api.connection.close(connections[0]["name"]))
+tried("user.delete_permission", lambda: api.user.delete_permission("conf-user", "conf-vhost"))
+tried("user.delete", lambda: api.user.delete("conf-user"))
+tried("virtual_host.delete", lambda: api.virtual_host.delete("conf-vhost"))
+end()
