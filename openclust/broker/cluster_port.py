@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from openclust.broker.model.changes import Change
-from openclust.broker.routing.remote_broker import RemoteBroker
 
 if TYPE_CHECKING:
     from openclust.broker.amqp.bundle import Bundle
@@ -19,13 +18,13 @@ if TYPE_CHECKING:
     from openclust.broker.amqp.placement import Placement
     from openclust.broker.amqp.transaction import Unacked
     from openclust.broker.backlog.backlog import Entry
-    from openclust.broker.delivery.consumer import Consumer
-    from openclust.broker.delivery.origin import Origin
+    from openclust.broker.delivery.consumer import Consumer, Origin
     from openclust.broker.model.access import User
     from openclust.broker.model.message import Message
     from openclust.broker.queues.queue import Queue
     from openclust.broker.routing.destination import Destination
-    from openclust.broker.routing.exchange import Exchange
+    from openclust.broker.routing.exchange import Exchange, Targets
+    from openclust.broker.routing.route import ExchangeHost
     from openclust.broker.server.vhost import VirtualHost
     from openclust.wire.table import Table
 
@@ -85,10 +84,10 @@ class ClusterPort(Protocol):
 
     # -- messages
 
-    def reach(self, vhost: VirtualHost, targets: list[Queue | RemoteBroker]) -> tuple[list[Destination], bool]:
-        """Where an application's message goes from here, and whether it must be forwarded to the root as well."""
+    def reach(self, vhost: ExchangeHost, targets: Targets) -> tuple[list[Destination], bool]:
+        """Where an application's message goes from here, and whether the root must get it as well."""
 
-    def forward(self, channel: Channel | None, vhost: VirtualHost, message: Message, verdict: Verdict | None) -> None:
+    def forward(self, channel: Channel | None, vhost: ExchangeHost, message: Message, verdict: Verdict | None) -> None:
         """Give the root a message for its shared queues; the channel's connection may be made to wait."""
 
     def forward_run(
@@ -101,7 +100,7 @@ class ClusterPort(Protocol):
 
     # -- shared queues
 
-    def is_elsewhere(self, queue: Queue) -> bool:
+    def is_elsewhere(self, queue: Destination) -> bool:
         """Whether a queue is only known here, and active on another broker."""
 
     def home(self, queue: Queue) -> str:

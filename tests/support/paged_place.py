@@ -44,7 +44,7 @@ class Place:
         self.disk = Disk()
         self.library: Library = self.broker.journal.library
         self.library.source = self.disk
-        self.backlog = PagedBacklog(self.queue, self.library, FifoBacklog())
+        self.backlog = PagedBacklog(self.queue, self.library, FifoBacklog(), self.broker.books)
         self.queue.backlog = self.backlog
         self.seq = 0
 

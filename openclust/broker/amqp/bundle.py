@@ -17,14 +17,12 @@ from openclust.broker.model.outcome import IN_MEMORIES, ON_DISKS, ON_OWN_DISK, P
 from openclust.broker.queues.dead_letter import redirect_letters
 from openclust.broker.routing.carbon_copies import route_again
 from openclust.broker.routing.destination import Destination
-from openclust.broker.routing.remote_broker import RemoteBroker
-from openclust.broker.routing.route import Route
+from openclust.broker.routing.route import ExchangeHost, Route
 from openclust.wire.errors import RESOURCE_ERROR, ChannelError
 
 if TYPE_CHECKING:
     from openclust.broker.cluster_port import Done
-    from openclust.broker.queues.queue import Queue
-    from openclust.broker.server.vhost import VirtualHost
+    from openclust.broker.routing.exchange import Targets
 
 
 class Bundle:
@@ -106,9 +104,11 @@ def _routed(channel: Channel, publication: Publication) -> Publication:
         return Publication(route, header, publication.body)
     vhost, cluster = channel.connection.vhost, channel.broker.cluster
 
-    def reach(vhost: VirtualHost, targets: list[Queue | RemoteBroker]) -> tuple[list[Destination], bool]:
-        here = [each for each in targets if isinstance(each, RemoteBroker) or not cluster.is_elsewhere(each)]
-        return cluster.reach(vhost, here)[0], len(here) < len(targets)
+    def reach(vhost: ExchangeHost, targets: Targets) -> tuple[list[Destination], bool]:
+        elsewhere = [each for each in targets.destinations if cluster.is_elsewhere(each)]
+        for each in elsewhere:
+            del targets.destinations[each]
+        return cluster.reach(vhost, targets)[0], bool(elsewhere)
 
     whole, body = before.whole_header or header, publication.body
     route, header = route_again(

@@ -40,8 +40,8 @@ from openclust.wire.properties import PREAMBLE
 if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
     from openclust.broker.backlog.backlog import Entry
+    from openclust.broker.delivery.consumer import Origin
     from openclust.broker.delivery.direct_reply import ReplyQueue
-    from openclust.broker.delivery.origin import Origin
     from openclust.broker.routing.route import Route
 
 OPEN = 0

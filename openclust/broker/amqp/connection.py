@@ -8,11 +8,11 @@ from openclust.broker.amqp.channel import OPEN, Channel
 from openclust.broker.amqp.content import PUBLISH_PREFIX
 from openclust.broker.amqp.placement import moved
 from openclust.broker.amqp.start_frame import start_frame, start_frame_with
-from openclust.broker.delivery.consumer import Sender
+from openclust.broker.delivery.fanout import RoutingBroker
 from openclust.broker.model.access import User
 from openclust.broker.model.effects import CheckLogin, CloseTransport, Effect, Proxy, Resume, StartHeartbeats
 from openclust.broker.model.peer import Peer
-from openclust.broker.queues.queue import HostBroker
+from openclust.broker.queues.queue import QueueBroker
 from openclust.broker.routing.route import Route
 from openclust.wire.codec import decode_method, method_frame, method_id, name_of
 from openclust.wire.errors import (
@@ -77,7 +77,7 @@ TLS_HANDSHAKE = b"\x16\x03"
 """How a TLS client begins: RFC 8446 5.1, a record of type handshake, in any version 3."""
 
 
-class ServingBroker(HostBroker, Sender, Protocol):
+class ServingBroker(QueueBroker, RoutingBroker, Protocol):
     """What connections, and the methods that come on their channels, ask of their broker."""
 
     name: str
@@ -100,6 +100,8 @@ class ServingBroker(HostBroker, Sender, Protocol):
     turn_waiters: list[Connection]
     peer_vhost: VirtualHost
 
+    @property
+    def vhosts(self) -> dict[str, VirtualHost]: ...
     @property
     def journal(self) -> Journal: ...
     @property

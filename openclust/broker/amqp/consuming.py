@@ -10,9 +10,8 @@ from openclust.broker.amqp.deferred_reply import answer
 from openclust.broker.amqp.trace import TracedConsumer
 from openclust.broker.backlog.backlog import Entry
 from openclust.broker.cluster_port import GetResult
-from openclust.broker.delivery.consumer import Consumer, pack_tag
+from openclust.broker.delivery.consumer import Consumer, Origin, pack_tag
 from openclust.broker.delivery.direct_reply import REPLY_PREFIX, REPLY_TO, ReplyQueue
-from openclust.broker.delivery.origin import Origin
 from openclust.broker.model.message import counted_header
 from openclust.broker.queues.queue import Queue
 from openclust.wire.errors import (

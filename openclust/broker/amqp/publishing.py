@@ -16,7 +16,7 @@ from openclust.broker.delivery.fanout import PUBLISHED, fan_out
 from openclust.broker.model.message import OVERHEAD_BYTES, Message
 from openclust.broker.model.outcome import PLACES, REFUSED
 from openclust.broker.routing.carbon_copies import copy_keys, hide_blind_copies, route_by_headers
-from openclust.broker.routing.route import Route, find_queues
+from openclust.broker.routing.route import Route, find_targets
 from openclust.wire.codec import decode_method
 from openclust.wire.errors import (
     ACCESS_REFUSED,
@@ -114,14 +114,14 @@ def resolve(channel: Channel, arguments: bytes) -> Route:
         reply = broker.replies.get(method.routing_key) or broker.cluster.reply_outlet(method.routing_key)
         found = [] if reply is None else [reply]
         return Route("", method.routing_key, found, mandatory=method.mandatory, watch=_WATCH)
-    targets, by_headers = find_queues(vhost, exchange, (method.routing_key,))
+    targets = find_targets(vhost, exchange, (method.routing_key,))
     destinations, forward = channel.broker.cluster.reach(vhost, targets)
     route = Route(
         method.exchange,
         method.routing_key,
         destinations,
         mandatory=method.mandatory,
-        watch=_BY_MESSAGE if by_headers else _WATCH,
+        watch=_BY_MESSAGE if targets.by_headers else _WATCH,
         forward=forward,
     )
     routes = channel.routes

@@ -14,8 +14,8 @@ from zlib import crc32
 import msgspec
 
 from openclust.broker.delivery.cluster_exchange import CLUSTER_EXCHANGE
-from openclust.broker.delivery.consumer import Arrival, Consumer, Sender
-from openclust.broker.delivery.fanout import PUBLISHED, fan_out
+from openclust.broker.delivery.consumer import Consumer
+from openclust.broker.delivery.fanout import PUBLISHED, Arrival, RoutingBroker, fan_out
 
 if TYPE_CHECKING:
     from openclust.broker.backlog.backlog import Entry
@@ -75,7 +75,13 @@ class Tracer:
     # -- in the place of fan_out
 
     def fan_out(
-        self, broker: Sender, route: Route, header: bytes, body: bytes, properties: Properties | None, arrival: Arrival
+        self,
+        broker: RoutingBroker,
+        route: Route,
+        header: bytes,
+        body: bytes,
+        properties: Properties | None,
+        arrival: Arrival,
     ) -> int:
         """A message goes to all destinations of its route."""
         key = self.mark(route.suffix, route.whole_header or header, body)

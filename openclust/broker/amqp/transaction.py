@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from openclust.broker.backlog.backlog import Entry
-from openclust.broker.delivery.consumer import Consumer
-from openclust.broker.delivery.origin import Origin
+from openclust.broker.delivery.consumer import Consumer, Origin
 from openclust.broker.routing.route import Route
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from heapq import merge
 from operator import attrgetter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from openclust.broker.backlog.backlog import Entry, FifoBacklog
 from openclust.broker.backlog.page import Leaf
@@ -14,7 +14,7 @@ from openclust.wire.properties import Properties, encode_header
 
 if TYPE_CHECKING:
     from openclust.broker.backlog.page_index import Shelf
-    from openclust.broker.queues.queue import Queue
+    from openclust.broker.model.memory_accounts import Books
 
 _by_seq = attrgetter("seq")
 KEPT_LEAVES = 2
@@ -45,30 +45,35 @@ def size_of(entry: Entry) -> int:
     return entry.of.size(entry.bits) if isinstance(entry, Away) else len(entry.message.body)
 
 
-class PageLibrary(Protocol):
+Q_contra = TypeVar("Q_contra", contravariant=True)
+Q = TypeVar("Q")
+
+
+class PageLibrary(Protocol[Q_contra]):
     """Where pages lie that are not in memory."""
 
-    def shelf(self, queue: Queue) -> Shelf: ...
-    def fetch(self, queue: Queue, leaf: Leaf) -> list[Entry] | None: ...
-    def touched(self, leaf: Leaf, queue: Queue) -> None: ...
-    def mark(self, queue: Queue) -> int: ...
-    def awaited(self, queue: Queue) -> Container[int]: ...
-    def came_back(self, queue: Queue, leaf: Leaf, seq: int, deliveries: int) -> None: ...
+    def shelf(self, queue: Q_contra) -> Shelf: ...
+    def fetch(self, queue: Q_contra, leaf: Leaf) -> list[Entry] | None: ...
+    def touched(self, leaf: Leaf, queue: Q_contra) -> None: ...
+    def mark(self, queue: Q_contra) -> int: ...
+    def awaited(self, queue: Q_contra) -> Container[int]: ...
+    def came_back(self, queue: Q_contra, leaf: Leaf, seq: int, deliveries: int) -> None: ...
 
 
-class PagedBacklog:
+class PagedBacklog(Generic[Q]):
     """A `Backlog`. What is in no memory is on the shelf, and comes back when it is at the head.
 
     Where that fails, there is no head for now, though there is a length: ask again later. `find` gives an `Away` for
     what is in no memory, which may be removed, and put back, as any other.
     """
 
-    __slots__ = ("_library", "_queue", "memory", "shelf")
+    __slots__ = ("_books", "_library", "_queue", "memory", "shelf")
 
-    def __init__(self, queue: Queue, library: PageLibrary, memory: FifoBacklog) -> None:
+    def __init__(self, queue: Q, library: PageLibrary[Q], memory: FifoBacklog, books: Books) -> None:
         self.shelf = library.shelf(queue)
         self._queue = queue
         self._library = library
+        self._books = books
         self.memory = memory
 
     def __len__(self) -> int:
@@ -182,9 +187,8 @@ class PagedBacklog:
         if entries is None:
             return False
         self.shelf.bring(leaf, leaf.out)
-        books = self._queue.vhost.broker.books
         for entry in reversed(entries):
-            books.hold(entry.message)
+            self._books.hold(entry.message)
             self.memory.put_back(entry)
         return True
 
@@ -205,7 +209,6 @@ class PagedBacklog:
         So many writes are `done`. How many bytes of memory that were.
         """
         shelf, memory = self.shelf, self.memory
-        books = self._queue.vhost.broker.books
         head = memory.peek()
         awaited = self._library.awaited(self._queue)
         kept: list[list[Entry]] = []
@@ -224,7 +227,7 @@ class PagedBacklog:
                     bits |= 1 << place
                     if entry.deliveries:
                         self._library.came_back(self._queue, leaf, entry.seq, entry.deliveries)
-                    books.release(entry.message)
+                    self._books.release(entry.message)
                     size += entry.message.cost
                 else:
                     rest.append(entry)

@@ -20,7 +20,7 @@ from openclust.broker.model.changes import Change, PutPermission, PutUser
 from openclust.broker.model.field_type import value_text
 from openclust.broker.model.password_hash import to_rabbit
 from openclust.broker.model.policy import Policy
-from openclust.broker.routing.exchange import Exchange, Target
+from openclust.broker.routing.exchange import Target
 from openclust.broker.server.vhost import PREDECLARED, VirtualHost
 from openclust.wire.errors import AmqpError
 from openclust.wire.text import decode_text
@@ -177,9 +177,8 @@ class _Export:
 
 def is_exported(thing: Target) -> bool:
     """Whether definitions have it: what does not outlive its broker or its connection is no definition."""
-    if isinstance(thing, Exchange):
-        return thing.durable and thing.name not in PREDECLARED
-    return thing.durable and not thing.is_private
+    is_predeclared = thing.is_exchange and thing.name in PREDECLARED
+    return thing.durable and not thing.is_private and not is_predeclared
 
 
 def _user(user: User) -> dict[str, Any]:
@@ -237,9 +236,9 @@ def _bindings(vhost: VirtualHost) -> list[dict[str, Any]]:
         if not exchange.durable:
             continue
         bindings = [
-            (binding.target.name, isinstance(binding.target, Exchange), key[1], key[2], binding.arguments)
+            (binding.target.name, binding.target.is_exchange, key[1], key[2], binding.arguments)
             for key, binding in exchange.bindings.items()
-            if binding.target.durable and (isinstance(binding.target, Exchange) or is_exported(binding.target))
+            if binding.target.durable and (binding.target.is_exchange or is_exported(binding.target))
         ]
         for destination, to_exchange, routing_key, _, arguments in sorted(bindings, key=lambda each: each[:4]):
             found.append(

@@ -1,53 +1,33 @@
-"""A consumer: where a queue sends its messages, and how much it may send."""
+"""A consumer, how many messages it may be sent, and the origin that it receives them from."""
 
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from openclust.broker.backlog.backlog import Entry
 from openclust.broker.model.message import Message, counted_header
+from openclust.broker.model.queue_arguments import NO_ARGS, QueueArgs
 from openclust.wire.frames import ENVELOPE, FRAME_METHOD, content_frames
 from openclust.wire.table import Table
 from openclust.wire.text import encode_text
 
 if TYPE_CHECKING:
-    from openclust.broker.delivery.origin import Origin
     from openclust.broker.model.limits import Limits
-    from openclust.broker.routing.route import Route
     from openclust.wire.handshake import State
-    from openclust.wire.properties import Properties
 
 pack_tag = Struct(">Q").pack
-
-
-class Arrival(NamedTuple):
-    """How a message came here, for a tracer."""
-
-    event: str
-    peer: str = ""
-    lane: str = ""
 
 
 LARGE_BYTES = 16_384
 """Bodies from here on are shared between outboxes instead of copied into each."""
 
 
-class MessageTracer(Protocol):
-    """Tells of the messages that it follows; see `amqp/trace.py`."""
+class DeliveryTracer(Protocol):
+    """Told of the messages of shared queues on their way to consumers; see `amqp/trace.py`."""
 
-    def fan_out(
-        self,
-        broker: Sender,
-        route: Route,
-        header: bytes,
-        body: bytes,
-        properties: Properties | None,
-        arrival: Arrival,
-    ) -> int: ...
-
-    def relayed(self, message: Message, peer: str, lane: str) -> None: ...
     def delivered(self, message: Message, queue: str) -> None: ...
+    def relayed(self, message: Message, peer: str, lane: str) -> None: ...
 
 
 class Sender(Protocol):
@@ -60,7 +40,7 @@ class Sender(Protocol):
     @property
     def limits(self) -> Limits: ...
     @property
-    def tracer(self) -> MessageTracer | None: ...
+    def tracer(self) -> DeliveryTracer | None: ...
 
 
 class ReceivingConnection(Protocol):
@@ -94,6 +74,92 @@ class ReceivingChannel(Protocol):
     def has_credit(self) -> bool: ...
     def remember(self, tag: int, queue: Origin, consumer: Consumer | None, entry: Entry) -> None: ...
     def consumer_cancelled(self, consumer: Consumer) -> None: ...
+
+
+class OriginHost(Protocol):
+    """The virtual host of an origin."""
+
+    @property
+    def name(self) -> str: ...
+    def drop_consumer(self, consumer: Consumer) -> None: ...
+
+
+class Origin(Protocol):
+    """A queue here, a queue at the root, or a reply address: a consumer receives from it, and its deliveries go back.
+
+    Where an origin has nothing to do or to say, it inherits what is here.
+    """
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def vhost(self) -> OriginHost: ...
+
+    @property
+    def settings(self) -> QueueArgs:
+        return NO_ARGS
+
+    @property
+    def is_alive(self) -> bool: ...
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is, or stands for, a queue that all brokers of the cluster know."""
+        return False
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this broker decides what becomes of its deliveries, and not the cluster's root."""
+        return True
+
+    @property
+    def is_void(self) -> bool:
+        """Whether what it has delivered is in its queue again: the root, or the link to it, is another."""
+        return False
+
+    @property
+    def is_deserted(self) -> bool:
+        """Whether it goes with its last consumer, and has none."""
+        return False
+
+    # -- consumers
+
+    def consumer_ready(self, consumer: Consumer) -> None:
+        """The consumer may be sent messages again."""
+        return
+
+    def refresh_direct(self) -> None:
+        """Look again whether messages may pass straight through."""
+        return
+
+    def stop(self, consumer: Consumer) -> None:
+        """Deliver nothing more to the consumer."""
+        return
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """The consumer ends."""
+        return
+
+    # -- deliveries
+
+    def forget(self, entry: Entry) -> None:
+        """A message is delivered for good."""
+        return
+
+    def put_back(self, entry: Entry) -> None:
+        """A delivery comes back. Then call `dispatch`."""
+        return
+
+    def reject(self, entry: Entry) -> None:
+        """A consumer refuses a delivery for good."""
+        return
+
+    def dispatch(self) -> None:
+        """Deliver what waits to whoever is ready."""
+        return
 
 
 class Consumer:

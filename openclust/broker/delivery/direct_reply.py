@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openclust.broker.backlog.backlog import Entry
-from openclust.broker.delivery.consumer import Consumer, ReceivingChannel
-from openclust.broker.delivery.origin import Origin
+from openclust.broker.delivery.consumer import Consumer, Origin, OriginHost, ReceivingChannel
 from openclust.broker.model.message import Message
 from openclust.broker.routing.destination import Destination
 
 if TYPE_CHECKING:
-    from openclust.broker.server.vhost import VirtualHost
+    pass
 
 REPLY_TO = "amq.rabbitmq.reply-to"
 REPLY_PREFIX = REPLY_TO + "."
@@ -35,12 +34,12 @@ class ReplyQueue(Destination, Origin):
     __slots__ = ("address", "consumer", "direct", "vhost")
 
     name = REPLY_TO
-    vhost: VirtualHost
+    vhost: OriginHost
     direct: Consumer | None
     is_private = True
     is_shared = False
 
-    def __init__(self, vhost: VirtualHost, address: str) -> None:
+    def __init__(self, vhost: OriginHost, address: str) -> None:
         self.vhost = vhost
         self.address = address
         self.direct = None

@@ -7,9 +7,9 @@ built once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from openclust.broker.delivery.consumer import LARGE_BYTES, Arrival, Sender, pack_tag
+from openclust.broker.delivery.consumer import LARGE_BYTES, DeliveryTracer, Sender, pack_tag
 from openclust.broker.model.message import Message
 from openclust.wire.frames import content_frames
 from openclust.wire.properties import Properties
@@ -18,13 +18,42 @@ if TYPE_CHECKING:
     from openclust.broker.routing.route import Route
 
 
+class Arrival(NamedTuple):
+    """How a message came here, for a tracer."""
+
+    event: str
+    peer: str = ""
+    lane: str = ""
+
+
 PUBLISHED = Arrival("publish")
 PUBLISHED_BEFORE = Arrival("")
 """The message was traced when it came. It has found the way to its destinations now."""
 
 
+class MessageTracer(DeliveryTracer, Protocol):
+    """Told of the messages that it follows; see `amqp/trace.py`."""
+
+    def fan_out(
+        self,
+        broker: RoutingBroker,
+        route: Route,
+        header: bytes,
+        body: bytes,
+        properties: Properties | None,
+        arrival: Arrival,
+    ) -> int: ...
+
+
+class RoutingBroker(Sender, Protocol):
+    """The broker, to those who give messages to all destinations of a route."""
+
+    @property
+    def tracer(self) -> MessageTracer | None: ...
+
+
 def fan_out(
-    broker: Sender,
+    broker: RoutingBroker,
     route: Route,
     header: bytes,
     body: bytes,

@@ -12,7 +12,7 @@ from openclust.broker.model.message import Message, names_in
 from openclust.wire.text import decode_text, encode_text
 
 if TYPE_CHECKING:
-    from openclust.broker.queues.queue import HostBroker, Queue
+    from openclust.broker.queues.queue import Queue, QueueBroker
 
 AHEAD = 100
 """So many places more than were delivered are told as such: they may be delivered before anybody hears of that."""
@@ -179,7 +179,7 @@ class Applied(msgspec.Struct, frozen=True):
     seen: list[tuple[Queue, str]]
 
 
-def apply_work(broker: HostBroker, work: Work, recorded: int) -> Applied:
+def apply_work(broker: QueueBroker, work: Work, recorded: int) -> Applied:
     """Do to the queues here what was done elsewhere, or before. What was done already changes nothing."""
     applied = Applied([], [], [])
     offset_ms = broker.wall_offset_ms

@@ -345,7 +345,7 @@ class Library:
             if wanted <= 0:
                 return False
             if type(queue.backlog) is FifoBacklog and queue.is_alive:
-                queue.backlog = PagedBacklog(queue, self, queue.backlog)
+                queue.backlog = PagedBacklog(queue, self, queue.backlog, queue.vhost.broker.books)
             size = 0
             if isinstance(queue.backlog, PagedBacklog) and queue.is_alive:
                 size = queue.backlog.shelve(wanted, done)

@@ -17,7 +17,7 @@ from openclust.wire.text import decode_text, encode_text
 
 if TYPE_CHECKING:
     from openclust.broker.queues.dedup import DedupWindow
-    from openclust.broker.queues.queue import HostBroker, Queue
+    from openclust.broker.queues.queue import Queue, QueueBroker
 
 SHEETS_MAX = 32
 """With more sheets than that, each new one takes over what still counts of the oldest."""
@@ -144,7 +144,7 @@ class Notebook:
 
     # -- a beginning
 
-    def found_sheet(self, broker: HostBroker, number: int, body: bytes) -> None:
+    def found_sheet(self, broker: QueueBroker, number: int, body: bytes) -> None:
         """A page without a queue, oldest first. ValueError where it is none."""
         sheet = _sheet.decode(body)
         self.uuid, self.commits = sheet.uuid or self.uuid, sheet.commits

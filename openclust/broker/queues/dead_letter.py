@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 
-from openclust.broker.delivery.consumer import Sender
-from openclust.broker.delivery.fanout import fan_out
+from openclust.broker.delivery.fanout import RoutingBroker, fan_out
 from openclust.broker.model.message import Message
 from openclust.broker.model.outcome import PLACES
-from openclust.broker.queues.queue import HostBroker, HostCluster, Queue
-from openclust.broker.routing.route import Route, find_queues
+from openclust.broker.queues.queue import Queue, QueueBroker
+from openclust.broker.routing.route import ExchangeHost, Route, find_targets
 from openclust.wire.properties import decode_properties, encode_header, header_fields
 from openclust.wire.table import (
     Fields,
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     from openclust.broker.backlog.backlog import Entry
     from openclust.broker.model.limits import Limits
     from openclust.broker.routing.destination import Destination
-    from openclust.broker.routing.remote_broker import RemoteBroker
-    from openclust.broker.server.vhost import VirtualHost
+    from openclust.broker.routing.exchange import Targets
 
 REJECTED = "rejected"
 _COUNT_MAX = 2**63 - 1
@@ -38,15 +36,15 @@ _Cause: TypeAlias = tuple[str | None, str | None]
 """Queue and reason of a death."""
 
 
-class DeadLetterCluster(HostCluster, Protocol):
+class DeadLetterCluster(Protocol):
     """Where dead letters go that are for other brokers: see `ClusterPort`."""
 
     def came_of(self, queue: Queue, entry: Entry, mark: int) -> None: ...
-    def reach(self, vhost: VirtualHost, targets: list[Queue | RemoteBroker]) -> tuple[list[Destination], bool]: ...
-    def forward(self, channel: None, vhost: VirtualHost, message: Message, verdict: None) -> None: ...
+    def reach(self, vhost: ExchangeHost, targets: Targets) -> tuple[list[Destination], bool]: ...
+    def forward(self, channel: None, vhost: ExchangeHost, message: Message, verdict: None) -> None: ...
 
 
-class DeadLetterBroker(HostBroker, Sender, Protocol):
+class DeadLetterBroker(QueueBroker, RoutingBroker, Protocol):
     """The broker, to whoever sends dead letters on."""
 
     limits: Limits
@@ -90,10 +88,11 @@ def redirect_dead(broker: DeadLetterBroker, queue: Queue, message: Message, reas
         keys = _routing_keys(message)
     # A time to live counts once: the dead letter would expire again where it lands.
     header = encode_header(msgspec.structs.replace(properties, expiration=None), len(message.body), fields)
-    targets, by_headers = find_queues(queue.vhost, exchange, keys)
-    if by_headers:
-        targets, _ = find_queues(queue.vhost, exchange, keys, decode_properties(header).headers or {})
-    targets = [target for target in targets if not _is_cycle(causes, target.name)]
+    targets = find_targets(queue.vhost, exchange, keys)
+    if targets.by_headers:
+        targets = find_targets(queue.vhost, exchange, keys, decode_properties(header).headers or {})
+    for destination in [each for each in targets.destinations if _is_cycle(causes, each.name)]:
+        del targets.destinations[destination]
     destinations, forward = broker.cluster.reach(queue.vhost, targets)
     route = Route(exchange.name, keys[0], destinations)
     outcome = fan_out(broker, route, header, message.body)

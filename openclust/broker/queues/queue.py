@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
@@ -11,24 +12,22 @@ from openclust.broker.backlog.backlog import Entry
 from openclust.broker.backlog.backlog_kinds import backlog_for
 from openclust.broker.backlog.last_value_backlog import LastValueBacklog
 from openclust.broker.backlog.paged_backlog import Away, PagedBacklog, PageLibrary, size_of
-from openclust.broker.delivery.consumer import Consumer
+from openclust.broker.delivery.consumer import Consumer, OriginHost
 from openclust.broker.delivery.consumer_rotation import Turns
 from openclust.broker.model.durability_level import NOTHING, SHARED
 from openclust.broker.model.message import Message
 from openclust.broker.model.outcome import REFUSED
 from openclust.broker.model.queue_arguments import NO_ARGS, QueueArgs
 from openclust.broker.queues.dedup import DedupWindow, dedup_window
+from openclust.broker.routing.route import ExchangeHost
 from openclust.wire.errors import PRECONDITION_FAILED, ChannelError
 from openclust.wire.table import Table
 
 if TYPE_CHECKING:
-    from openclust.broker.model.changes import Change
     from openclust.broker.model.deadlines import Deadlines
     from openclust.broker.model.limits import Limits
     from openclust.broker.model.memory_accounts import Books
-    from openclust.broker.model.policy import PolicyTable
-    from openclust.broker.routing.exchange import Binding, Exchange
-    from openclust.broker.server.vhost import VirtualHost
+    from openclust.broker.routing.exchange import Binding, Targets
 
 
 EXPIRED = "expired"
@@ -43,7 +42,7 @@ class Owner(Protocol):
     def close(self, code: int, text: str) -> None: ...
 
 
-class QueuePages(PageLibrary, Protocol):
+class QueuePages(PageLibrary["Queue"], Protocol):
     """The pages of a store, to the queues whose messages lie in them; see `journal/page_store.py`."""
 
     def entered(self, queue: Queue, entry: Entry) -> None: ...
@@ -77,39 +76,36 @@ class QueueJournal(Protocol):
     def reached(self, queue: Queue, level: int) -> None: ...
 
 
-class HostCluster(Protocol):
-    """What a virtual host asks of its broker's cluster: see `ClusterPort`."""
-
-    def is_elsewhere(self, queue: Queue) -> bool: ...
-    def home(self, queue: Queue) -> str: ...
-    def tidy(self, change: Change) -> None: ...
-    def wanted(self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int) -> None: ...
-    def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None: ...
-    def policies_changed(self, vhost: VirtualHost) -> None: ...
-
-
-class HostBroker(Protocol):
-    """What a virtual host, its queues and their journal ask of their broker."""
+class QueueBroker(Protocol):
+    """What queues and their journal ask of their broker."""
 
     limits: Limits
     books: Books
     deadlines: Deadlines
-    policies: PolicyTable
     now_ms: int
     wall_offset_ms: int
-    queue_count: int
-    binding_count: int
-    vhosts: dict[str, VirtualHost]
     dead_letters: list[tuple[Queue, Message, str, Entry | None]]
 
     @property
     def journal(self) -> QueueJournal: ...
     @property
-    def cluster(self) -> HostCluster: ...
+    def vhosts(self) -> Mapping[str, QueueHost]: ...
 
     def note(
         self, level: Literal["debug", "info", "warning", "error"], event: str, connection: None = None, **fields: Any
     ) -> None: ...
+
+
+class QueueHost(OriginHost, ExchangeHost, Protocol):
+    """The virtual host, to its queues."""
+
+    queues: dict[str, Queue]
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def broker(self) -> QueueBroker: ...
+    def queue_unused(self, queue: Queue) -> None: ...
 
 
 class Queue:
@@ -149,10 +145,11 @@ class Queue:
     is_remote = False
     is_here = True
     is_void = False
+    is_exchange = False
 
     def __init__(
         self,
-        vhost: VirtualHost,
+        vhost: QueueHost,
         name: str,
         *,
         durable: bool,
@@ -185,6 +182,9 @@ class Queue:
         self.unused_since_ms = vhost.broker.now_ms
         self.deadline_ms = 0
         self.follow(settings)
+
+    def add_to(self, targets: Targets) -> None:
+        targets.destinations[self] = None
 
     # -- publishing
 

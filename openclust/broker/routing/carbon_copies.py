@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from openclust.broker.routing.destination import Destination
-from openclust.broker.routing.route import Route, find_queues
+from openclust.broker.routing.route import ExchangeHost, Route, find_targets
 from openclust.wire.errors import PRECONDITION_FAILED, ChannelError
 from openclust.wire.properties import HEADERS, Properties, decode_properties, encode_header, header_fields
 from openclust.wire.table import Table
 
 if TYPE_CHECKING:
     from openclust.broker.model.message import Message
-    from openclust.broker.queues.queue import Queue
-    from openclust.broker.routing.exchange import Exchange
-    from openclust.broker.routing.remote_broker import RemoteBroker
-    from openclust.broker.server.vhost import VirtualHost
+    from openclust.broker.routing.exchange import Exchange, Targets
 
-Reach: TypeAlias = "Callable[[VirtualHost, list[Queue | RemoteBroker]], tuple[list[Destination], bool]]"
-"""Of all that the exchanges name, the destinations of a message; and whether the root must have it too."""
+Reach: TypeAlias = "Callable[[ExchangeHost, Targets], tuple[list[Destination], bool]]"
+"""Of all that the bindings name, the destinations of a message; and whether the root must get the message too."""
 
 _NO_PROPERTIES = Properties()
 
@@ -52,10 +49,10 @@ def _keys_in(headers: Table, name: str) -> list[str]:
 
 
 def route_by_headers(
-    vhost: VirtualHost, exchange: Exchange, key: str, headers: Table, reach: Reach, *, mandatory: bool = False
+    vhost: ExchangeHost, exchange: Exchange, key: str, headers: Table, reach: Reach, *, mandatory: bool = False
 ) -> Route:
     """The route of one message, by its routing key, its carbon copies and all its other headers."""
-    targets, _ = find_queues(vhost, exchange, (key, *(copy_keys(headers) or ())), headers)
+    targets = find_targets(vhost, exchange, (key, *(copy_keys(headers) or ())), headers)
     destinations, forward = reach(vhost, targets)
     return Route(exchange.name, key, destinations, mandatory=mandatory, forward=forward)
 
@@ -79,7 +76,14 @@ def hide_blind_copies(route: Route, properties: Properties, header: bytes, size:
 
 
 def route_again(
-    vhost: VirtualHost, exchange: Exchange, key: str, header: bytes, size: int, reach: Reach, *, mandatory: bool = False
+    vhost: ExchangeHost,
+    exchange: Exchange,
+    key: str,
+    header: bytes,
+    size: int,
+    reach: Reach,
+    *,
+    mandatory: bool = False,
 ) -> tuple[Route, bytes]:
     """The route at this moment of a message that was published before, and the content header for its consumers."""
     properties = decode_properties(header) if has_headers(header) else _NO_PROPERTIES

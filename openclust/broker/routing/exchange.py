@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol, TypeAlias, Union
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 
@@ -13,15 +13,57 @@ from openclust.broker.routing.topic import TopicTable
 from openclust.wire.table import Table, encode_table
 
 if TYPE_CHECKING:
-    from openclust.broker.queues.queue import Queue
-    from openclust.broker.routing.remote_broker import RemoteBroker
+    from openclust.broker.routing.destination import Destination
 
 TYPES = ("direct", "fanout", "headers", "topic")
 
-Target: TypeAlias = Union["Queue", "Exchange", "RemoteBroker"]
 BindingKey: TypeAlias = "tuple[Target, str, bytes]"
 
 _NO_ARGUMENTS: Table = {}
+
+
+class Target(Hashable, Protocol):
+    """What a binding leads to: a queue, another exchange or, in a meta-binding, another broker.
+
+    `incoming` are the bindings that lead to it, None where there are none.
+    """
+
+    incoming: dict[Binding, None] | None
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def durable(self) -> bool: ...
+    @property
+    def is_private(self) -> bool:
+        """Whether it is a queue that only one client uses."""
+
+    @property
+    def is_exchange(self) -> bool: ...
+    def add_to(self, targets: Targets) -> None:
+        """Become one of the targets of a message."""
+
+
+class Targets:
+    """Where the bindings send one message: its destinations on this broker, and the names of other brokers.
+
+    Each is there once, in the order in which it was found. `by_headers` says whether the message's headers decided.
+    """
+
+    __slots__ = ("_exchanges", "brokers", "by_headers", "destinations", "exchanges_left")
+
+    def __init__(self) -> None:
+        self.destinations: dict[Destination, None] = {}
+        self.brokers: dict[str, None] = {}
+        self.by_headers = False
+        # The exchanges whose bindings are still to be followed; and all that were found.
+        self.exchanges_left: list[Exchange] = []
+        self._exchanges: set[Exchange] = set()
+
+    def add_exchange(self, exchange: Exchange) -> None:
+        if exchange not in self._exchanges:
+            self._exchanges.add(exchange)
+            self.exchanges_left.append(exchange)
 
 
 class Binding(msgspec.Struct, frozen=True, eq=False):
@@ -157,6 +199,7 @@ class Exchange:
     )
 
     is_private = False
+    is_exchange = True
 
     def __init__(
         self,
@@ -180,6 +223,9 @@ class Exchange:
         self.table: RoutingTable = _TABLES[type]()
         self.remote_bindings: dict[BindingKey, Binding] | None = None
         self.remote_table: RoutingTable | None = None
+
+    def add_to(self, targets: Targets) -> None:
+        targets.add_exchange(self)
 
     @property
     def is_used(self) -> bool:
@@ -214,7 +260,7 @@ class Exchange:
         del self.bindings[binding_key(binding.target, binding.routing_key, binding.arguments)]
         self.table.remove(binding)
 
-    def bind_remote(self, remote: RemoteBroker, routing_key: str, arguments: Table) -> None:
+    def bind_remote(self, remote: Target, routing_key: str, arguments: Table) -> None:
         """Make a meta-binding that is not there yet; one that this type cannot use matches nothing."""
         if self.remote_bindings is None or self.remote_table is None:
             self.remote_bindings = {}
@@ -224,7 +270,7 @@ class Exchange:
             self.remote_table.add(binding)
             self.remote_bindings[binding_key(remote, routing_key, arguments)] = binding
 
-    def unbind_remote(self, remote: RemoteBroker, routing_key: str, arguments: Table) -> None:
+    def unbind_remote(self, remote: Target, routing_key: str, arguments: Table) -> None:
         if self.remote_bindings is None or self.remote_table is None:
             return
         binding = self.remote_bindings.pop(binding_key(remote, routing_key, arguments), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from openclust.broker.routing.exchange import Binding
+    from openclust.broker.routing.exchange import Binding, Targets
 
 
 class RemoteBroker:
@@ -16,7 +16,11 @@ class RemoteBroker:
     # The broker that has a private queue tells of it: here it is neither kept nor told of again.
     durable = False
     is_private = False
+    is_exchange = False
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.incoming: dict[Binding, None] | None = None
+
+    def add_to(self, targets: Targets) -> None:
+        targets.brokers[self.name] = None

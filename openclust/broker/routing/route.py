@@ -1,19 +1,16 @@
-"""Where a message goes: through exchanges, their bindings and alternates, to queues."""
+"""Where a message goes: through exchanges, their bindings and alternate exchanges, to its destinations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from openclust.broker.model.message import delivery_suffix
-from openclust.broker.routing.exchange import Exchange
+from openclust.broker.routing.exchange import Exchange, Target, Targets
 from openclust.wire.table import Table
 
 if TYPE_CHECKING:
-    from openclust.broker.queues.queue import Queue
     from openclust.broker.routing.destination import Destination
-    from openclust.broker.routing.remote_broker import RemoteBroker
-    from openclust.broker.server.vhost import VirtualHost
 
 _NO_HEADERS: Table = {}
 
@@ -60,30 +57,33 @@ class Route:
         self.suffix = delivery_suffix(exchange, routing_key)
 
 
-def find_queues(
-    vhost: VirtualHost, exchange: Exchange, routing_keys: Iterable[str], headers: Table = _NO_HEADERS
-) -> tuple[list[Queue | RemoteBroker], bool]:
-    """Who gets a message published to `exchange`, each once; and whether its headers had a say."""
-    found: dict[Queue | RemoteBroker, None] = {}
-    seen = {exchange}
-    ahead = [exchange]
-    by_headers = False
+class ExchangeHost(Protocol):
+    """A virtual host, to whoever follows its bindings."""
+
+    exchanges: dict[str, Exchange]
+
+    @property
+    def name(self) -> str: ...
+    def targets(self, exchange: Exchange, routing_key: str, headers: Table) -> Iterable[Target]: ...
+
+
+def find_targets(
+    vhost: ExchangeHost, exchange: Exchange, routing_keys: Iterable[str], headers: Table = _NO_HEADERS
+) -> Targets:
+    """Where a message goes that is published to `exchange`: through other exchanges, and to alternate ones."""
+    found = Targets()
+    found.add_exchange(exchange)
     keys = tuple(routing_keys)
-    while ahead:
-        here = ahead.pop()
-        by_headers = by_headers or here.type == "headers"
+    while found.exchanges_left:
+        here = found.exchanges_left.pop()
+        found.by_headers = found.by_headers or here.type == "headers"
         matched = False
         for key in keys:
             for target in vhost.targets(here, key, headers):
                 matched = True
-                if not isinstance(target, Exchange):
-                    found[target] = None
-                elif target not in seen:
-                    seen.add(target)
-                    ahead.append(target)
+                target.add_to(found)
         if not matched and here.alternate is not None:
             alternate = vhost.exchanges.get(here.alternate)
-            if alternate is not None and alternate not in seen:
-                seen.add(alternate)
-                ahead.append(alternate)
-    return list(found), by_headers
+            if alternate is not None:
+                found.add_exchange(alternate)
+    return found

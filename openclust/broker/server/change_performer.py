@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, assert_never
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from openclust.broker.model.changes import (
     Bind,
@@ -24,11 +25,30 @@ from openclust.broker.model.changes import (
 )
 
 if TYPE_CHECKING:
-    from openclust.broker.server.broker import Broker
+    from openclust.broker.model.access import Permission, User
+    from openclust.broker.model.policy import Policy
     from openclust.broker.server.vhost import VirtualHost
 
 
-def holds(broker: Broker, change: Change) -> bool:
+class ChangedBroker(Protocol):
+    """A broker whose users, policies and virtual hosts can be changed."""
+
+    vhosts: dict[str, VirtualHost]
+    users: dict[str, User]
+
+    def vhost(self, name: str) -> VirtualHost: ...
+    def put_vhost(self, name: str) -> VirtualHost: ...
+    def delete_vhost(self, name: str) -> None: ...
+    def put_user(self, user: User) -> None: ...
+    def delete_user(self, name: str) -> None: ...
+    def keep_only(self, users: Iterable[str], vhosts: Iterable[str]) -> None: ...
+    def put_permission(self, user: str, vhost: str, permission: Permission) -> None: ...
+    def delete_permission(self, user: str, vhost: str) -> None: ...
+    def put_policy(self, policy: Policy, *, operator: bool = False) -> None: ...
+    def delete_policy(self, vhost: str, name: str, *, operator: bool = False) -> None: ...
+
+
+def holds(broker: ChangedBroker, change: Change) -> bool:
     """Whether the change would change nothing, if it is allowed at all."""
     match change:
         case PutVhost():
@@ -58,7 +78,7 @@ def _holds_in(
             return vhost.is_bound(change) is isinstance(change, Bind)
 
 
-def perform(broker: Broker, change: Change) -> Any:
+def perform(broker: ChangedBroker, change: Change) -> Any:
     """Make the change here and now; raises ChannelError where it cannot be made."""
     match change:
         case PutVhost():

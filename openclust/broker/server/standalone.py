@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from openclust.broker.model.changes import Change, Counts
-from openclust.broker.routing.remote_broker import RemoteBroker
-from openclust.broker.server.change_performer import perform
+from openclust.broker.server.change_performer import ChangedBroker, perform
 from openclust.wire.errors import ACCESS_REFUSED, AmqpError, ChannelError, ConnectionError
 
 if TYPE_CHECKING:
@@ -22,10 +21,18 @@ if TYPE_CHECKING:
     from openclust.broker.model.message import Message
     from openclust.broker.queues.queue import Queue
     from openclust.broker.routing.destination import Destination
-    from openclust.broker.routing.exchange import Exchange
-    from openclust.broker.server.broker import Broker
+    from openclust.broker.routing.exchange import Exchange, Targets
+    from openclust.broker.routing.route import ExchangeHost
     from openclust.broker.server.vhost import VirtualHost
     from openclust.wire.table import Table
+
+
+class StandaloneBroker(ChangedBroker, Protocol):
+    """The broker that decides alone."""
+
+    name: str
+
+    def define(self, change: Change, done: Done | None = None) -> None: ...
 
 
 class Standalone:
@@ -35,7 +42,7 @@ class Standalone:
     client_address = ""
     closed_to_clients = ""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: StandaloneBroker) -> None:
         self._broker = broker
 
     def define(self, change: Change, done: Done) -> None:
@@ -67,10 +74,10 @@ class Standalone:
     def control(self, connection: Connection, body: bytes) -> None:
         raise ChannelError(ACCESS_REFUSED, "this broker is a cluster of its own")
 
-    def reach(self, vhost: VirtualHost, targets: list[Queue | RemoteBroker]) -> tuple[list[Destination], bool]:
-        return [each for each in targets if not isinstance(each, RemoteBroker)], False
+    def reach(self, vhost: ExchangeHost, targets: Targets) -> tuple[list[Destination], bool]:
+        return list(targets.destinations), False
 
-    def forward(self, channel: Channel | None, vhost: VirtualHost, message: Message, verdict: Verdict | None) -> None:
+    def forward(self, channel: Channel | None, vhost: ExchangeHost, message: Message, verdict: Verdict | None) -> None:
         raise AssertionError("nothing is elsewhere")
 
     def forward_run(
@@ -81,7 +88,7 @@ class Standalone:
     def reply_outlet(self, address: str) -> Destination | None:
         return None
 
-    def is_elsewhere(self, queue: Queue) -> bool:
+    def is_elsewhere(self, queue: Destination) -> bool:
         return False
 
     def home(self, queue: Queue) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from openclust.broker.delivery.consumer import Consumer
 from openclust.broker.model.changes import Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
@@ -18,7 +18,7 @@ from openclust.broker.model.queue_arguments import (
     parse_queue_args,
     with_policy,
 )
-from openclust.broker.queues.queue import HostBroker, Owner, Queue
+from openclust.broker.queues.queue import Owner, Queue, QueueBroker
 from openclust.broker.routing.exchange import TYPES, Binding, Exchange, Target, binding_key
 from openclust.broker.routing.route import Route
 from openclust.wire.errors import (
@@ -33,6 +33,8 @@ from openclust.wire.errors import (
 from openclust.wire.table import Table
 
 if TYPE_CHECKING:
+    from openclust.broker.model.changes import Change
+    from openclust.broker.model.policy import PolicyTable
     from openclust.broker.routing.remote_broker import RemoteBroker
 
 PREDECLARED = {
@@ -43,6 +45,28 @@ PREDECLARED = {
     "amq.match": "headers",
     "amq.topic": "topic",
 }
+
+
+class HostCluster(Protocol):
+    """What a virtual host asks of its broker's cluster: see `ClusterPort`."""
+
+    def tidy(self, change: Change) -> None: ...
+    def wanted(self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int) -> None: ...
+    def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None: ...
+    def policies_changed(self, vhost: VirtualHost) -> None: ...
+
+
+class HostBroker(QueueBroker, Protocol):
+    """What a virtual host asks of its broker."""
+
+    policies: PolicyTable
+    queue_count: int
+    binding_count: int
+
+    @property
+    def vhosts(self) -> Mapping[str, VirtualHost]: ...
+    @property
+    def cluster(self) -> HostCluster: ...
 
 
 class VirtualHost:

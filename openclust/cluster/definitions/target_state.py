@@ -181,7 +181,7 @@ class UnchangedDefinitions:
 
     def has(self, target: Target) -> bool:
         """Whether it stays; a private queue always does."""
-        return target.is_private or target.name in (self.exchanges if isinstance(target, Exchange) else self.queues)
+        return target.is_private or target.name in (self.exchanges if target.is_exchange else self.queues)
 
 
 def _same_exchange(exchange: Exchange, wanted: DeclareExchange) -> bool:
@@ -212,7 +212,7 @@ def same_policy(one: PutPolicy, other: PutPolicy) -> bool:
 
 def key_of(binding: Binding, packed: bytes) -> BindingKey:
     """What a binding is called by; `packed` are its arguments as its exchange keeps them."""
-    return binding.source.name, isinstance(binding.target, Exchange), binding.target.name, binding.routing_key, packed
+    return binding.source.name, binding.target.is_exchange, binding.target.name, binding.routing_key, packed
 
 
 def _wanted_key(change: Bind | Unbind) -> BindingKey:

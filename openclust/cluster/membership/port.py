@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from openclust.broker.model.message import Message
     from openclust.broker.queues.queue import Queue
     from openclust.broker.routing.destination import Destination
-    from openclust.broker.routing.exchange import Exchange
-    from openclust.broker.routing.remote_broker import RemoteBroker
+    from openclust.broker.routing.exchange import Exchange, Targets
+    from openclust.broker.routing.route import ExchangeHost
     from openclust.broker.server.broker import Broker
     from openclust.broker.server.vhost import VirtualHost
     from openclust.cluster.log.cluster_uuid import ClusterUuid
@@ -176,10 +176,10 @@ class Port:
     def control(self, connection: Connection, body: bytes) -> None:
         self.control_room.heard(connection, body)
 
-    def reach(self, vhost: VirtualHost, targets: list[Queue | RemoteBroker]) -> tuple[list[Destination], bool]:
+    def reach(self, vhost: ExchangeHost, targets: Targets) -> tuple[list[Destination], bool]:
         return self.relay.reach(vhost, targets)
 
-    def forward(self, channel: Channel | None, vhost: VirtualHost, message: Message, verdict: Verdict | None) -> None:
+    def forward(self, channel: Channel | None, vhost: ExchangeHost, message: Message, verdict: Verdict | None) -> None:
         self.forwarding.publish(channel, vhost, message, verdict)
 
     def forward_run(
@@ -190,8 +190,8 @@ class Port:
     def reply_outlet(self, address: str) -> Destination | None:
         return self.relay.reply_outlet(address)
 
-    def is_elsewhere(self, queue: Queue) -> bool:
-        return queue.owner is None and not self.leadership.is_root
+    def is_elsewhere(self, queue: Destination) -> bool:
+        return queue.is_shared and not self.leadership.is_root
 
     def home(self, queue: Queue) -> str:
         return self.root if self.is_elsewhere(queue) else self.broker.name

@@ -14,16 +14,15 @@ from openclust.broker.amqp.trace import DROP, RELAY
 from openclust.broker.delivery.direct_reply import REPLY_PREFIX
 from openclust.broker.model.message import Message
 from openclust.broker.routing.destination import Destination
-from openclust.broker.routing.remote_broker import RemoteBroker
 from openclust.cluster.protocol.lane_names import lane_name
 from openclust.cluster.relay.lanes import Lanes, Reach, frames
 from openclust.cluster.relay.meta_bindings import OTHERS
 
 if TYPE_CHECKING:
     from openclust.broker.amqp.trace import Tracer
-    from openclust.broker.queues.queue import Queue
+    from openclust.broker.routing.exchange import Targets
+    from openclust.broker.routing.route import ExchangeHost
     from openclust.broker.server.broker import Broker
-    from openclust.broker.server.vhost import VirtualHost
     from openclust.cluster.protocol.leadership import Leadership
     from openclust.cluster.protocol.links import Links
     from openclust.cluster.protocol.outbox import Outbox
@@ -67,9 +66,9 @@ class PeerFanout(Destination):
                 tracer.relayed(message, outbox.peer, lane_name(reach), event=event)
 
 
-def reach_shared_queues(vhost: VirtualHost, targets: Iterable[Queue | RemoteBroker]) -> tuple[list[Destination], bool]:
+def reach_shared_queues(vhost: ExchangeHost, targets: Targets) -> tuple[list[Destination], bool]:
     """The shared queues among the targets, for a message that has reached all other targets already."""
-    return [each for each in targets if not isinstance(each, RemoteBroker) and each.is_shared], False
+    return [each for each in targets.destinations if each.is_shared], False
 
 
 class Relay:
@@ -85,25 +84,22 @@ class Relay:
     def tracer(self) -> Tracer | None:
         return self._broker.tracer
 
-    def reach(self, vhost: VirtualHost, targets: Iterable[Queue | RemoteBroker]) -> tuple[list[Destination], bool]:
+    def reach(self, vhost: ExchangeHost, targets: Targets) -> tuple[list[Destination], bool]:
         """The destinations of an application's message, and whether it must also be forwarded to the root."""
         here: list[Destination] = []
-        remotes: list[RemoteBroker] = []
         forward = False
-        for target in targets:
-            if isinstance(target, RemoteBroker):
-                remotes.append(target)
-            elif target.owner is not None or self.leadership.is_root:
-                here.append(target)
+        for destination in targets.destinations:
+            if destination.is_private or self.leadership.is_root:
+                here.append(destination)
             else:
                 forward = True
-        if remotes:
-            sends = self._sends([each.name for each in remotes], forward)
+        if targets.brokers:
+            sends = self._sends(targets.brokers, forward)
             if sends:
                 here.append(PeerFanout(self, vhost.name, sends))
         return here, forward
 
-    def _sends(self, names: list[str], forward: bool) -> list[tuple[Outbox, Reach]]:
+    def _sends(self, names: Iterable[str], forward: bool) -> list[tuple[Outbox, Reach]]:
         """The outboxes of these brokers, each with what the message may reach there."""
         links = self.links
         # A message that is forwarded to the root is for the private queues there too: it gets no second copy.

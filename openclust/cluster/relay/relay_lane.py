@@ -9,14 +9,12 @@ from openclust.broker.amqp.channel import Channel
 from openclust.broker.amqp.publishing import decode_publish
 from openclust.broker.amqp.runs import pass_run
 from openclust.broker.amqp.trace import RELAYED_IN
-from openclust.broker.delivery.consumer import Arrival
 from openclust.broker.delivery.direct_reply import REPLY_PREFIX
-from openclust.broker.delivery.fanout import fan_out
+from openclust.broker.delivery.fanout import Arrival, fan_out
 from openclust.broker.journal.confirm_gates import Gates
 from openclust.broker.model.outcome import PLACES, REFUSED
 from openclust.broker.routing.carbon_copies import copy_keys, hide_blind_copies, route_by_headers
-from openclust.broker.routing.remote_broker import RemoteBroker
-from openclust.broker.routing.route import Route, find_queues
+from openclust.broker.routing.route import ExchangeHost, Route, find_targets
 from openclust.cluster.protocol.lane_names import lane_name
 from openclust.cluster.protocol.messages import Lane, Settled
 from openclust.cluster.relay.lanes import Reach
@@ -27,8 +25,8 @@ from openclust.wire.text import decode_text
 
 if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
-    from openclust.broker.queues.queue import Queue
     from openclust.broker.routing.destination import Destination
+    from openclust.broker.routing.exchange import Targets
     from openclust.broker.server.vhost import VirtualHost
     from openclust.cluster.protocol.outbox import Outbox
 
@@ -145,8 +143,10 @@ class RelayLane(Channel):
         exchange = None if vhost is None else vhost.exchanges.get(method.exchange)
         if vhost is None or exchange is None:
             return Route(method.exchange, key, []), header
-        targets, by_headers = find_queues(vhost, exchange, (key,))
-        route = Route(method.exchange, key, self._reached(vhost, targets)[0], watch=0xFFFF if by_headers else HEADERS)
+        targets = find_targets(vhost, exchange, (key,))
+        route = Route(
+            method.exchange, key, self._reached(vhost, targets)[0], watch=0xFFFF if targets.by_headers else HEADERS
+        )
         if len(self.routes) >= ROUTES_MAX:
             self.routes.clear()
         self.routes[arguments] = route
@@ -154,7 +154,7 @@ class RelayLane(Channel):
             return route, header
         try:
             properties = decode_properties(header)
-            if copy_keys(properties.headers) or by_headers:
+            if copy_keys(properties.headers) or targets.by_headers:
                 route = route_by_headers(vhost, exchange, key, properties.headers or {}, self._reached)
         except AmqpError as error:
             self.broker.note("error", "a relayed message is damaged", text=error.reply_text, peer=self._sender)
@@ -178,20 +178,21 @@ class RelayLane(Channel):
         outlet = self._relay.reply_outlet(address) if self.reach & Reach.PASS_ON else None
         return Route("", address, [] if outlet is None else [outlet])
 
-    def _reached(self, vhost: VirtualHost, targets: Iterable[Queue | RemoteBroker]) -> tuple[list[Destination], bool]:
+    def _reached(self, vhost: ExchangeHost, targets: Targets) -> tuple[list[Destination], bool]:
         """The destinations among the targets that messages of this lane may reach. None goes to the root again."""
         found: list[Destination] = []
         sends: list[tuple[Outbox, Reach]] = []
-        for target in targets:
-            if isinstance(target, RemoteBroker):
-                if self.reach & Reach.PASS_ON and target.name != self._sender and self._links.is_secondary(target.name):
-                    # The link from the secondary may be there before the link to it.
-                    sends.append((self._links.outbox(target.name), Reach.PRIVATE))
-            elif target.owner is not None:
+        for destination in targets.destinations:
+            if destination.is_private:
                 if self.reach & Reach.PRIVATE:
-                    found.append(target)
+                    found.append(destination)
             elif self.reach & Reach.SHARED and self._leadership.is_root:
-                found.append(target)
+                found.append(destination)
+        if self.reach & Reach.PASS_ON:
+            for name in targets.brokers:
+                if name != self._sender and self._links.is_secondary(name):
+                    # The link from the secondary may be there before the link to it.
+                    sends.append((self._links.outbox(name), Reach.PRIVATE))
         if sends:
             found.append(
                 PeerFanout(self._relay, decode_text(self.lane.vhost), sorted(sends, key=lambda send: send[0].peer))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
     from openclust.broker.cluster_port import Verdict
     from openclust.broker.model.message import Message
+    from openclust.broker.routing.route import ExchangeHost
     from openclust.broker.server.broker import Broker
     from openclust.broker.server.vhost import VirtualHost
     from openclust.cluster.protocol.leadership import Leadership
@@ -110,7 +111,7 @@ class Forwarding:
         """How many messages wait for a root."""
         return len(self._waiting)
 
-    def publish(self, channel: Channel | None, vhost: VirtualHost, message: Message, verdict: Verdict | None) -> None:
+    def publish(self, channel: Channel | None, vhost: ExchangeHost, message: Message, verdict: Verdict | None) -> None:
         outbox = self._links.root_outbox()
         if outbox is not None and verdict is None:
             # Most messages come this way: nothing is kept of them.

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
     from openclust.broker.amqp.transaction import Unacked
     from openclust.broker.cluster_port import Done
-    from openclust.broker.delivery.consumer import Consumer, ReceivingChannel
-    from openclust.broker.delivery.origin import Origin
+    from openclust.broker.delivery.consumer import Consumer, Origin, ReceivingChannel
     from openclust.broker.server.broker import Broker
     from openclust.broker.server.vhost import VirtualHost
     from openclust.cluster.protocol.leadership import Leadership
@@ -57,7 +56,7 @@ class RemoteConsumers:
         requests: RootRequests,
         proxies: ConsumerProxies,
     ) -> None:
-        self._broker = broker
+        self.broker = broker
         self._links = links
         self._leadership = leadership
         self._requests = requests
@@ -109,7 +108,7 @@ class RemoteConsumers:
 
     def _move(self, consumer: Consumer, source: RemoteQueue) -> None:
         consumer.queue = source
-        _follow(consumer)
+        _follow(self.broker, consumer)
         # The buffer is empty: the consumer need not be asked whether it takes more.
         consumer.waiting = True
 
@@ -141,7 +140,7 @@ class RemoteConsumers:
         if isinstance(consumer.queue, RemoteQueue):
             consumer.queue.empty(consumer)
         try:
-            queue = consumer.queue.vhost.queue(consumer.queue.name)
+            queue = self.broker.vhost(consumer.queue.vhost.name).queue(consumer.queue.name)
             demand_exclusive(queue, consumer.exclusive)
         except AmqpError:
             self._lose(consumer)
@@ -185,7 +184,7 @@ class RemoteConsumers:
         """The policies of a virtual host have changed: its consumers here follow the new settings of their queues."""
         for consumer in list(self._consumers):
             if consumer.queue.vhost is vhost:
-                _follow(consumer)
+                _follow(self.broker, consumer)
                 if not consumer.waiting:
                     consumer.wake()
 
@@ -199,7 +198,7 @@ class RemoteConsumers:
             # Its client is gone, or it was asked for in an earlier run.
             self._links.send(peer, Cancel(lane.source))
             source = None
-        tracer = self._broker.tracer
+        tracer = self.broker.tracer
         if tracer is not None:
             return TracedDeliveryLane(connection, lane.number, source, tracer, peer)
         return DeliveryLane(connection, lane.number, source)
@@ -234,7 +233,7 @@ class RemoteConsumers:
             stand_in = GoneQueue(queue.vhost, queue.name)
         else:
             stand_in = RemoteQueue(self, self._run, queue.vhost, queue.name, NO_CONSUMER, None)
-            self._broker.books.hold(message)
+            self.broker.books.hold(message)
         return GetResult(stand_in, Entry(message, told.number, 0, told.deliveries), told.left)
 
     def _fetched_here(self, channel: Channel, told: FetchedMessage, done: Done) -> None:
@@ -282,7 +281,7 @@ class RemoteConsumers:
     def resigned(self) -> None:
         """This broker was root: its consumers wait for the next one, and their deliveries go back into the queues."""
         self.root_lost()
-        for connection in self._broker.connections:
+        for connection in self.broker.connections:
             for channel in connection.channels.values():
                 for item in _held_by(channel):
                     queue = item.queue
@@ -317,9 +316,10 @@ class RemoteConsumers:
         self._links.send(self._leadership.root, report)
 
 
-def _follow(consumer: Consumer) -> None:
+def _follow(broker: Broker, consumer: Consumer) -> None:
     """Give a consumer the settings of its queue, by the definition of that queue here."""
-    queue = consumer.queue.vhost.queues.get(consumer.queue.name)
+    vhost = broker.vhosts.get(consumer.queue.vhost.name)
+    queue = None if vhost is None else vhost.queues.get(consumer.queue.name)
     if queue is not None:
         consumer.follow_timeout(queue.settings.consumer_timeout_ms)
         consumer.follow_prefetch(queue.settings.consumer_prefetch_max)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from openclust.broker.amqp.runs import deliver_run
 from openclust.broker.backlog.backlog import Entry
-from openclust.broker.delivery.fanout import fan_out
-from openclust.broker.delivery.origin import Origin
+from openclust.broker.delivery.consumer import Origin, OriginHost
+from openclust.broker.delivery.fanout import RoutingBroker, fan_out
 from openclust.broker.model.message import Message
 from openclust.broker.routing.destination import Destination
 from openclust.cluster.protocol.messages import Cancel, Prefetch, Settle, Taken
@@ -16,8 +16,8 @@ from openclust.wire.frames import FRAME_OVERHEAD
 
 if TYPE_CHECKING:
     from openclust.broker.delivery.consumer import Consumer
+    from openclust.broker.model.memory_accounts import Books
     from openclust.broker.routing.route import Route
-    from openclust.broker.server.vhost import VirtualHost
 
 TELL_BYTES = 524_288
 """After so many bytes the root is told what clients have taken: well before it may send no more ahead."""
@@ -29,11 +29,19 @@ ConsumerReport: TypeAlias = Cancel | Prefetch | Settle | Taken
 """The messages by which the root is told of consumers on this broker."""
 
 
+class ReceivingBroker(RoutingBroker, Protocol):
+    """The broker that passes the deliveries of the root on to its clients."""
+
+    books: Books
+
+
 class RemoteQueueOwner(Protocol):
     """The maker of remote queues. `dirty` are those with something to tell the root at the end of the turn."""
 
     dirty: list[RemoteQueue]
 
+    @property
+    def broker(self) -> ReceivingBroker: ...
     def ended(self, source: RemoteQueue, consumer: Consumer) -> None: ...
 
 
@@ -52,12 +60,12 @@ class GoneQueue(Origin):
     __slots__ = ("is_alive", "name", "vhost")
 
     name: str
-    vhost: VirtualHost
+    vhost: OriginHost
     is_alive: bool
     is_here = False
     is_shared = True
 
-    def __init__(self, vhost: VirtualHost, name: str) -> None:
+    def __init__(self, vhost: OriginHost, name: str) -> None:
         self.vhost = vhost
         self.name = name
         self.is_alive = True
@@ -80,6 +88,7 @@ class RemoteQueue(GoneQueue, Destination):
 
     __slots__ = (
         "_acked",
+        "_broker",
         "_cancels",
         "_charge",
         "_is_dirty",
@@ -103,13 +112,14 @@ class RemoteQueue(GoneQueue, Destination):
         self,
         owner: RemoteQueueOwner,
         run: Run,
-        vhost: VirtualHost,
+        vhost: OriginHost,
         name: str,
         number: int,
         consumer: Consumer | None,
     ) -> None:
         super().__init__(vhost, name)
         self._owner = owner
+        self._broker = owner.broker
         self.run = run
         self.number = number
         self.consumer = consumer
@@ -145,7 +155,7 @@ class RemoteQueue(GoneQueue, Destination):
             return False
         self.direct = consumer
         channel = consumer.channel
-        fan_out(channel.broker, route, header, body)
+        fan_out(self._broker, route, header, body)
         channel.connection.count_out(len(header) + len(body) + 2 * FRAME_OVERHEAD)
         self._taken = number
         self._charge = charge = self._charge + len(body) + MESSAGE_CHARGE
@@ -182,7 +192,7 @@ class RemoteQueue(GoneQueue, Destination):
             return
         entry = Entry(message, number, 0, deliveries)
         if not self.no_ack:
-            self.vhost.broker.books.hold(message)
+            self._broker.books.hold(message)
         if self.buffer or not consumer.can_take():
             self.buffer.append(entry)
             consumer.waiting = False
@@ -213,7 +223,7 @@ class RemoteQueue(GoneQueue, Destination):
         """The client has acknowledged it. Without acks the root has forgotten it already."""
         if self.no_ack:
             return
-        self.vhost.broker.books.release(entry.message)
+        self._broker.books.release(entry.message)
         if self.run.is_over:
             return
         acked, number = self._acked, entry.seq
@@ -227,7 +237,7 @@ class RemoteQueue(GoneQueue, Destination):
     def committed(self, entry: Entry) -> None:
         """The delivery was settled with its transaction: the root knows that."""
         if not self.no_ack:
-            self.vhost.broker.books.release(entry.message)
+            self._broker.books.release(entry.message)
 
     def put_back(self, entry: Entry) -> None:
         self._refuse(entry, self._returned)
@@ -238,7 +248,7 @@ class RemoteQueue(GoneQueue, Destination):
     def _refuse(self, entry: Entry, numbers: list[int]) -> None:
         if self.no_ack:
             return
-        self.vhost.broker.books.release(entry.message)
+        self._broker.books.release(entry.message)
         if not self.run.is_over:
             numbers.append(entry.seq)
             self._touch()

@@ -41,7 +41,7 @@ def find_pages(broker: Broker, pages: list[PageInfo]) -> None:
                 library.lost(info.number)
                 continue
             if type(queue.backlog) is FifoBacklog:
-                queue.backlog = PagedBacklog(queue, library, queue.backlog)
+                queue.backlog = PagedBacklog(queue, library, queue.backlog, queue.vhost.broker.books)
             elif not isinstance(queue.backlog, PagedBacklog):
                 in_memory.append((queue, leaf))
             library.shelf(queue).add(leaf)

@@ -54,18 +54,18 @@ class QueueRows:
         return text(it.vhost.name), text(it.name)
 
     def row(self, it: Queue) -> Row:
-        return queue_row(it)
+        return queue_row(self._broker, it)
 
     def details(self, it: Queue) -> Row:
         return self.row(it)
 
 
-def queue_row(queue: Queue) -> Row:
+def queue_row(broker: Broker, queue: Queue) -> Row:
     """A queue as this broker knows it: only the broker on which it is active can count it, others leave that out."""
     vhost = queue.vhost
     kind: Kind = "quorum_queue" if queue.args.queue_type == "quorum" else "classic_queue"
-    policy, operator_policy = vhost.broker.policies.matching(vhost.name, kind, queue.name)
-    home = vhost.broker.cluster.home(queue)
+    policy, operator_policy = broker.policies.matching(vhost.name, kind, queue.name)
+    home = broker.cluster.home(queue)
     return {
         "name": text(queue.name),
         "vhost": text(vhost.name),
@@ -77,10 +77,10 @@ def queue_row(queue: Queue) -> Row:
         "state": "running" if home else "down",
         "node": home or None,
         **_reliability(queue),
-        **({} if vhost.broker.cluster.is_elsewhere(queue) else _counts(queue)),
+        **({} if broker.cluster.is_elsewhere(queue) else _counts(queue)),
         "policy": policy.name if policy is not None else None,
         "operator_policy": operator_policy.name if operator_policy is not None else None,
-        "effective_policy_definition": value(vhost.broker.policies.effective(vhost.name, kind, queue.name)),
+        "effective_policy_definition": value(broker.policies.effective(vhost.name, kind, queue.name)),
     }
 
 

@@ -8,8 +8,13 @@ from typing import Any
 import pytest
 
 from openclust.broker.model.message import counted_header
+from openclust.broker.routing.destination import Destination
+from openclust.broker.routing.exchange import Targets
+from openclust.broker.routing.remote_broker import RemoteBroker
+from openclust.broker.routing.route import ExchangeHost
 from openclust.broker.server import broker as broker_module
 from openclust.broker.server.broker import Broker
+from openclust.broker.server.standalone import Standalone
 from openclust.wire.codec import method_frame
 from openclust.wire.frames import FRAME_HEADER, frame
 from openclust.wire.methods import BasicPublish, QueueDelete, QueueDeleteOk
@@ -26,6 +31,24 @@ def _deaths(delivery: Delivery | None) -> list[Any]:
     deaths = delivery.headers["x-death"]
     assert isinstance(deaths, list)
     return deaths
+
+
+class _Recording(Standalone):
+    """Remembers for which other brokers messages were."""
+
+    brokers: list[str]
+
+    def reach(self, vhost: ExchangeHost, targets: Targets) -> tuple[list[Destination], bool]:
+        self.brokers = list(targets.brokers)
+        return super().reach(vhost, targets)
+
+
+def test_a_dead_letter_reaches_a_broker_that_is_called_as_its_queue(broker: Broker, alice: Client) -> None:
+    broker.cluster = cluster = _Recording(broker)
+    alice.queue("work", x_dead_letter_exchange="amq.fanout", x_message_ttl=0)
+    broker.vhosts["/"].exchanges["amq.fanout"].bind_remote(RemoteBroker("work"), "", {})
+    alice.publish("work", b"body")
+    assert cluster.brokers == ["work"]
 
 
 def test_a_dead_letter_tells_how_it_died(alice: Client) -> None:

@@ -7,6 +7,7 @@ import pytest
 from openclust.broker.model.message import Message
 from openclust.broker.routing.carbon_copies import copy_keys, hide_blind_copies, route_again
 from openclust.broker.routing.destination import Destination
+from openclust.broker.routing.exchange import Targets
 from openclust.broker.routing.route import Route
 from openclust.broker.server.broker import Broker
 from openclust.wire.errors import ChannelError
@@ -62,8 +63,8 @@ def test_a_message_is_routed_again_by_all_its_keys(broker: Broker, alice: Client
     vhost = broker.vhosts["/"]
     header = encode_header(Properties(headers={"CC": ["copy"], "BCC": ["blind"]}), 1)
 
-    def reach(vhost: object, targets: list) -> tuple[list[Destination], bool]:  # type: ignore[type-arg]
-        return targets, False
+    def reach(vhost: object, targets: Targets) -> tuple[list[Destination], bool]:
+        return list(targets.destinations), False
 
     route, hidden = route_again(vhost, vhost.exchanges[""], "to", header, 1, reach)
     assert [each.name for each in route.destinations] == ["to", "copy", "blind"]

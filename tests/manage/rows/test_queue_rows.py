@@ -45,7 +45,7 @@ def test_a_queue_is_shown_with_its_level(
     broker = new_broker(journal=journal)
     arguments = {} if replicate is None else {"x-replicate": replicate}
     perform(broker, DeclareQueue(vhost="/", name="q", durable=durable, arguments=arguments))
-    row = queue_row(broker.vhosts["/"].queues["q"])
+    row = queue_row(broker, broker.vhosts["/"].queues["q"])
     assert (row["replicate"], row["level"]) == (shown, level)
 
 
@@ -72,7 +72,7 @@ def cluster() -> Joined:
 
 
 def work_at(cluster: Joined, name: str) -> dict[str, Any]:
-    return queue_row(cluster.broker(name).vhosts["/"].queues["work"])
+    return queue_row(cluster.broker(name), cluster.broker(name).vhosts["/"].queues["work"])
 
 
 def overview_at(cluster: Joined, name: str) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def test_a_private_queue_is_counted_where_it_is(cluster: Joined) -> None:
     client = cluster.client("p3")
     client.call(QueueDeclare(queue="mine", exclusive=True), QueueDeclareOk)
     client.publish("mine", b"x")
-    row = queue_row(cluster.broker("p3").vhosts["/"].queues["mine"])
+    row = queue_row(cluster.broker("p3"), cluster.broker("p3").vhosts["/"].queues["mine"])
     assert (row["node"], row["messages_ready"]) == ("p3", 1)
 
 
@@ -121,7 +121,7 @@ def test_messages_that_are_on_disk_alone_are_counted() -> None:
     for number in range(300):
         publish(queue, number)
         life.turn()
-    row = queue_row(queue)
+    row = queue_row(life.broker, queue)
     assert row["messages_ready"] == 300
     assert 0 < row["messages_paged_out"] < 300
 
