@@ -1,7 +1,7 @@
-"""A broker and its part in a cluster as one: what happens goes in, what is to be done comes out.
+"""A node: one broker and its membership of a cluster. Events go in; a turn returns the work for its host.
 
-A turn ends what was begun: `node.turn()` returns a `Ready`, and `perform(ready, host)` has the host do it. The shell is
-a host, the simulator has one for each of its brokers, and so has every test that runs brokers in memory.
+After events its host calls `node.turn()`, which returns a `Ready`, and `perform(ready, host)` hands that work to the
+host. The shell's server is a host; the simulator and the tests that run brokers in memory have their own.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ DIGEST_EVERY_MS = 2_000
 
 
 class Ready(NamedTuple):
-    """What one turn wants done, in the order of its fields. Each outbox and each connection is named once."""
+    """The work of one turn, to be done in the order of the fields. Each outbox and each connection is listed once."""
 
     writes: list[Write]
-    """For the store. Tell `node.stored` when they are on disk."""
+    """For the store. Call `node.stored` when they are on disk."""
     messages: list[Outbox]
-    """What is to be sent to peers, each over its link."""
+    """Outboxes with frames for peers, each to be sent over its link."""
     effects: list[Effect]
     connections: list[Connection]
-    """Those whose outbox is to be written. Call `node.written` when all of it is with the sockets."""
+    """Connections whose outboxes are to be written. Call `node.written` when all are written to their sockets."""
     farewells: list[Connection]
-    """Those that were told goodbye: their peers have a while to close."""
+    """Connections that were closed: their peers have a while to answer."""
 
 
 class Host(Protocol):
-    """Whoever runs a node does each part of a `Ready`. What is not empty is handed over; connections always are."""
+    """Does the work of a turn. Empty lists are not handed over, except for connections."""
 
     def write(self, writes: list[Write]) -> None: ...
     def send(self, messages: list[Outbox]) -> None: ...
@@ -47,7 +47,7 @@ class Host(Protocol):
 
 
 def perform(ready: Ready, host: Host) -> None:
-    """Have the host do all that a turn wants done. This is the only place that knows the order."""
+    """Have the host do the work of a turn. The order is defined here and nowhere else."""
     writes, messages, effects, connections, farewells = ready
     if writes:
         host.write(writes)
@@ -74,7 +74,7 @@ def _ready(broker: Broker, writes: list[Write], messages: list[Outbox]) -> Ready
 
 
 class Node:
-    """Times are a monotonic clock's, the same for all calls. After each call but those that only ask: a turn.
+    """All times are those of one monotonic clock. After each event the host runs a turn.
 
     Call `beat` every heartbeat of the membership, `expire` at `expires_ms`, and `look_at_lease` at `lease_ends_ms`.
     """
@@ -87,25 +87,25 @@ class Node:
         self._told_digests_ms = broker.now_ms
         broker.cluster = membership
 
-    # -- what happens
+    # -- events
 
     def receive(self, connection: Connection, data: bytes, now_ms: int) -> None:
-        """Bytes came, of an application or over a peer's link to us."""
-        stood_ms = now_ms - self.broker.now_ms
+        """Bytes came from a client, or over a peer's link."""
+        paused_ms = now_ms - self.broker.now_ms
         self.broker.now_ms = now_ms
-        if stood_ms > self.membership.heartbeat_ms:
-            # A root that stood still may be none any more: what it took now it would have to hand over, out of order.
+        if paused_ms > self.membership.heartbeat_ms:
+            # After a pause this root's lease may be over: messages that it took now would reach the next root late.
             self.membership.begin_turn()
         connection.receive(data)
 
     def connection_lost(self, connection: Connection, now_ms: int) -> None:
-        """A connection has ended, an application's or a peer's link to us."""
+        """A connection has ended, a client's or a peer's link."""
         self.broker.now_ms = now_ms
         self.broker.connection_lost(connection)
         self.membership.connection_lost(connection)
 
     def link_up(self, peer: str, frame_max: int, now_ms: int) -> None:
-        """Our link to a peer is there; nothing was said on it yet."""
+        """Our link to a peer is open; nothing was sent on it yet."""
         self.broker.now_ms = now_ms
         self.membership.link_up(peer, frame_max)
 
@@ -114,7 +114,7 @@ class Node:
         self.membership.link_down(peer)
 
     def leave(self, reason: str, now_ms: int) -> None:
-        """This broker is about to end: its peers hear so, in this turn."""
+        """This broker is about to end: the next turn tells its peers."""
         self.broker.now_ms = now_ms
         self.membership.leave(reason)
 
@@ -128,7 +128,7 @@ class Node:
 
     @property
     def expires_ms(self) -> int:
-        """When a queue or a channel has something to do; 0 for never."""
+        """When `expire` is due for a queue or a channel; 0 for never."""
         return self.broker.deadlines.next_ms()
 
     def expire(self, now_ms: int, wall_clock_ms: int) -> None:
@@ -137,21 +137,21 @@ class Node:
 
     @property
     def lease_ends_ms(self) -> int | None:
-        """The last moment at which this broker may be root, as far as it knows yet; None where it is not."""
+        """When the lease of this root ends, as far as it is known yet; None if this broker is not root."""
         membership = self.membership
         if not membership.is_primary or membership.election.role is not ElectionRole.ROOT:
             return None
         return lease_end_ms(membership.election)
 
     def look_at_lease(self, now_ms: int) -> None:
-        """A root that is not heard resigns now, not at its next heartbeat."""
+        """Have a root whose lease is over resign now, and not only at its next heartbeat."""
         self.broker.now_ms = now_ms
         self.membership.begin_turn()
 
-    # -- what is to be done
+    # -- turns
 
     def turn(self) -> Ready:
-        """Finish what was begun; a root whose lease is over confirms nothing. Another turn follows while `is_busy`."""
+        """End the work of all events so far. A root whose lease is over confirms nothing. Repeat while `is_busy`."""
         membership = self.membership
         membership.begin_turn()
         self.broker.settle()
@@ -161,23 +161,23 @@ class Node:
         return _ready(self.broker, membership.store_writes.take_writes(), messages)
 
     def stored(self, done: int, now_ms: int) -> None:
-        """So many are on disk of all `writes` that any `Ready` had."""
+        """So many of all writes since the start are on disk."""
         self.broker.now_ms = now_ms
         self.membership.batch_commit.stored(done)
 
     def disk_is(self, failure: str, waiting_bytes: int, now_ms: int) -> None:
-        """Every heartbeat, and when writes begin to fail or go on: why they fail (empty: they do not), what waits."""
+        """Call it each heartbeat, and when writes begin or cease to fail. `failure` is why they fail, empty if not."""
         self.broker.now_ms = now_ms
         self.membership.disk_health.waits(waiting_bytes)
         self.membership.batch_commit.look_at_disk(failure)
 
     def written(self) -> None:
-        """All outboxes of this turn are with their sockets: publishers that waited for that go on."""
+        """All outboxes of this turn are written to their sockets: publishers that waited for that go on."""
         self.broker.turn_done()
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is left to do already."""
+        """Whether work is left for another turn."""
         broker = self.broker
         is_left = broker.dirty or broker.effects or broker.dead_letters or broker.confirming
         it = self.membership

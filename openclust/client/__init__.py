@@ -23,7 +23,7 @@ from openclust.client.search import HOST_TIMEOUT_S, ROUNDS
 __all__ = ["ClusterConnection", "NoBroker", "RobustClusterConnection", "connect", "connect_robust"]
 
 HEARTBEAT_S = 10
-"""Where a URL says nothing. With aiormq's own, 60 s, a dead network is noticed after three minutes."""
+"""For URLs without a heartbeat. With aiormq's default of 60 s, a dead network is noticed only after three minutes."""
 
 
 async def connect(
@@ -42,7 +42,7 @@ async def connect(
 
     `urls` are tried in their order, then the hosts that brokers name, `rounds` times; `host_timeout` bounds one
     attempt and `timeout` all of them. `root` asks to be sent to the root; `cluster_key` lets only this cluster
-    take the connection. Raises NoBroker, which says of each host why not, or TimeoutError.
+    take the connection. Raises NoBroker with a reason for each host, or TimeoutError.
     """
     connection = ClusterConnection(
         _hosts(urls),
@@ -68,10 +68,10 @@ async def connect_robust(
     rounds: int = ROUNDS,
     **options: Any,
 ) -> RobustClusterConnection:
-    """As `connect`, and after a loss it looks for another broker for as long as it takes, and declares all anew.
+    """As `connect`. After a loss it looks for another broker until it finds one, and declares everything again.
 
-    Where a broker says where its connection goes, it goes there first. `fail_fast=False` waits for the first broker
-    as for all later ones; `reconnect_interval` is the least time in seconds between two connections.
+    If the broker that closed the connection named another one, that one is tried first. `fail_fast=False` waits without
+    end for the first broker too; `reconnect_interval` is the least time in seconds between two connections.
     """
     connection = RobustClusterConnection(
         _hosts(urls),

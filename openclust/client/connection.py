@@ -17,7 +17,7 @@ from openclust.client.hosts import Hosts
 from openclust.client.search import Search, dial
 
 RECONNECT_INTERVAL_S = "0.5"
-"""The least time between two connections of a robust one; how long a search waits is its own affair."""
+"""The least time between two connections of a robust connection. The pauses within a search are its own."""
 
 if not hasattr(aio_pika.RobustConnection, "_RobustConnection__connect_transport"):
     raise ImportError(
@@ -27,7 +27,7 @@ if not hasattr(aio_pika.RobustConnection, "_RobustConnection__connect_transport"
 
 
 class _Underlay(UnderlayConnection):
-    """What aio-pika keeps of a connection, made by a search."""
+    """aio-pika's holder of a connection. The connection is made by a search."""
 
     @classmethod
     async def make_connection(
@@ -38,7 +38,7 @@ class _Underlay(UnderlayConnection):
 
 
 class _Clustered(aio_pika.Connection):
-    """What both have: a search instead of one URL. `url` is that of the broker which took the connection last."""
+    """The base of both connections: a search instead of one URL. `url` is that of the last broker connected to."""
 
     def __init__(self, hosts: Hosts, host_timeout: float, rounds: int, **options: Any) -> None:
         super().__init__(hosts.first, **options)
@@ -58,7 +58,7 @@ class _Clustered(aio_pika.Connection):
         await self._on_connected()
 
     async def _on_connection_close(self, closing: asyncio.Future[Any]) -> None:
-        # A search that failed is told here, too; then there was nothing to lose.
+        # This is called for a failed search, too: then there was no connection to lose.
         if self.connected.is_set():
             error = None if closing.cancelled() else closing.exception()
             self._search.hosts.lost(self._search.url, str(error.args[-1]) if error and error.args else "")
@@ -93,8 +93,8 @@ class RobustClusterConnection(_Clustered, aio_pika.RobustConnection):
         self._timeout = timeout
         await super().connect(timeout)
 
-    # aio-pika's loop of reconnecting calls this, and this calls its plain connection by name: there is no other place
-    # to come between. Without it, the import above fails.
+    # aio-pika's reconnect loop calls this private method, whose own version connects to one URL: there is no other
+    # place for a search. The check at the top of this file fails for an aio-pika without it.
     async def _RobustConnection__connect_transport(self) -> None:
         self.transport = None
         self.connected.clear()

@@ -1,4 +1,4 @@
-"""An aiormq connection that knows `connection.redirect` and keeps what open-ok says."""
+"""An aiormq connection that understands `connection.redirect` and keeps the known hosts of open-ok."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from openclust.wire.frames import FRAME_HEARTBEAT, FRAME_METHOD
 from openclust.wire.methods import ConnectionRedirect
 
 REDIRECT = "connection.redirect"
-"""The capability that a client announces to be sent where it is better off."""
+"""The capability by which a client announces that it follows `connection.redirect`."""
 
 ANSWER_BYTES_MAX = 4_096
-"""The answers to connection.open are three short strings at most; no broker needs more."""
+"""More than enough for an answer to connection.open, which has three short strings at most."""
 
 _HEAD_BYTES = 7
 _REDIRECT_ID = b"\x00\x0a\x00\x2a"
 
 
 class Redirected(AMQPConnectionError):
-    """The broker sends the client elsewhere; where to is in `Dialled.redirect`."""
+    """The broker redirects the client; `Dialled.redirect` has the target."""
 
 
 class Dialled(aiormq.Connection):
-    """`connect()` opens it, or raises: `Redirected` where the broker sends us elsewhere."""
+    """`connect()` opens it. `Redirected` if the broker redirects the client."""
 
     def __init__(self, url: URL, *, is_redirected: bool = False, **options: Any) -> None:
         super().__init__(url, **options)
@@ -50,8 +50,8 @@ class Dialled(aiormq.Connection):
             told[REDIRECTED] = True
         return told
 
-    # aiormq keeps its handshake in one function, and all its questions go through `_rpc`. There pamqp would not know
-    # the answer 10.42, and nobody would keep the known hosts of 10.41. So this one question is asked here.
+    # aiormq's handshake is one function, which sends each request by `_rpc`. For connection.open that would fail on
+    # redirect (10.42), which pamqp does not know, and drop the known hosts of open-ok (10.41). So it is sent here.
     async def _rpc(  # type: ignore[override]
         self,
         request: Frame,
@@ -72,7 +72,7 @@ class Dialled(aiormq.Connection):
         except PAMQPException as error:
             raise InvalidFrameError(str(error)) from error
         if isinstance(answer, Methods.Close):
-            # aiormq would only say that it expected something else.
+            # aiormq would raise an error without the code and text of the close.
             raise ConnectionClosed(answer.reply_code, answer.reply_text)
         if isinstance(answer, Methods.OpenOk):
             self.known_hosts = answer.known_hosts or ""
@@ -89,7 +89,7 @@ def _redirect(payload: bytes) -> ConnectionRedirect:
 
 
 async def _method(reader: asyncio.StreamReader) -> bytes:
-    """The next frame that is no heartbeat: a broker that waits for its root keeps the connection alive with some."""
+    """The next frame that is no heartbeat. A broker that waits for its root sends heartbeats before its answer."""
     while True:
         try:
             head = await reader.readexactly(_HEAD_BYTES)

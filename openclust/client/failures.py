@@ -1,4 +1,4 @@
-"""Why no broker took a connection, in words for people."""
+"""The reasons why no broker took a connection, in words for people."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from aiormq.exceptions import (
 from openclust.shell.tls.handshake_failure import refusal
 
 _FOR_GOOD = {402, 403}
-"""Codes that the same client is given again: another cluster's key, a wrong password."""
+"""Codes that a client gets again if it tries again: another cluster's key, a wrong password."""
 
 
 class NoBroker(AMQPConnectionError):
-    """Nobody took the connection. `tried` says of each address why not."""
+    """No broker took the connection. `tried` has the reason for each address."""
 
     reason = "%s"
 
@@ -34,14 +34,14 @@ class NoBroker(AMQPConnectionError):
 
 
 def explain(error: BaseException, host_timeout: float) -> str:
-    """One line for what stopped one attempt."""
+    """Why one attempt failed, in one line."""
     if isinstance(error, ConnectionClosed) and len(error.args) == 2:
         return f"closed with {error.args[0]}, {error.args[1]}"
     if isinstance(error, TimeoutError) and not str(error):
         return f"no answer within {host_timeout:g} s"
     if refused := _refused_certificate(error):
         return f"it refuses our certificate: {refused}"
-    is_ssl = isinstance(error.__cause__, ssl.SSLError)  # its numbers are OpenSSL's
+    is_ssl = isinstance(error.__cause__, ssl.SSLError)  # its errno is a number of OpenSSL
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0 and not is_ssl:
         return os.strerror(error.errno).lower()
     text = " ".join(str(error).split())
@@ -49,7 +49,7 @@ def explain(error: BaseException, host_timeout: float) -> str:
 
 
 def is_for_good(error: BaseException) -> bool:
-    """Whether trying again soon is of no use."""
+    """Whether the next attempt would fail in the same way."""
     if isinstance(error, ConnectionClosed):
         return bool(error.args) and error.args[0] in _FOR_GOOD
     if isinstance(error, AuthenticationError | ProbableAuthenticationError):
@@ -58,7 +58,7 @@ def is_for_good(error: BaseException) -> bool:
 
 
 def _refused_certificate(error: BaseException) -> str:
-    """Why the broker does not take our certificate, as its TLS alert says; empty for all other errors."""
+    """Why the broker refuses our certificate, by its TLS alert; empty for all other errors."""
     cause = error.__cause__
     return refusal(cause) if isinstance(cause, ssl.SSLError) else ""
 

@@ -1,4 +1,4 @@
-"""The brokers a client knows: those it was told of, those brokers told it of, and in which order to try them."""
+"""The brokers that a client knows, from its user and from brokers, and the order in which they are tried."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Shuffle = Callable[[list[str]], None]
 
 
 def parse_urls(urls: str | URL | Iterable[str | URL]) -> list[URL]:
-    """The URLs of a list, or of a text with commas between them; each with its port. ValueError for what is none.
+    """The URLs of a list, or of a text with commas between them; each with its port. ValueError if one is malformed.
 
     A comma that belongs to a password or a virtual host is written %2C.
     """
@@ -36,7 +36,7 @@ def _parse_url(text: str | URL) -> URL:
     try:
         url = URL(text)
     except ValueError as error:
-        # Not the text itself: a password may be in it.
+        # The text itself may have a password.
         raise ValueError(f"not the URL of a broker: {error}") from None
     if url.scheme not in DEFAULT_PORTS or not url.host:
         place = url.with_user(None) if url.user else url
@@ -53,16 +53,16 @@ def address_of(url: URL) -> str:
 
 
 def moved_to(text: str) -> str:
-    """Where a broker that closes a connection says it goes; empty where it does not say."""
+    """The address that a broker names when it closes a connection; empty if it names none."""
     found = _MOVED.search(text)
     return found[1] if found else ""
 
 
 class Hosts:
-    """Every broker is known by its address, `host:port`, and reached by a URL with all that its user said of it.
+    """Each broker is known by its address, `host:port`, and reached by a URL with the login and options of the user.
 
-    What brokers tell replaces what they told before, so that the list is as long as one answer, 255 bytes, and the
-    user's own list. Nothing that a broker says makes it forget one of the user's.
+    The known hosts of a broker replace those of the broker before: so there are at most as many as fit into one answer
+    (255 bytes), beside the user's own. The user's own are never forgotten.
     """
 
     def __init__(self, urls: str | URL | Iterable[str | URL], shuffle: Shuffle) -> None:
@@ -80,14 +80,14 @@ class Hosts:
 
     @property
     def addresses(self) -> list[str]:
-        """All that are known, the user's first."""
+        """All known addresses, the user's first."""
         return list(self._given | self._told)
 
     def order(self) -> list[URL]:
-        """In which order to try.
+        """The URLs in the order in which to try them.
 
-        The user's order at first. After a loss: where the broker said that the connection goes, then the others in
-        any order, so that the clients of a dead broker do not all turn to the same, and the lost one last.
+        At first the user's order. After a loss: first the broker that the lost one named, then the others at random, so
+        that the clients of a dead broker do not all turn to the same one, and the lost broker last.
         """
         known = self._told | self._given
         addresses = self.addresses
@@ -101,11 +101,11 @@ class Hosts:
         return [self._preferred, *(each for each in urls if address_of(each) != address_of(self._preferred))]
 
     def is_preferred(self, url: URL) -> bool:
-        """Whether the broker of the lost connection said to go there."""
+        """Whether the broker of the lost connection named this one."""
         return url == self._preferred
 
     def learn(self, known_hosts: str, via: URL) -> None:
-        """A broker, reached by `via`, told `host:port,host:port`. What cannot be read is passed over."""
+        """Keep the known hosts, `host:port,host:port`, of a broker reached by `via`. Malformed ones are skipped."""
         told = {}
         for text in known_hosts.split(","):
             url = self.url_for(text.strip(), via)
@@ -115,7 +115,7 @@ class Hosts:
             self._told = told
 
     def url_for(self, address: str, via: URL) -> URL | None:
-        """The URL of another broker: the user's own, or `via` with another host and port; None for what is none.
+        """The URL of another broker: the user's own, or `via` with another host and port; None for a malformed address.
 
         Scheme, login, virtual host and all parameters are those of `via`.
         """
@@ -130,11 +130,11 @@ class Hosts:
         return self._given.get(address_of(url), url)
 
     def reached(self) -> None:
-        """A connection is open: what was said of the one before is no longer of use."""
+        """A connection is open: forget the lost one, and the broker that it named."""
         self._preferred, self._lost = None, ""
 
     def lost(self, url: URL, text: str = "") -> None:
-        """The connection there is gone; `text` is what the broker said, if it said something."""
+        """The connection there is lost; `text` is the reason that the broker gave, if any."""
         self._lost = address_of(url)
         self._preferred = self.url_for(moved_to(text), url)
 

@@ -1,4 +1,4 @@
-"""Looking for a broker that takes the connection: through all known hosts, and wherever they send us."""
+"""The search for a broker that takes the connection: all known hosts, and the brokers that they redirect to."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from openclust.client.hosts import Hosts, address_of, moved_to
 log = logging.getLogger("openclust.client")
 
 REDIRECTS_MAX = 10
-"""In a row. Brokers that send clients in a circle are given up for this round."""
+"""So many redirects in a row end the attempt: brokers may redirect in a circle."""
 
 ROUNDS = 3
 HOST_TIMEOUT_S = 5.0
@@ -27,9 +27,9 @@ BACKOFF_MAX_S = 5.0
 
 
 class Dial(Protocol):
-    """Opens a connection there, or raises; `AnotherNamed` where the broker sends us elsewhere.
+    """Opens a connection there, or raises; `AnotherNamed` if the broker redirects the client.
 
-    `is_redirected`: a broker sent us, so that this one should keep us.
+    `is_redirected`: another broker redirected the client here, so this one should not do so again.
     """
 
     def __call__(self, url: URL, *, is_redirected: bool) -> Awaitable[Dialled]: ...
@@ -39,7 +39,7 @@ Pause = Callable[[float], Awaitable[None]]
 
 
 class AnotherNamed(Exception):
-    """A broker names another one for us."""
+    """A broker names another one for this client."""
 
     def __init__(self, target: str, known_hosts: str = "") -> None:
         super().__init__(target)
@@ -65,13 +65,13 @@ async def dial(url: URL, *, is_redirected: bool, **options: Any) -> Dialled:
 
 
 def backoff_s(rounds: int) -> float:
-    """How long to wait after that many rounds without success: doubling, and never in step with other clients."""
+    """The pause after so many rounds without success: it doubles, and has a random part so that clients differ."""
     longest = min(BACKOFF_MIN_S * 2.0 ** min(rounds - 1, 10), BACKOFF_MAX_S)
     return longest * random.uniform(0.5, 1.0)
 
 
 class Search:
-    """One client's way to a broker. `run` may be called again after a loss; what it learnt stays."""
+    """One client's way to a broker. `run` may be called again after a loss; the known hosts stay."""
 
     def __init__(
         self, hosts: Hosts, dial: Dial, host_timeout: float = HOST_TIMEOUT_S, pause: Pause = asyncio.sleep
@@ -85,9 +85,9 @@ class Search:
         self._for_good: set[str] = set()
 
     async def run(self, rounds: int | None) -> Dialled:
-        """An open connection; NoBroker after so many rounds over all hosts (None: never).
+        """An open connection; NoBroker after so many rounds over all hosts (None: rounds without end).
 
-        A search that may end does so early where all brokers refuse for good, by a wrong password for one.
+        If all brokers refuse for good, for example because of a wrong password, no further round follows.
         """
         done = 0
         while True:
@@ -108,7 +108,7 @@ class Search:
             await self._pause(wait_s)
 
     async def _follow(self, url: URL) -> Dialled | None:
-        """Try there, and wherever that leads."""
+        """Try this broker, and those that it redirects to."""
         trail: list[str] = []
         while True:
             address = address_of(url)
@@ -135,12 +135,12 @@ class Search:
                 return connection
 
     def _give_up(self, trail: list[str], address: str, reason: str) -> None:
-        """Whoever sent us there would do so again: in this round there is no need to ask."""
+        """Give up the trail too: its brokers would redirect the client in the same way again in this round."""
         self._failed.update(dict.fromkeys(trail, f"sends us on to {address}"))
         self._failed[address] = reason
 
     def _why_not(self, name: str, target: URL | None, trail: list[str]) -> str:
-        """What speaks against following; empty if nothing does."""
+        """Why this redirect is not followed; empty if it is."""
         if target is None:
             return f"sends us to {name!r}, which is no host:port"
         if len(trail) > REDIRECTS_MAX:

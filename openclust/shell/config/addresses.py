@@ -1,4 +1,4 @@
-"""Where a broker listens, and what it tells others of that."""
+"""The addresses where a broker listens, and those that it advertises to others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PEER_LISTEN_OF_SECONDARY = "127.0.0.1:0"
 
 
 def placed(config: Config) -> Config:
-    """The configuration of a primary: it listens where its entry says. A broker of no list stays as it is."""
+    """The configuration of a primary, with the addresses of its entry to listen at. All others stay unchanged."""
     entry = own_entry(config)
     if entry is None:
         return config
@@ -29,7 +29,7 @@ def placed(config: Config) -> Config:
 
 
 def address_keys(config: Config, host: str, port: int) -> str:
-    """Which flag or key gives an address where this broker was to listen; empty where none that is known does."""
+    """The flag or key that gives an address where this broker listens; empty if none is known."""
     name = config.name
     if own_entry(config) is not None:
         client, peer = config.cluster.client_listen, config.cluster.peer_listen
@@ -49,12 +49,12 @@ def address_keys(config: Config, host: str, port: int) -> str:
 
 
 def own_entry(config: Config) -> Primary | None:
-    """What the list of primaries says of this broker; None for a secondary, and in a cluster of one."""
+    """This broker's entry in the list of primaries; None for a secondary, and in a cluster of one."""
     return config.cluster.primaries.get(config.name)
 
 
 def peer_listen(config: Config) -> tuple[str, int] | None:
-    """Where peers are accepted, port 0 being any free one; None in a cluster of one, which has no peers."""
+    """The address where peers are accepted (port 0: any free port); None in a cluster of one, which has no peers."""
     entry = own_entry(config)
     if entry is not None:
         return split_address(config.cluster.peer_listen or entry.peer)
@@ -64,28 +64,28 @@ def peer_listen(config: Config) -> tuple[str, int] | None:
 
 
 def peer_advertised(config: Config, listening: tuple[str, int]) -> str:
-    """Where the others are to dial this broker, which accepts peers at `listening`."""
+    """The address that peers are told to dial. This broker accepts them at `listening`."""
     entry = own_entry(config)
     return entry.peer if entry is not None else config.cluster.peer_advertise or join_address(*listening)
 
 
 def client_advertised(config: Config, listening: tuple[str, int]) -> str:
-    """Where clients are sent that are to come to this broker, which accepts them at `listening`."""
+    """The address that clients of this broker are told. This broker accepts them at `listening`."""
     entry = own_entry(config)
     return entry.client if entry is not None else config.cluster.client_advertise or join_address(*listening)
 
 
 def tls_advertised(config: Config, client: str) -> str:
-    """Where clients by TLS are sent that are to come to this broker; empty where it does not listen for them."""
+    """The address that clients with TLS are told; empty if this broker has no TLS."""
     if not config.tls.port:
         return ""
-    # As a rule the name that certificates are made for is the one by which clients know the broker.
+    # Certificates are usually made for the name by which clients know the broker.
     host = config.tls.host or ""
     return join_address(split_address(client)[0] if is_every_address(host) else host, config.tls.port)
 
 
 def http_advertised(config: Config) -> str:
-    """Where the others find this broker's HTTP API; empty where it has none that they can reach."""
+    """The address of this broker's HTTP API for other brokers; empty if there is none that they can reach."""
     entry = own_entry(config)
     if entry is not None:
         return entry.http
@@ -112,7 +112,7 @@ def is_this_machine(host: str) -> bool:
 
 
 def split_address(address: str, *, port_min: int = 1) -> tuple[str, int]:
-    """`host:port`, with brackets around an IPv6 host; ValueError where it is none."""
+    """Host and port of `host:port`, with brackets around an IPv6 host; ValueError if the text is no address."""
     host, colon, port = address.rpartition(":")
     is_number = port.isascii() and port.isdigit()  # int() takes more: spaces, signs, underscores
     if not colon or not host or not is_number or not port_min <= int(port) < 65_536:

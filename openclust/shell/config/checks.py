@@ -77,14 +77,14 @@ RANGES: dict[str, tuple[int, int]] = {
 }
 
 DOTS_MAX = 3
-"""No key has so many; tables may lie in each other deeper than Python calls itself."""
+"""The deepest nesting that is looked at: a file may nest tables deeper than Python's recursion limit."""
 
 Told = Callable[[str], str]
-"""Says where the value of a key came from and what it is: `conf/x.toml line 3: listen.port = 99999`."""
+"""Shows the place of a key and its value: `conf/x.toml line 3: listen.port = 99999`."""
 
 
 def check_values(config: Config, told: Told, *, cluster_key_required: bool = True) -> list[str]:
-    """Every problem with the values that can be seen without touching the disk."""
+    """Every problem with the values that can be found without reading the disk."""
     problems = [*_ranges(config, told), *_watermark(config, told)]
     if not config.cluster_key:
         if cluster_key_required:
@@ -111,7 +111,7 @@ def check_values(config: Config, told: Told, *, cluster_key_required: bool = Tru
 
 
 def check_files(config: Config, told: Told) -> list[str]:
-    """Every file the configuration names and that cannot be read."""
+    """A problem for each file that the configuration names and that cannot be read."""
     problems = []
     for key in (*PEER_TLS, "tls.cert", "tls.key", "tls.ca", "auth.users_file", "definitions.file"):
         path = value_of(config, key)
@@ -165,7 +165,7 @@ def _tls(config: Config, told: Told) -> list[str]:
     tls = config.tls
     problems = []
     if tls.port is None:
-        # whoever wrote this believes that TLS is on
+        # a certificate without a port: TLS was meant to be on
         return [f"{told('tls.cert')}: tls.port is not set, so TLS stays off; set tls.port = 5671"] if tls.cert else []
     for key in ("cert", "key"):
         if getattr(tls, key) is None:
@@ -215,18 +215,18 @@ ADDRESS_KEYS = {
     "http.port": "http",
     "http.enabled": "http",
 }
-"""Keys that a primary does not go by, and what its entry in the list of primaries says instead."""
+"""Keys that do not apply to a primary, each with the kind of address in its entry that applies instead."""
 
 
 def unused_address(config: Config, key: str) -> str:
-    """Why a listed primary does not go by one of `ADDRESS_KEYS`, and the way out; empty where both say the same."""
+    """Why one of `ADDRESS_KEYS` does not apply to a listed primary, and the way out; empty if both are the same."""
     entry = own_entry(config)
     if entry is None:
         return ""
     kind = ADDRESS_KEYS[key]
     address = f"cluster.primaries.{config.name}.{kind}"
     if kind == "http" and not entry.http:
-        # Without an API, where it would be contradicts nothing.
+        # Without an HTTP API its address does not matter.
         missing = f"is not for a listed primary: it has no HTTP API without an address in {address}; write it there"
         return missing if config.http.enabled else ""
     if value_of(config, key) == value_of(placed(config), key):
@@ -242,7 +242,7 @@ def unused_address(config: Config, key: str) -> str:
 
 
 def cluster_problems(config: Config, told: Told, *, for_one_broker: bool = True) -> list[str]:
-    """What is wrong with the section, as far as can be seen without the disk.
+    """What is wrong with the section, as far as can be found without reading the disk.
 
     Without `for_one_broker`, who starts with it and whether two have one address is another's to judge.
     """
@@ -298,7 +298,7 @@ def _join_problems(config: Config, told: Told) -> list[str]:
 
 
 def _own_address_problems(config: Config, told: Told, *, for_one_broker: bool) -> list[str]:
-    """What is wrong with where this broker listens, and with what it tells others of that.
+    """What is wrong with the addresses where this broker listens, and with those that it advertises.
 
     A file of all brokers is that of its primaries, if it names any.
     """
@@ -327,7 +327,7 @@ def _own_address_problems(config: Config, told: Told, *, for_one_broker: bool) -
 
 
 def _undialable(config: Config, told: Told) -> list[str]:
-    """What a secondary would tell others, and nobody could dial."""
+    """Addresses that a secondary would advertise and no other broker could dial."""
     cluster = config.cluster
     problems = []
     if not cluster.client_advertise and is_every_address(config.listen.host):
@@ -352,7 +352,7 @@ def _undialable(config: Config, told: Told) -> list[str]:
 
 
 def settings_problems(config: Config) -> Problems:
-    """What is wrong with settings for single brokers: keys that there are not, and values that these do not take."""
+    """What is wrong with settings for single brokers: unknown keys, and values out of range."""
     problems: Problems = []
     for broker, table in config.topology.settings.items():
         place = ("topology", "settings", broker)
@@ -373,7 +373,7 @@ def settings_problems(config: Config) -> Problems:
 
 
 def setting_of(config: Config, broker: str, dotted: str) -> Any:
-    """What holds for this broker: its own setting, or the file's."""
+    """The value for one broker: its own setting, or else the file's."""
     own = flattened(config.topology.settings.get(broker, {}))
     return convert(KEYS[dotted], own[dotted]) if dotted in own else value_of(config, dotted)
 

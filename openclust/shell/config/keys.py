@@ -21,7 +21,7 @@ from openclust.shell.config.schema import NUMBERS, Config
 ENV_PREFIX = "OPENCLUST_"
 INTEGER_MAX = 2**63 - 1  # what TOML promises to keep
 
-# What a key that holds a path is made relative to depends on where it was written, so the loader must know them.
+# A relative path is relative to the file that it is written in, so the loader must know the keys with paths.
 PATHS = frozenset(
     {
         *("cluster.data_dir", "cluster.secret_file", "cluster.peer_cert", "cluster.peer_key", "cluster.peer_ca"),
@@ -34,13 +34,13 @@ NAME_BYTES_MAX = 255
 """Short strings of the protocol carry names: that of a virtual host, a field of a message."""
 
 KeyPath = tuple[str, ...]
-"""The names down to a key; the place in a list is one of them: `("topology", "links", "0", "between")`."""
+"""The names from the top down to a key, and indexes in lists: `("topology", "links", "0", "between")`."""
 
 ADDRESSES = frozenset({"client", "peer", "http"})
 """Fields of brokers that are `host:port`."""
 
 Problems = list[tuple[KeyPath, str]]
-"""What is wrong, and where: the names down from the value."""
+"""A problem and its place, as names down from the value."""
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class Key(msgspec.Struct, frozen=True):
 
 
 class WrongType(ValueError):
-    """A value that a key cannot take; the text says what was wanted."""
+    """A value of the wrong type; the text says which one is wanted."""
 
 
 def _read_keys() -> dict[str, Key]:
@@ -137,7 +137,7 @@ def _without_none(type_: Any) -> Any:
 
 
 def wanted_text(type_: Any, value: Any) -> str:
-    """What a key of this type wants, in words."""
+    """The type that a key wants, in words."""
     type_ = _without_none(type_)
     if get_origin(type_) is Literal:
         choices = get_args(type_)
@@ -162,7 +162,7 @@ def is_nested(type_: Any) -> bool:
 
 
 def convert_nested(type_: Any, value: Any, problems: Problems, path: KeyPath = ()) -> Any:
-    """The value as its type wants it. Where something is wrong it is added to `problems`, and the result is useless."""
+    """The value in its type. Problems are added to `problems`; if there are any, the result means nothing."""
     if get_origin(type_) is dict:
         return _table(type_, value, problems, path)
     if get_origin(type_) is tuple:
@@ -215,7 +215,7 @@ def _struct(type_: Any, value: Any, problems: Problems, path: KeyPath) -> Any:
 
 @cache
 def _fields(type_: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
-    """Read once for each kind of entry: a file may have thousands of them."""
+    """Cached, because a file may have thousands of entries of one kind."""
     return {field.name: field for field in msgspec.structs.fields(type_)}
 
 
@@ -257,10 +257,10 @@ def _parts(type_: Any) -> tuple[Any, ...]:
 
 
 def _instead(value: Any) -> str:
-    """What is there, where that is short enough to be shown."""
+    """`, not X`, if the value is short enough to be shown."""
     if isinstance(value, dict | list):
         return ", not a table" if isinstance(value, dict) else ", not a list"
     if isinstance(value, int) and abs(value) > INTEGER_MAX:
-        return ""  # it may have more digits than repr() will print
+        return ""  # repr() refuses numbers with very many digits
     shown = repr(value)
     return f", not {shown}" if len(shown) <= 60 else ""

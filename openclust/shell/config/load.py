@@ -45,19 +45,19 @@ from openclust.shell.config.schema import Config, ConfigError
 SECRET_BYTES_MAX = 4_096
 
 FILE_BYTES_MAX = 16 * 1_048_576
-"""Room for the entries of a hundred thousand brokers."""
+"""Enough for the entries of a hundred thousand brokers."""
 
-# A file of another encoding begins with its byte order mark, which editors do not show.
+# A file in another encoding begins with a byte order mark, which editors do not show.
 _BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "UTF-8", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
-# Read by the command line and by the test suite, no keys of the configuration.
+# Environment variables of the command line and of the tests, which are no keys of the configuration.
 OTHER_VARIABLES = frozenset({"OPENCLUST_CONFIG", "OPENCLUST_TEST_URL"})
 
 # Kubernetes sets these in every container for a service named openclust or openclust-something.
 _KUBERNETES = re.compile(r"OPENCLUST_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)")
 
 
-# tomllib tells of no lines, so they are read off the text: in odd layouts a guess, never more than a help for people.
+# tomllib does not tell the lines of keys, so they are found in the text. They are a help in messages, and may be wrong.
 _KEY = r"""(?:[\w-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
 _KEYS = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
 _TABLE = re.compile(rf"\s*(\[\[?)\s*({_KEYS})\s*\]")
@@ -152,7 +152,7 @@ def load(
     if files_required:
         problems += check_files(config, lambda key: _told(key, given))
     if wrong_within:
-        problems += wrong_within  # what is half right within tables is not held against the rest
+        problems += wrong_within
     else:
         problems += cluster_problems(config, lambda key: _told(key, given), for_one_broker=for_one_broker)
     if "topology.settings" in given:
@@ -163,7 +163,7 @@ def load(
     if not for_one_broker:
         return Loaded(with_secret(config) if files_required else config, given, is_written)
     unused = {key: problem for key in ADDRESS_KEYS if key in given and (problem := unused_address(config, key))}
-    # What stands in a file may be for others that have the same file; a flag is for this broker.
+    # A key in a file may be meant for other brokers with the same file; a flag is for this broker.
     refused = [f"{_told(key, given)}: {problem}" for key, problem in unused.items() if not given[key].source]
     if refused:
         raise ConfigError(*refused)
@@ -205,7 +205,7 @@ def _told(key: str, given: Mapping[str, Given]) -> str:
     if isinstance(value, bool):
         shown = str(value).lower()
     elif isinstance(value, int) and abs(value) >= 2**64:
-        shown = "(a huge number)"  # may have more digits than str() will print
+        shown = "(a huge number)"  # str() refuses numbers with very many digits
     elif isinstance(value, dict | list):
         shown = _shown(value)
     else:
@@ -237,7 +237,7 @@ def read_toml(
 
 
 def toml_value(text: str) -> Any:
-    """What stands after the `=` of a line of TOML; ValueError where it is no value, or more than one."""
+    """The value after the `=` of a line of TOML; ValueError if there is none, or more than one."""
     document = tomllib.loads(f"value = {text}")
     if [*document] != ["value"]:
         raise ValueError("more than one value")
@@ -323,7 +323,7 @@ def _is_of_kubernetes(variable: str, value: str) -> bool:
 
 
 def _unknown(section: str, name: str) -> str:
-    """Why a key is none of ours, and which one was meant."""
+    """The message for an unknown key, with the key that was probably meant."""
     where = f"in section [{section}]" if section else "at the top level"
     here = [key.name for key in KEYS.values() if key.section == section]
     elsewhere = sorted(key.section for key in KEYS.values() if key.name == name and key.section)
@@ -363,7 +363,7 @@ def _text_of(path: Path, what: str, data: bytes) -> str:
 
 
 def _syntax(path: Path, text: str, message: str) -> str:
-    """tomllib tells the place in its message only: `Invalid value (at line 3, column 8)`."""
+    """The message for a syntax error. tomllib has the place in its text only: `Invalid value (at line 3, column 8)`."""
     match = re.fullmatch(r"(?s)(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", message)
     if match is None:
         return f"{path}: {message}"
@@ -374,7 +374,7 @@ def _syntax(path: Path, text: str, message: str) -> str:
 
 
 def with_secret(config: Config) -> Config:
-    """The configuration with the secret of its file. ConfigError where that cannot be read."""
+    """The configuration with the secret from `cluster.secret_file`. ConfigError if that cannot be read."""
     path = config.cluster.secret_file
     if path is None:
         return config
@@ -390,7 +390,7 @@ def with_secret(config: Config) -> Config:
 
 
 def lines_of(text: str) -> dict[KeyPath, int]:
-    """The line of each table and key that begins a line."""
+    """The lines of tables and keys, if they stand at the beginning of a line."""
     found: dict[KeyPath, int] = {}
     counts: dict[KeyPath, int] = {}
     table: KeyPath = ()
@@ -415,7 +415,7 @@ def lines_of(text: str) -> dict[KeyPath, int]:
 
 
 def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int:
-    """The line of a key, or of the nearest above it that has one; 0 where none has."""
+    """The line of a key, or of the nearest table around it with a known line; 0 if there is none."""
     for end in range(len(path), 0, -1):
         if path[:end] in lines:
             return lines[path[:end]]
@@ -423,7 +423,7 @@ def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int:
 
 
 def _within(path: KeyPath, counts: dict[KeyPath, int]) -> KeyPath:
-    """`[a.b.c]` after `[[a.b]]` is a part of the last of these."""
+    """`[a.b.c]` after `[[a.b]]` belongs to the last entry of that list."""
     there: KeyPath = ()
     for each in path[:-1]:
         there = (*there, each)

@@ -78,7 +78,7 @@ class DefinitionsSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every broker may say of itself: where it stands, and what it bears. Empty and 0: not said."""
+    """What a cluster file may tell of a broker: its place and its capacity. Empty text and 0: not known."""
 
     host: str = ""
     rack: str = ""
@@ -100,7 +100,7 @@ class Primary(Place, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ClusterSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The primaries that elect a root, this broker among them by its `name`; or whom it joins as a secondary.
+    """The primaries that elect a root, one of them with this broker's `name`; or the addresses that a secondary joins.
 
     With neither it is a cluster of one. With `peer_cert`, `peer_key` and `peer_ca` the links are TLS, and a certificate
     that the authority signed proves a peer. Addresses are `host:port`; `addresses` says what an empty one means.
@@ -129,14 +129,14 @@ class ClusterSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class LogSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What goes to stderr."""
+    """The log on stderr."""
 
     level: LogLevel = "info"
     format: LogFormat = "text"
 
 
 class TraceSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What becomes of one in `sample` messages, as lines of JSON. `{name}` in the file's path is the broker's name."""
+    """The events of one in `sample` messages, as lines of JSON. `{name}` in the file's path is the broker's name."""
 
     file: str | None = None
     sample: int = 1_000
@@ -161,7 +161,7 @@ NUMBERS: dict[str, tuple[float, float]] = {
 
 
 class Secondary(Place, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A secondary that is expected to join. It does so without being on any list; this is for the tools."""
+    """A secondary that is expected to join. Brokers need no list of secondaries: this is for the tools."""
 
     client: str = ""
     peer: str = ""
@@ -169,7 +169,7 @@ class Secondary(Place, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class PhysicalNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What links pass through. `wan`: a network of others, which a stranger may listen to."""
+    """A network that links pass through. `wan`: others run it, and strangers may listen."""
 
     kind: NodeKind = "switch"
     rack: str = ""
@@ -178,7 +178,7 @@ class PhysicalNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class TopologyLink(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A link between two of all brokers and nodes. The latency is that of one way; bandwidth 0 is not said."""
+    """A link between two brokers or network nodes. The latency is one-way; bandwidth 0 means not known."""
 
     between: tuple[str, ...]
     latency_ms: float = 0
@@ -187,7 +187,7 @@ class TopologyLink(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Ignore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Findings of a rule that are meant to be so, and why; of all brokers, or of these."""
+    """Findings of a rule that are accepted, with the reason; for all brokers, or for these."""
 
     rule: str
     reason: str = ""
@@ -195,7 +195,7 @@ class Ignore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """From where on `openclust lint` finds fault, where that is a matter of judgement.
+    """The thresholds of `openclust lint`, for rules that are a matter of judgement.
 
     `connections_max` are what one broker is asked for in practice, and taken to bear where it says nothing else (an
     address has some 64,000 ports to a client behind a proxy, and heartbeats of more keep one process busy);
@@ -212,7 +212,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class TopologySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[topology]`: what a cluster file says for `openclust lint`, `draw` and `simulate`.
+    """`[topology]`: the part of a cluster file for `openclust lint`, `draw` and `simulate`.
 
     A broker reads and checks it as any other section, and needs none of it but its own weight. Where no links are
     listed, everybody reaches everybody.
@@ -234,7 +234,7 @@ class TopologySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The whole of it. Paths are absolute or relative to the working directory, whatever file they came from."""
+    """The whole configuration. Paths are absolute or relative to the working directory, also those from a file."""
 
     cluster_key: str
     name: str = ""
