@@ -36,7 +36,7 @@ HEADER_BYTES_MAX = 16_384
 
 
 class HttpApi:
-    """A service of the broker: `start` listens (OSError where the address cannot be had), `stop` closes everything."""
+    """A service of the broker: `start` listens (OSError if the address cannot be used), `stop` closes everything."""
 
     def __init__(self, config: HttpSection, management: Management) -> None:
         self.config = config
@@ -85,7 +85,7 @@ class HttpApi:
     # -- connections
 
     def _protocol(self) -> asyncio.BaseProtocol:
-        """What talks on a new connection: nothing where there are enough, and none that says nothing for long."""
+        """The protocol of a new connection. Connections beyond the bound, and silent ones, are closed."""
         assert self._runner is not None and self._runner.server is not None, "it is set up before it listens"
         if len(self._runner.server.connections) >= CONNECTIONS_MAX:
             return _Refusal()
@@ -105,7 +105,7 @@ class HttpApi:
     async def _answer_errors(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Every answer is JSON, also where something went wrong."""
+        """Every answer is JSON, errors too."""
         silent = self._silent.pop(request.protocol, None)
         if silent is not None:
             silent.cancel()
@@ -131,7 +131,7 @@ class HttpApi:
         return response
 
     async def _ready(self, request: web.Request) -> web.Response:
-        """For whoever sends clients here: 200, or 503 with what stands against it. Nobody needs to log in to ask."""
+        """For load balancers: 200, or 503 with the reasons why this broker is not ready. No login is needed."""
         assert self._server is not None, "it is there before it listens"
         membership = self._server.member.membership
         shown = readiness_snapshot(membership)
@@ -171,7 +171,7 @@ class HttpApi:
 
 
 class _Refusal(asyncio.Protocol):
-    """Closes at once."""
+    """Closes its connection at once."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()

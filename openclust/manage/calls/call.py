@@ -1,4 +1,4 @@
-"""One call of the HTTP API: who calls, what of the broker the caller may see, and how to ask for a change."""
+"""One call of the HTTP API: its user, the virtual hosts that this user may see, its body, and changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ POLICYMAKER = ADMINISTRATOR | {"policymaker"}
 MONITORING = ADMINISTRATOR | {"monitoring"}
 ANYBODY = POLICYMAKER | MONITORING | {"management"}
 WHOEVER_LOGS_IN: frozenset[str] = frozenset({""})
-"""No tag at all is needed; this object itself says so, not what is in it."""
+"""No tag is needed. Compare by identity: this object is a sign, and its contents mean nothing."""
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ def answer(body: Any, status: int = 200, headers: dict[str, str] | None = None) 
 
 
 class Call:
-    """A call that has been let in."""
+    """A call whose user is logged in and has the tags for it."""
 
     __slots__ = ("gathering", "request", "server", "user")
 
@@ -73,7 +73,7 @@ class Call:
         return self.server.broker
 
     def part(self, name: str) -> str:
-        """A part of the path, with its %2F and the like undone."""
+        """A part of the path, with %2F and the like decoded."""
         return self.request.match_info[name]
 
     # -- what may be seen
@@ -133,7 +133,7 @@ class Call:
     # -- what it changes
 
     async def define(self, change: Change) -> Any:
-        """Make a change, and wait until it holds. Refused with the broker's reason where it cannot be made."""
+        """Make a change, and wait until it applies. `Refused` with the broker's reason if it cannot be made."""
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[Any] = loop.create_future()
 

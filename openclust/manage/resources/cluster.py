@@ -1,4 +1,4 @@
-"""The calls about the cluster: how it stands, where a client should go, an end to a reign, and emptying a broker."""
+"""The calls about the cluster: its state, the broker for a new client, step-down, force-root and drain."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def cluster(call: Call) -> web.Response:
 
 
 async def step_down(call: Call) -> web.Response:
-    """Only the root has a reign to end: anybody else answers 409 and names it."""
+    """Have the root resign. All other brokers answer 409 with the root's name."""
     body = await call.read(StepDownBody)
     if len(body.reason) > REASON_CHARACTERS_MAX:
         raise bad_request(f"a reason has at most {REASON_CHARACTERS_MAX} characters")
@@ -52,12 +52,12 @@ async def step_down(call: Call) -> web.Response:
 
 
 def _asked(call: Call, reason: str) -> str:
-    """A reason with who gave it: brokers elsewhere log it."""
+    """A reason with the user who gave it: the other brokers log it."""
     return f"{reason} (asked by user '{call.user.name}')" if reason else f"asked by user '{call.user.name}'"
 
 
 async def force_root(call: Call) -> web.Response:
-    """Make this primary root without an election. Refused (409) where there is a root, or this is no primary."""
+    """Make this primary root without an election. Refused (409) if there is a root, or this broker is no primary."""
     body = await call.read(ForceRootBody)
     member = call.server.member
     seen = member.snapshot()
@@ -75,7 +75,7 @@ async def force_root(call: Call) -> web.Response:
 
 
 async def drain(call: Call) -> web.Response:
-    """Empty this broker of its clients, or stop doing so. Refused (409) where no root could be elected without it."""
+    """Send this broker's clients away, or stop doing so. Refused (409) if no root could be elected without it."""
     body = await call.read(DrainBody)
     member = call.server.member
     membership = member.membership
@@ -98,7 +98,7 @@ async def drain(call: Call) -> web.Response:
 
 
 async def target(call: Call) -> web.Response:
-    """Where a client had best connect: `?connect_to=root` asks for the root, `?tls=true` for where TLS is served."""
+    """The best broker for a client: `?connect_to=root` asks for the root, `?tls=true` for an address with TLS."""
     query = call.request.query
     is_tls = query.get("tls") == "true"
     membership = call.server.member.membership
@@ -118,7 +118,7 @@ async def target(call: Call) -> web.Response:
 
 
 def _own_address(call: Call, is_tls: bool) -> str:
-    """Where clients reach this broker, as the cluster tells it, or as it listens where nothing was told yet."""
+    """The address of this broker for clients: the advertised one, or the one where it listens if none is known yet."""
     membership = call.server.member.membership
     own: BrokerInfo | None = membership.roster.find(membership.hello.name)
     if own is not None and (is_tls or own.client):

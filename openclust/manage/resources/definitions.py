@@ -1,4 +1,4 @@
-"""Definitions, to take away and to bring."""
+"""Export and import of definitions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def import_definitions(call: Call) -> web.Response:
         raise bad_request("skip_problems is true or false")
     skip_problems = told == "true"
     if call.request.content_type not in ("application/json", "application/octet-stream"):
-        # What a form on a foreign page can send must not change anything.
+        # A form on another site's page can send other types with the browser's login: it must not change anything.
         raise Refused(415, "unsupported_media_type", "send definitions with Content-Type: application/json")
     if _one_import.locked():
         raise Refused(503, "busy", "another import is under way; try again when it is done")

@@ -43,7 +43,7 @@ async def put_permission(call: Call) -> web.Response:
 
 
 async def delete_permission(call: Call) -> web.Response:
-    """Take all permissions of a user on a virtual host away: it cannot open this one any more."""
+    """Take all permissions on a virtual host from a user, who then cannot open it."""
     vhost, name = call.vhost().name, call.part("user")
     await call.define(DeletePermission(vhost=vhost, user=name))
     await save_users(call, [name])

@@ -1,4 +1,4 @@
-"""The users file follows what calls change."""
+"""Saves users that calls have changed to the users file."""
 
 from __future__ import annotations
 

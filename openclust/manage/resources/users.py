@@ -35,7 +35,7 @@ async def users(call: Call) -> web.Response:
 
 
 async def put_user(call: Call) -> web.Response:
-    """A password or hash that is not given stays as it is; a new user without one can only come with a certificate."""
+    """Without a password or hash the old one stays; a new user without one can only log in with a certificate."""
     name = call.part("name")
     if problem := name_problem(name):
         raise bad_request(problem)

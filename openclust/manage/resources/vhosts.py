@@ -22,7 +22,7 @@ async def vhosts(call: Call) -> web.Response:
 
 
 async def put_vhost(call: Call) -> web.Response:
-    """As in RabbitMQ, who makes a virtual host may do everything in it."""
+    """As in RabbitMQ, the user who makes a virtual host gets all permissions in it."""
     name = call.part("name")
     try:
         check_name(name, "the name of a virtual host")

@@ -54,7 +54,7 @@ class ConnectionRows:
 
 
 def connections_seen(broker: Broker, viewer: Viewer) -> list[Connection]:
-    """All connections of applications for who sees all, their own for others."""
+    """All connections of applications if the viewer sees all, else the viewer's own."""
     return [each for each in open_connections(broker) if viewer.sees_all or each.user.name == viewer.name]
 
 

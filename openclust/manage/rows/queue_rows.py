@@ -92,13 +92,13 @@ def _counts(queue: Queue) -> Row:
         "messages_ready": ready,
         "messages_unacknowledged": queue.unacked,
         "message_bytes_ready": queue.ready_bytes,
-        # Those that are on disk alone.
+        # Messages that are on disk only.
         "messages_paged_out": queue.backlog.shelf.away if isinstance(queue.backlog, PagedBacklog) else 0,
     }
 
 
 def _reliability(queue: Queue) -> Row:
-    """How much is kept of a queue, and the level that a message of each delivery mode has in it."""
+    """What is replicated of a queue, and the durability level of its messages by delivery mode."""
     journal = queue.vhost.broker.journal
     kept = journal.level(queue)
     transient = "reliable transient" if kept == SHARED else "fully transient"

@@ -9,7 +9,7 @@ from openclust.wire.text import encode_text
 
 
 def value(value_: Any) -> Any:
-    """A field value for JSON: what it cannot say is spelled out."""
+    """A field value for JSON. Values that JSON does not have become text."""
     if isinstance(value_, dict):
         return {text(name): value(one) for name, one in value_.items()}
     if isinstance(value_, list):
