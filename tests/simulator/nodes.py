@@ -221,7 +221,7 @@ class Nodes(World):
         membership = Membership(
             core, hello, SECRET, election, bounds=self.bounds, save_vote=lambda vote: self._save_vote(host, vote)
         )
-        membership.control_room = WatchingControl(membership, host, self.ledger)
+        membership.control_messages = WatchingControl(membership, host, self.ledger)
         return membership
 
     def crash(self, name: str) -> None:

@@ -114,10 +114,14 @@ class Followers:
         """Count up to where at least half of the defined primaries hold the log, and have it on disk."""
         primaries = self._links.primaries
         needed = 1 if self._elector.is_forced else (len(primaries) + 1) // 2
-        counted = [each for name, each in self._followers.items() if name in primaries and not each.is_pledged]
-        if len(counted) + 1 >= needed:
-            held = sorted([self._log.last, *(each.held for each in counted)], reverse=True)
-            on_disk = sorted([self._log_store.on_disk, *(each.on_disk for each in counted)], reverse=True)
+        held, on_disk = [self._log.last], [self._log_store.on_disk]
+        for name, each in self._followers.items():
+            if name in primaries and not each.is_pledged:
+                held.append(each.held)
+                on_disk.append(each.on_disk)
+        if len(held) >= needed:
+            held.sort(reverse=True)
+            on_disk.sort(reverse=True)
             self._commit_index.advance(held[needed - 1], on_disk[needed - 1])
 
     def wait(self, waiting: Waiting) -> None:

@@ -135,7 +135,7 @@ class Membership(Port):
         )
         self._make_shared_queues(bounds)
         self.lasting = self._make_lasting()
-        self.control_room = Control(
+        self.control_messages = Control(
             self.lasting, self.leadership, self.relay, self.inquiries, self.admission, self.presences, self
         )
         self.leadership.role = Leaderless(self.lasting)
@@ -425,7 +425,7 @@ class Membership(Port):
 
     def begin_turn(self) -> None:
         """Before anything is confirmed: a root whose lease ran out while nobody looked is none."""
-        if self.is_root and not serves(self.election, self.broker.now_ms):
+        if self.leadership.is_root and not serves(self.election, self.broker.now_ms):
             self.tell(events.Tick(self.broker.now_ms))
             for connection in self.broker.connections:
                 for channel in connection.channels.values():
@@ -435,7 +435,7 @@ class Membership(Port):
     def end_turn(self) -> None:
         self.batch_commit.flush()
         self.cluster_uuid.look()
-        self.role.flush()
+        self.leadership.role.flush()
         self.replica.flush()
         self.meta_bindings.flush()
         self.remote_consumers.flush()

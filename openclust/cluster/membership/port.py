@@ -61,7 +61,7 @@ class Port:
     root_requests: RootRequests
     transactions: Transactions
     commit_registry: CommitRegistry
-    control_room: Control
+    control_messages: Control
     remote_consumers: RemoteConsumers
     forwarding: Forwarding
     meta_bindings: MetaBindings
@@ -174,7 +174,7 @@ class Port:
         return self.presences.client_count()
 
     def control(self, connection: Connection, body: bytes) -> None:
-        self.control_room.heard(connection, body)
+        self.control_messages.heard(connection, body)
 
     def reach(self, vhost: ExchangeHost, targets: Targets) -> tuple[list[Destination], bool]:
         return self.relay.reach(vhost, targets)

@@ -100,7 +100,7 @@ class BatchCommit:
         if not journal.is_empty and (not is_full or sender.awaits_batch):
             self._seal()
         sender.awaits_batch = False
-        if not self._replica.is_installing:
+        if journal.library.source is not None and not self._replica.is_installing:
             self._checkpoints.flush(self._seal)
         self._relieve()
 

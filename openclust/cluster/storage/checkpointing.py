@@ -99,9 +99,10 @@ class Checkpointing:
     # -- making one
 
     def flush(self, seal: Callable[[], None]) -> None:
-        """Make a checkpoint if it is time to. `seal` ends the journal's batch and gives its rows."""
-        if self._library.source is None:
-            return
+        """Make a checkpoint if it is time to. `seal` ends the journal's batch and gives its rows.
+
+        Not for a broker that cannot read its pages again, nor while a snapshot is installed.
+        """
         if self._making is None:
             if not self._is_due():
                 return
