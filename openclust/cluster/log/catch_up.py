@@ -1,4 +1,4 @@
-"""A root to be fetches what its voters hold beyond its own log: any of it may have been confirmed."""
+"""A primary that was elected fetches the entries that its voters hold beyond its own log: some may be confirmed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from openclust.cluster.protocol.links import Links
 
 TAKE_OVER_BEATS = 50
-"""For so many heartbeats it waits for the next word of the voter that it asked."""
+"""It waits so many heartbeats for the next message of the voter that it asked."""
 
 
 class _Fetching(msgspec.Struct):
@@ -52,7 +52,7 @@ class CatchUp:
         self._has_begun = False
 
     def begin(self) -> None:
-        """Ask the voter that holds most, if that is more than is here; when a snapshot that is installed is in use."""
+        """Ask the voter that holds most, if it holds more than this broker; not while a snapshot is installed."""
         if self._replica.is_installing:
             return
         self._has_begun = True
@@ -72,13 +72,13 @@ class CatchUp:
         )
 
     def ask_for_all(self) -> None:
-        """What has come does not go on from here: only a snapshot helps."""
+        """Ask the voter for a snapshot: its entries do not follow the end of this log."""
         if self._fetching is not None:
             fetch = Fetch(epoch=self._fetching.epoch, after=Position(), ends=self._log.ends())
             self._links.send(self._fetching.voter, fetch)
 
     def ask_again(self, name: str) -> None:
-        """That broker's link to us is a new one: if it had answered, that is lost with the old one."""
+        """Ask the voter again, where its link to this broker is a new one: an answer on the old link is lost."""
         if self._fetching is not None and not self._replica.is_installing and self._fetching.voter == name:
             self._ask(self._fetching)
 
@@ -87,18 +87,18 @@ class CatchUp:
         return fetching is not None and peer == fetching.voter and epoch == fetching.epoch
 
     def spoken(self) -> None:
-        """Something has come of what was asked for."""
+        """The voter has sent something that it was asked for."""
         if self._fetching is not None:
             self._fetching.since_ms = self._broker.now_ms
 
     def missed(self) -> None:
-        """It was promised a snapshot, or gives up: there is no root to ask."""
+        """Nothing is asked again: a snapshot is on its way, or the taking over is given up in the end."""
 
     def differs(self) -> None:
-        """As root it will have it so."""
+        """Nothing is done: as root, this broker decides what the definitions are."""
 
     def on_disk(self) -> None:
-        """Nobody is told."""
+        """Nobody needs to be told."""
 
     def installed(self, *, is_lost: bool) -> None:
         if not self._has_begun:

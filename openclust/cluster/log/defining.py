@@ -1,4 +1,4 @@
-"""How a root makes a change: it is done here, goes into the log, and who asked is told when it is sure to stay."""
+"""How a root makes a change of definitions: done here, appended to the log, and answered when it is committed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Defining:
     def define(self, change: Change, done: Done, *, for_other: bool) -> None:
         """Make a change; for another broker, or for an application here."""
         if self._after is not None:
-            # One that the change under way brings with it: after it, in the log too.
+            # The change under way brings this one with it: it comes behind that in the log too.
             self._after.append(change)
             return
         change, wanted = unconditional(change), change
@@ -66,7 +66,7 @@ class Defining:
             after, self._after = self._after, None
         last = self._log.last
         position = Position(self._epoch, last.sequence + 1) if is_new else last
-        # Before it is in the log: when the election hears of that, it may find that this broker is root no more.
+        # Before the entry is appended: when the election hears of that, it may find that this broker is root no more.
         self._followers.wait(Waiting(None if for_other else wanted, position, done, result, self._broker.now_ms))
         if is_new:
             size.added(body)

@@ -1,4 +1,4 @@
-"""Where a log comes from that is not this broker's own: the root that it follows, or the voter that it fetches from."""
+"""The source of a log that another broker writes: the root that this one follows, or a voter that it fetches from."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from typing import Protocol
 
 
 class Feeder(Protocol):
-    """What the replica asks and tells whoever it is fed by. A root, and a broker without one, have none."""
+    """What the replica asks and tells its source. A root has none, nor has a broker without a root."""
 
     takes_beyond_room: bool
-    """Whether the log is taken although more waits for the disk than may."""
+    """Whether entries are taken although too much waits for the disk."""
 
     def is_from(self, peer: str, epoch: int) -> bool:
-        """Whether the log may be fed by this peer, in this epoch."""
+        """Whether entries of this peer, in this epoch, may be taken."""
 
     def spoken(self) -> None:
-        """Something has come that was asked for."""
+        """The peer has sent something that it was asked for."""
 
     def advanced(self, *, is_urgent: bool) -> None:
-        """The log here goes on from where the sender's does."""
+        """Entries were taken, or a snapshot installed. `is_urgent`: the sender waits to hear so."""
 
     def missed(self) -> None:
-        """What came does not go on from here."""
+        """Entries came that do not follow the end of this log: some before them are missing."""
 
     def ask_for_all(self) -> None:
-        """Only a snapshot helps."""
+        """Ask for a snapshot: entries alone do not help."""
 
     def differs(self) -> None:
-        """What is here is not what the log says."""
+        """An entry could not be done here: the definitions of this broker differ from the root's."""
 
     def on_disk(self) -> None:
         """More of the log is on this broker's disk."""
 
     def installed(self, *, is_lost: bool) -> None:
-        """A snapshot that kept all waiting is in use, or could not be read and is lost."""
+        """A snapshot was installed, or could not be read and is lost: the log may go on."""

@@ -1,4 +1,4 @@
-"""The root's followers: who holds how much of the log, and which changes wait until enough of them hold them."""
+"""The root's followers: how much of the log each holds, and which changes wait until enough followers hold them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from openclust.cluster.storage.log_store import LogStore
 
 PATIENCE_BEATS = 3
-"""For so many heartbeats a change waits for a follower that is in touch but does not answer."""
+"""A change waits so many heartbeats for a follower that has a link but does not answer."""
 
 
 class Waiting(msgspec.Struct):
-    """`change` is None where another broker asked for it: it will ask the next root by itself."""
+    """A change that waits. `change` is None where another broker asked for it: that broker asks the next root."""
 
     change: Change | None
     position: Position
@@ -35,10 +35,11 @@ class Waiting(msgspec.Struct):
 
 
 class _Follower(msgspec.Struct):
-    """Up to where it says that it holds the log, and has it on disk.
+    """How far a follower says that it holds the log, in memory and on its disk.
 
-    One that is late gets a snapshot, or has let a change wait in vain: nobody waits for it before it has caught up.
-    One that is pledged counts for nothing: a root that it has voted for would not look what it holds now.
+    `is_late`: it is being sent a snapshot, or a change has waited for it in vain. Nobody waits for it until it has
+    caught up. `is_pledged`: its vote may still make another root, which would not see entries that it took since it
+    voted. So it does not count for what is committed.
     """
 
     held: Position
@@ -48,7 +49,7 @@ class _Follower(msgspec.Struct):
 
 
 def _not_on_disk(wait_ms: int) -> ChannelError:
-    """It is made, and may come to the disks yet; but whoever asked does not wait for ever."""
+    """The change is made, and may come to the disks yet; but whoever asked for it does not wait for ever."""
     text = f"made, but the disks of half of the primaries have not had it for {wait_ms} ms (cluster.root_wait_ms)"
     return ChannelError(RESOURCE_ERROR, text)
 
@@ -79,7 +80,7 @@ class Followers:
 
     @property
     def waiting(self) -> int:
-        """How many changes are not known to stay."""
+        """How many changes are not known to be committed."""
         return len(self._waiting)
 
     def add(self, name: str, held: Position, on_disk: Position, *, is_late: bool, is_pledged: bool) -> None:
@@ -125,16 +126,16 @@ class Followers:
             self._commit_index.advance(held[needed - 1], on_disk[needed - 1])
 
     def wait(self, waiting: Waiting) -> None:
-        """Who asked for the change is told by `settle`."""
+        """Let a change wait: `settle` tells whoever asked for it."""
         self._waiting.append(waiting)
 
     def give_up(self) -> deque[Waiting]:
-        """The changes that wait: this broker can tell nobody whether they stay."""
+        """The changes that wait. This broker is root no more: it cannot tell whether they are committed."""
         waiting, self._waiting = self._waiting, deque()
         return waiting
 
     def settle(self) -> None:
-        """Tell who waited for what is committed by now."""
+        """Tell all whose change is committed by now, or has waited too long."""
         if not self._waiting:
             return
         committed = self._commit_index.disk
@@ -148,7 +149,7 @@ class Followers:
             first.done(_not_on_disk(wait_ms) if is_given_up else first.result)
 
     def _is_awaited(self, change: Waiting) -> bool:
-        """Whether a follower that usually answers in time may still do so."""
+        """Whether a follower that usually answers in time may still answer for this change."""
         lacking = [each for each in self._followers.values() if each.held < change.position and not each.is_late]
         if self._broker.now_ms - change.since_ms < PATIENCE_BEATS * self._links.heartbeat_ms:
             return bool(lacking)

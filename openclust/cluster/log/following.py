@@ -1,4 +1,4 @@
-"""The log of a follower: it asks its root to be fed, not too often, takes what comes, and tells what it holds."""
+"""The log of a follower: it asks its root for entries, not too often, and tells the root which it holds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from openclust.cluster.storage.log_store import LogStore
 
 ENLIST_BEATS = 50
-"""For so many heartbeats a follower does not ask again for what it has asked for: a snapshot may take its time."""
+"""A follower waits so many heartbeats for an answer before it asks again: a snapshot may take its time."""
 _NEVER_MS = -(2**62)
 
 
@@ -52,16 +52,16 @@ class Following:
         self._log_store = log_store
         self._disk_health = disk_health
         self._log_advanced = log_advanced
-        # It is to ask the root when the snapshot is in use that is being installed.
+        # A snapshot is being installed: the root is asked for entries when that is done.
         self._waits_to_enlist = False
         self._asked_ms = _NEVER_MS
         self._asked_all_ms = _NEVER_MS
-        # Where the log stood when the root was found to be ahead, and when that was.
+        # The end of this log when the root was found to be ahead, and the time of that.
         self._behind = Position(), 0
         self._has_told_pledge = False
 
     def enlist(self) -> None:
-        """Ask the root to be fed from where this log ends."""
+        """Ask the root for all entries behind the end of this log."""
         if self._replica.is_installing:
             self._waits_to_enlist = True
             return
@@ -99,7 +99,7 @@ class Following:
 
     def flush(self) -> None:
         if self._has_told_pledge and not self._elector.is_pledged and not self._replica.is_installing:
-            # The root was told of a pledge that is none any more: what is held here counts from now on.
+            # The root was told of a pledge that has ended: from now on it may count what this broker holds.
             self._tell_held()
 
     def _ask(self) -> None:
@@ -110,13 +110,13 @@ class Following:
         self._links.send(self._root, enlist)
 
     def ask_for_all(self) -> None:
-        """Get a snapshot: the log here cannot be made to go on."""
+        """Ask the root for a snapshot: entries alone cannot bring this log up to date."""
         self._asked_ms = self._broker.now_ms
         enlist = Enlist(position=Position(), ends=self._log.ends(), is_pledged=self._look_at_vote())
         self._links.send(self._root, enlist)
 
     def _tell_held(self) -> None:
-        """How much of the root's log is here."""
+        """Tell the root how much of its log is here."""
         last = self._log.last
         on_disk = min(self._log_store.on_disk, last)
         held = Held(epoch=self._epoch, position=last, on_disk=on_disk, is_pledged=self._look_at_vote())
@@ -127,7 +127,7 @@ class Following:
         return self._has_told_pledge
 
     def differs(self) -> None:
-        """What is here is not what the log says: get a snapshot, unless one was asked for just now."""
+        """The definitions here are not those of the log: ask for a snapshot, unless one was asked for just now."""
         now_ms = self._broker.now_ms
         if now_ms - self._asked_all_ms > PATIENCE_BEATS * self._links.heartbeat_ms:
             self._asked_all_ms = now_ms
@@ -135,12 +135,12 @@ class Following:
 
     @property
     def _is_due(self) -> bool:
-        """Whether to ask again; not while what was asked for may be on its way."""
+        """Whether to ask again; not while the answer may be on its way, nor while the disk is full."""
         is_late = self._broker.now_ms - self._asked_ms > ENLIST_BEATS * self._links.heartbeat_ms
         return is_late and not self._disk_health.is_full
 
     def _misses(self, position: Position) -> bool:
-        """Whether something was lost: the root's log ends there, and did not end here a heartbeat ago."""
+        """Whether entries were lost: the root's log ends at `position`, and this one has not grown for a heartbeat."""
         last, now_ms = self._log.last, self._broker.now_ms
         if position == last:
             self._asked_ms = _NEVER_MS

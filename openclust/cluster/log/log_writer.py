@@ -1,4 +1,4 @@
-"""The log of a root: it appends, its followers are sent what they lack, and whoever waits is told what is committed."""
+"""The root writes the log: it appends entries, followers get those that they lack, and waiting clients are answered."""
 
 from __future__ import annotations
 
@@ -65,30 +65,30 @@ class LogWriter:
         return self._followers.waiting
 
     def begin(self) -> None:
-        """Open the reign in the log. Followers come by themselves."""
+        """Append the opening entry of this reign. Followers enlist by themselves."""
         replica, uuid = self._replica, self._cluster_uuid
         replica.definitions.size.know()
         self._append("opening", uuid.begin_reign())
         uuid.opened(replica.log.last)
 
     def give_up(self) -> list[tuple[Change, Done]]:
-        """The reign is over: the changes of applications here that nobody was told of yet. The next root is asked."""
+        """The reign is over. Returns the changes of clients here that were not answered, for the next root."""
         self._uncommitted.forget()
         return [(each.change, each.done) for each in self._followers.give_up() if each.change is not None]
 
     # -- entries
 
     def define(self, change: Change, done: Done, *, for_other: bool = False) -> None:
-        """Make a change; for another broker, or for an application here."""
+        """Make a change, for a client here or, with `for_other`, for another broker."""
         self._defining.define(change, done, for_other=for_other)
 
     def add_work(self, batch: Sealed) -> Position:
-        """A batch of the journal, which was done here; where it is in the log."""
+        """Append a batch of the journal, whose work was done here. Returns its position."""
         replica = self._replica
         position = Position(self._epoch, replica.log.last.sequence + 1)
         replica.rollback.did(position, batch.left, batch.entered, batch.seen, is_own=True)
         self._registry.sealed(position)
-        # Before it is in the log: when the election hears of that, it may find that this broker is root no more.
+        # Before the entry is appended: when the election hears of that, it may find that this broker is root no more.
         self._uncommitted.add(position, len(batch.shared))
         self._append("work", batch.shared)
         if batch.is_urgent:
@@ -108,9 +108,9 @@ class LogWriter:
         replica.tell_position()
 
     def _settle_users(self) -> None:
-        """Of a log that does not say who the users are: they are this broker's, here and everywhere.
+        """The log does not say yet who the users are: from now on, those of this broker are the users everywhere.
 
-        A broker of one has its users file say so at each start.
+        In a cluster of one broker this is not needed: its users file says so at each start.
         """
         for change in settled_users(self._broker):
             body = encode_change(change)
@@ -124,18 +124,18 @@ class LogWriter:
     # -- followers
 
     def settle(self) -> None:
-        """Followers, or the disk here, have come further: tell who waits for that."""
+        """Followers, or the disk here, have come further: answer those who wait for that."""
         self._followers.advance()
         self._followers.settle()
         self._replica.rollback.forget(self._commit_index.memory)
 
     def enlisted(self, peer: str, message: Enlist) -> None:
-        """A follower comes, or says that it has missed something."""
+        """A follower asks for entries: it is new, or has missed some."""
         common = self._replica.sender.begin(peer, self._epoch, message.position, message.ends)
         if common is None:
             self._followers.add(peer, Position(), Position(), is_late=True, is_pledged=message.is_pledged)
         else:
-            # It holds all up to there: what it said of that may have been lost with its link.
+            # It holds the log up to there. It may have said so on a link that was lost.
             on_disk = min(common, message.on_disk)
             self._followers.add(peer, common, on_disk, is_late=False, is_pledged=message.is_pledged)
             self.settle()
@@ -149,7 +149,7 @@ class LogWriter:
             self.settle()
 
     def peer_gone(self, name: str) -> None:
-        """Its link is down, or it says no more: nobody waits for it."""
+        """A follower's link is down, or it is silent: nobody waits for it."""
         self._followers.remove(name)
         self._followers.settle()
 

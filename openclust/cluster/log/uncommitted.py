@@ -1,4 +1,4 @@
-"""How much of what this root has taken in is not known to stay."""
+"""How many bytes of messages this root has taken in that are not committed yet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Uncommitted:
-    """`add` what goes into the log, and say what is `committed`. While the books have too much, publishers wait."""
+    """Call `add` for each batch that is appended, `committed` when more is. With too many bytes, publishers wait."""
 
     def __init__(self, books: Books) -> None:
         self._books = books
@@ -25,12 +25,12 @@ class Uncommitted:
         self._books.uncommitted_bytes += size
 
     def forget(self) -> None:
-        """This broker is root no more: nobody here waits for any of it."""
+        """This broker is root no more: no publisher here waits for the batches."""
         self._books.uncommitted_bytes -= sum(size for _, size in self._batches)
         self._batches.clear()
 
     def committed(self, position: Position) -> None:
-        """All up to there stays."""
+        """All batches up to this position are committed."""
         batches = self._batches
         while batches and batches[0][0] <= position:
             self._books.uncommitted_bytes -= batches.popleft()[1]
