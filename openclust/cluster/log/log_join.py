@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class CannotRollBack(Exception):
-    """Only a snapshot helps."""
+    """Entries of this log cannot be undone: only a snapshot brings it up to date."""
 
 
 class LogJoin:
-    """For a log that is fed. Who feeds it is root, or was: what it tells counts.
+    """For a log that another broker feeds: that one is root, or was, and its entries replace those that differ here.
 
-    `keep_strays` is given the messages that this broker has taken in as root, by entries that are undone.
+    `keep_strays` is given the messages that this broker took in as root, by entries that are undone.
     """
 
     def __init__(
@@ -45,9 +45,10 @@ class LogJoin:
         self._keep_strays = keep_strays
 
     def new_of(self, message: Append) -> list[LogEntry] | None:
-        """What is not here yet, and goes on from where the log ends now. None where it does not, or is all here.
+        """The entries of the message that follow the end of this log; entries here that differ are undone first.
 
-        CannotRollBack where there are other entries here in its place, and they cannot be undone.
+        None where all of them are here already, or some before them are missing. CannotRollBack where entries here
+        differ, and cannot be undone.
         """
         after, entries = message.after, message.entries
         if after == self._log.last:
@@ -60,7 +61,7 @@ class LogJoin:
         if not self._has(after):
             base = self._log.base
             if after.sequence < base.sequence and entries[-1].position > base:
-                # It goes on from before all that this log remembers, and not as this log did.
+                # The two logs part before the oldest entry that is kept here.
                 raise CannotRollBack
             return None
         if after != self._log.last:

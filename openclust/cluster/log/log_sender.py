@@ -1,4 +1,4 @@
-"""What others are sent of the log here: entries, a turn's worth at a time, or a snapshot and what follows it."""
+"""Sends this log to other brokers: entries, some each turn, or a snapshot and the entries behind it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,18 @@ if TYPE_CHECKING:
     from openclust.cluster.transactions.commit_registry import CommitRegistry
 
 AHEAD_BYTES_MAX = 1_048_576
-"""With so much to be sent to a peer, the rest of a snapshot or of a long log waits: heartbeats go the same way."""
+"""With so many bytes in a peer's outbox, the rest of a snapshot or long log waits: heartbeats use the same link."""
 LIVE_BYTES_MAX = 8_388_608
-"""And with so much, even the newest entries wait: a follower that takes them too slowly gets a snapshot in the end."""
+"""With so many, even the newest entries wait: a follower that takes them too slowly gets a snapshot in the end."""
 PARTS_UNDER_WAY = 16
 """So many parts of a snapshot may be on their way to a follower's disk, a quarter of a megabyte each."""
 
 
 class _Feed(msgspec.Struct):
-    """One that is brought up to date. While it is sent a snapshot, and until it holds that, `sent` is None."""
+    """A broker that is brought up to date, up to `sent`; None from a snapshot's first part until the broker holds it.
+
+    `is_once`: it gets the log up to its present end only, for it is no follower.
+    """
 
     epoch: int
     sent: Position | None
@@ -47,9 +50,9 @@ class _Feed(msgspec.Struct):
 
 
 class LogSender:
-    """Call `flush` once a turn, and `made` for every entry that the log gets. Another turn follows while it `is_busy`.
+    """Call `flush` once a turn, and `made` for every new entry. Another turn must follow soon while it `is_busy`.
 
-    All who need a snapshot at the same time share one.
+    Brokers that need a snapshot at the same time share one.
     """
 
     def __init__(
@@ -85,15 +88,15 @@ class LogSender:
     def begin(
         self, name: str, epoch: int, after: Position, ends: Sequence[Position] = (), *, is_once: bool = False
     ) -> Position | None:
-        """Send it what comes after that, or after what this log has of it; for ever, or as far as the log goes now.
+        """Send a broker all entries behind `after`, or behind the last one that this log shares with `ends`.
 
-        From where that is; None where it needs a snapshot.
+        Returns the position after which the entries begin; None where the broker needs a snapshot.
         """
         common = after
         if after != Position() and self._log.tail(after, 0) is None:
             common = self._log.common(ends)
         feed = self._feeds[name] = _Feed(epoch, common, is_once, common=common)
-        # One whose log is empty may have any definitions.
+        # A broker with an empty log may have any definitions: it needs a snapshot.
         if common != Position() and self._log.tail(common, 0) is not None:
             return common
         self._offer(feed)
@@ -107,7 +110,7 @@ class LogSender:
         feed.arrived = 0
 
     def held(self, name: str, position: Position) -> None:
-        """It says that it holds the log up to there: what follows a snapshot is sent when that is in use."""
+        """A broker holds the log up to there: once its snapshot is installed, it gets the entries behind that."""
         feed = self._feeds.get(name)
         if feed is None or feed.sent is not None or feed.making is not None or feed.passing is not None:
             return
@@ -115,17 +118,17 @@ class LogSender:
             feed.sent = position
 
     def arrived(self, name: str, epoch: int, parts: int) -> None:
-        """So many parts of its snapshot are where they are to be."""
+        """So many parts of its snapshot are on the disk of that broker."""
         feed = self._feeds.get(name)
         if feed is not None and feed.epoch == epoch and parts <= feed.part:
             feed.arrived = max(feed.arrived, parts)
 
     def end(self, name: str) -> None:
-        """It is not in reach."""
+        """Send this broker nothing more: its link is down."""
         self._feeds.pop(name, None)
 
     def end_all(self) -> None:
-        """What is here is no log of this epoch any more, or about to become another."""
+        """Send nothing more to anybody: the log here is about to become another."""
         self._feeds.clear()
         self._making = None
 
@@ -163,7 +166,7 @@ class LogSender:
                 self._offer(feed)
                 return True
             if name not in self._links.primaries:
-                # Messages are not for it; the count goes on.
+                # A secondary gets no messages, but every position of the log.
                 entries = [LogEntry(each.position, "work", b"") if each.kind == "work" else each for each in entries]
             entries = _some(entries)
             is_end = entries[-1].position == self._log.last
@@ -181,7 +184,7 @@ class LogSender:
         return feed.sent is not None and feed.sent != self._log.last
 
     def _is_due(self, name: str, feed: _Feed, sent: Position) -> bool:
-        """Who gets no messages is told of work once a heartbeat, and of all else at once."""
+        """Whether entries go now: a broker that gets no messages hears of work once a heartbeat, of changes at once."""
         links = self._links
         if name in links.primaries or feed.is_once or sent < max(self.changed, feed.upto):
             return True
@@ -191,7 +194,7 @@ class LogSender:
         return True
 
     def _send_parts(self, name: str, feed: _Feed, making: Making) -> bool:
-        """Definitions. Whether there is more to be sent at once."""
+        """Send parts of a snapshot's definitions. Whether there is more to be sent at once."""
         if feed.part == len(making.parts) or not self._may_send(name, feed):
             return False
         message = making.message(feed.part, feed.epoch, "")
@@ -210,7 +213,10 @@ class LogSender:
         return is_primary
 
     def _send_contents(self, name: str, feed: _Feed, passing: Passing) -> bool:
-        """What queues hold, each part behind what the log has told by then. Whether there is more to be sent now."""
+        """Send parts of the queues' messages, each behind the entries of the log that came before it was taken.
+
+        Whether there is more to be sent at once.
+        """
         if not self._may_send(name, feed):
             return False
         if feed.offered != self._log.last:
@@ -252,7 +258,7 @@ class LogSender:
             del self._feeds[name]
 
     def _may_send(self, name: str, feed: _Feed) -> bool:
-        """Another part of a snapshot: a follower whose disk is slow would have all of them in memory, or none."""
+        """Whether another part of a snapshot may go: a follower with a slow disk would have all parts in memory."""
         return feed.part - feed.arrived < PARTS_UNDER_WAY and self._has_room(name)
 
     def _has_room(self, name: str, bytes_max: int = AHEAD_BYTES_MAX) -> bool:
@@ -261,7 +267,7 @@ class LogSender:
 
 
 def _some(entries: list[LogEntry]) -> list[LogEntry]:
-    """The first of them, as many as make a message; at least one."""
+    """The first entries, as many as fit into one message; at least one."""
     size = 0
     for count, entry in enumerate(entries):
         size += len(entry.body)

@@ -1,10 +1,9 @@
 """The log as this broker holds it, and its definitions as the log has made them.
 
-A root appends to it (`log_writer.py`), a follower is fed by its root (`following.py`), and a broker that is to be root
-is fed by a voter (`catch_up.py`). A follower that the log's tail cannot bring up to date gets a snapshot, and is made
-equal to it: nothing changes here before all of the snapshot has come, and then it is installed to its end, whatever
-becomes of its sender. Until then the log is as it was; who asks for more than its entries waits, and so does a reign of
-this broker.
+A root appends to it (`log_writer.py`), a follower is fed by its root (`following.py`), and a broker that takes over is
+fed by a voter (`catch_up.py`). A follower that lacks entries which are kept no more gets a snapshot. Nothing changes
+here before all parts of the snapshot have come; then it is installed to its end, whatever becomes of its sender.
+Meanwhile the log is as it was: a broker that asks for entries waits, and so does a reign of this broker.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
 
 
 class Replica:
-    """The log of this broker and what it has made, whoever is root. A root's `LogWriter` appends to it; the `feeder` of
-    a follower, or of a coming root, says whether what peers send belongs to it.
+    """The log of this broker and its definitions, whoever is root. A root's `LogWriter` appends to it. The `feeder` of
+    a follower, or of a broker that takes over, says which entries of peers belong to it.
 
     Call `flush` at the end of a turn. Another turn must follow soon while it `is_busy`.
     """
@@ -76,7 +75,7 @@ class Replica:
         self._registry = registry
         self._cluster_uuid = cluster_uuid
         self._disk_health = disk_health
-        # Who has asked for entries while a snapshot is installed.
+        # Requests for entries that came while a snapshot is installed, by the peer.
         self._asked: dict[str, Fetch] = {}
 
     @property
@@ -85,26 +84,26 @@ class Replica:
 
     @property
     def changed(self) -> Position:
-        """The last entry that is no work."""
+        """The position of the last entry that is a change or an opening, not work."""
         return self.sender.changed
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is something to do in another turn."""
+        """Whether something is left for another turn."""
         return self.sender.is_busy or self.definitions.is_busy or self._installing.is_busy
 
     @property
     def is_installing(self) -> bool:
-        """Whether what is here is on the way to a snapshot: it stands for no position then."""
+        """Whether a snapshot is being installed: definitions and queues are those of no position of the log then."""
         return self._installing.is_under_way
 
     @property
     def is_snapshot_arriving(self) -> bool:
-        """Whether parts of a snapshot have come that are not all on the disk yet: more will follow."""
+        """Whether parts of a snapshot have come, and not all of them are on the disk yet: more parts will follow."""
         return self._installing.is_arriving
 
     def flush(self) -> None:
-        """Feed the followers, and do a turn's part of what takes longer."""
+        """Send followers their entries, and do a turn's part of longer work."""
         self._installing.tell_arrived(self._spoken)
         self._install_on()
         self.definitions.size.measure_on()
@@ -124,14 +123,14 @@ class Replica:
     # -- as root
 
     def own(self) -> None:
-        """From now on this broker writes the log: nobody else feeds it, and its followers come anew."""
-        # An operator does not wait for it.
+        """This broker is root: it writes the log, nobody feeds it, and its followers enlist anew."""
+        # Only a root made by an operator can have one left: it does not wait.
         self._install_on(to_the_end=True)
         self.sender.end_all()
         self.forget_snapshot()
 
     def take(self, entry: LogEntry) -> None:
-        """The log goes on with it."""
+        """Append an entry to the log, here and in the store."""
         self.log.append(entry)
         self._log_store.keep(entry)
         self.sender.made(entry)
@@ -148,12 +147,12 @@ class Replica:
         self.sender.arrived(peer, message.epoch, message.parts)
 
     def peer_gone(self, name: str) -> None:
-        """Its link is down, or it says no more."""
+        """The link of a peer is down, or it is silent."""
         self.sender.end(name)
         self._asked.pop(name, None)
 
     def fetch(self, peer: str, message: Fetch) -> None:
-        """One that is to be root asks for what it lacks."""
+        """A peer that takes over asks for the entries that it lacks."""
         if self._installing.is_under_way:
             self._asked[peer] = message
         else:
@@ -162,7 +161,7 @@ class Replica:
     # -- what comes
 
     def forget_snapshot(self) -> None:
-        """What has come of one is not to be used."""
+        """Drop the parts of a snapshot that have come."""
         self._installing.forget()
 
     def is_on_disk(self) -> None:
@@ -196,7 +195,7 @@ class Replica:
         self._advanced(feeder, is_urgent=message.is_urgent)
 
     def _expected(self, peer: str, epoch: int) -> Feeder | None:
-        """The feeder, if entries of this peer may be taken now."""
+        """The feeder, if entries of this peer may be taken now; else None."""
         feeder = self._feeder_of(peer, epoch)
         if feeder is None or self._installing.is_under_way:
             return None
@@ -206,12 +205,12 @@ class Replica:
         return self.feeder if self.feeder is not None and self.feeder.is_from(peer, epoch) else None
 
     def apply(self, entry: LogEntry) -> None:
-        """Do here what an entry says."""
+        """Do what an entry of the log says."""
         if entry.kind == "opening":
             self._cluster_uuid.uuid = entry.body.decode()
             return
         if entry.kind == "work":
-            # Without a body it is for primaries only.
+            # Secondaries get work without its body.
             if entry.body:
                 work = decode_work(entry.body)
                 applied = apply_work(self._broker, work, KEPT)
@@ -221,7 +220,7 @@ class Replica:
         try:
             self.definitions.follow(entry)
         except (AmqpError, ValueError) as error:
-            # The root has made it: this broker differs from it, until the snapshot that it asks for.
+            # The root has made this change: this broker differs from the root until it gets a snapshot.
             self.diverged += 1
             self._broker.note("error", "a change of the root could not be made here", text=str(error))
             if self.feeder is not None:
@@ -229,15 +228,15 @@ class Replica:
 
     def _advanced(self, feeder: Feeder, *, is_urgent: bool = True) -> None:
         self.tell_position()
-        # The election has heard of it, and may have made this broker something else.
+        # The election has heard of the entries, and may have given this broker another role.
         if feeder is self.feeder:
             feeder.advanced(is_urgent=is_urgent)
 
     # -- snapshots
 
     def snapshot(self, peer: str, message: Snapshot) -> None:
-        """A part of one comes; with the last, all of it is used."""
-        # A disk that is behind is no reason to miss a part: no more of them come than it takes.
+        """A part of a snapshot comes; with the last part, the snapshot is installed."""
+        # A full disk is no reason to miss a part: no more parts come than the disk takes.
         feeder = self._feeder_of(peer, message.epoch)
         if feeder is None or self._installing.is_under_way:
             return
@@ -246,7 +245,7 @@ class Replica:
             return
         feeder.spoken()
         if message.is_last:
-            # From here on the definitions are nobody's: who takes them from this broker would get half of each.
+            # From here on the definitions are a mixture: nobody may be sent a snapshot of them.
             self.sender.end_all()
             self._install_on()
 
@@ -255,7 +254,7 @@ class Replica:
             installed = self._installing.advance(to_the_end=to_the_end)
         except (OSError, ValueError) as error:
             self._broker.note("error", "a part of a snapshot cannot be read: asked for another", text=str(error))
-            # What was here is gone, in the store too: what comes next does not go on from that.
+            # The queues are empty now, in the store too: this log begins at nothing.
             self._begin_at(Position())
             self._go_on(is_lost=True)
             return
@@ -279,7 +278,7 @@ class Replica:
         self._log_store.restart(position)
 
     def _go_on(self, *, is_lost: bool) -> None:
-        """What could not be while the definitions were on their way."""
+        """The snapshot is installed or lost: serve the peers that wait for entries, and tell the feeder."""
         asked, self._asked = self._asked, {}
         for peer, message in asked.items():
             self.fetch(peer, message)

@@ -1,4 +1,4 @@
-"""How the newest entries of the log are undone here, where another root's log has others in their place."""
+"""Undoes the newest entries of the log, where another root's log has other entries in their place."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from openclust.broker.queues.queue import Queue
 
 STEPS_MAX = 1_000
-"""So many entries can be undone: many more than are ever under way."""
+"""So many entries can be undone: many more than are ever uncommitted."""
 BYTES_MAX = 67_108_864
-"""And so much of messages that have left is kept for that."""
+"""So many bytes of messages that have left their queues are kept for that."""
 
 
 class _Step(msgspec.Struct):
-    """What one entry did: messages that left, places that were taken, and keys of what came and went. `is_own` where
-    this broker was root.
+    """What one entry did: messages that left, places in queues that were taken, and dedup keys of messages that came
+    and went. `is_own`: this broker was root, and appended the entry.
     """
 
     position: Position
@@ -34,12 +34,12 @@ class _Step(msgspec.Struct):
 
 
 class Rollback:
-    """Tell it what each entry of the log has done; `cannot` of one that cannot be undone."""
+    """Call `did` for each entry with what it has done, or `cannot` for one that cannot be undone."""
 
     def __init__(self) -> None:
         self._steps: deque[_Step] = deque()
         self._size = 0
-        # Back to there, and no further.
+        # The log can be undone back to this position, and no further.
         self.base = Position()
 
     def did(
@@ -58,13 +58,13 @@ class Rollback:
             self._forget_oldest()
 
     def cannot(self, position: Position) -> None:
-        """An entry that nothing undoes."""
+        """The entry at this position cannot be undone, nor can those before it."""
         self._steps.clear()
         self._size = 0
         self.base = position
 
     def forget(self, committed: Position) -> None:
-        """All up to there stays for ever."""
+        """All up to this position is committed, and stays."""
         while self._steps and self._steps[0].position <= committed:
             self._forget_oldest()
 
@@ -74,11 +74,14 @@ class Rollback:
         self._size -= step.size
 
     def back_to(self, position: Position) -> list[tuple[Queue, Entry]] | None:
-        """Undo all that came after this: what only this broker has, as it was root. None where that cannot be."""
+        """Undo all entries behind this position; None where that cannot be done.
+
+        Returns the messages that only this broker has: it took them in as root.
+        """
         if position < self.base:
             return None
         adrift: list[tuple[Queue, Entry]] = []
-        # What came and went by entries that are undone is settled: a consumer had it.
+        # A message that came and went by entries that are undone was settled: a consumer had it.
         settled = {(queue, entry.seq) for queue, entry in self._left_after(position)}
         while self._steps and self._steps[-1].position > position:
             step = self._steps.pop()
@@ -96,9 +99,9 @@ class Rollback:
         return [each for step in self._steps if step.position > position for each in step.left]
 
     def drop_own(self, after: Position) -> list[tuple[Queue, Entry]]:
-        """As root this broker has taken these in, behind the last place that the log has too: out of the queues.
+        """Take the messages out of their queues that this broker took in as root, by entries behind `after`.
 
-        Nothing else is undone: all that is here is about to be replaced.
+        Nothing else is undone: a snapshot is about to replace all that is here.
         """
         adrift = []
         for step in self._steps:
@@ -110,7 +113,7 @@ class Rollback:
         return adrift
 
     def put_back(self, left: list[tuple[Queue, Entry]]) -> None:
-        """What left is in its place again."""
+        """Put messages that left their queues back into their places."""
         for queue, entry in reversed(left):
             if queue.is_alive:
                 entry.recorded = entry.recorded or 1
