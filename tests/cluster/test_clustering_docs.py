@@ -62,5 +62,33 @@ def test_the_bounds_are_those_of_the_code() -> None:
     assert f"{AHEAD_MAX} or {AHEAD_BYTES_MAX >> 20} MiB" in text
 
 
+def glossary() -> list[tuple[str, list[str]]]:
+    """The words of the page, each with the files and folders of its row."""
+    table = PAGE.partition("## Words")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
+    return [(word, re.findall(r"`([\w/.]+)`", code)) for words, _, code in rows for word in words.split(", ")]
+
+
+def test_every_word_is_used_where_the_glossary_says() -> None:
+    wrong = []
+    for word, places in glossary():
+        files = [
+            file
+            for place in places
+            for file in [ROOT / "openclust" / place, *(ROOT / "openclust" / place).rglob("*.py")]
+        ]
+        texts = [str(file) + file.read_text(encoding="utf-8") for file in files if file.is_file()]
+        stem = re.sub(r"[ -]|(y|ing)$", "", word)
+        if not any(stem in re.sub(r"[ _\n-]", "", text).lower() for text in texts):
+            wrong.append(word)
+    assert not wrong, f"docs/clustering.md has words that the code does not use there: {', '.join(wrong)}"
+
+
+def test_every_folder_of_the_cluster_has_a_word() -> None:
+    told = {place for _, places in glossary() for place in places}
+    folders = {f"cluster/{path.name}" for path in (ROOT / "openclust" / "cluster").iterdir() if path.name[0] != "_"}
+    assert folders <= told
+
+
 def test_every_flag_of_a_lane_is_explained() -> None:
     assert re.findall(r"^\| ([A-Z_]+) \|", MESSAGES, re.MULTILINE) == [flag.name for flag in Reach]
