@@ -1,4 +1,4 @@
-"""Any bytes, in any order, on several connections of one real broker; and what must hold whatever they were.
+"""Random bytes, in any order, on several connections of one broker, and the invariants that must hold.
 
 python -m tests.fuzz.connection --seed 4711          one run again, step by step
 python -m tests.fuzz.connection --seconds 600        runs of one seed after the other
@@ -262,11 +262,18 @@ def _with_atheris(arguments: list[str]) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.connection", description="Any bytes on a connection.")
-    parser.add_argument("--seed", type=int, help="one run, told step by step")
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long to go from seed to seed (default: 60)")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.fuzz.connection",
+        description="Send random bytes on several connections of a broker, and check its invariants.",
+    )
+    parser.add_argument("--seed", type=int, help="run this seed, and print each step")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="run one seed after the other for so long (default: 60)"
+    )
     parser.add_argument("--from-seed", type=int, default=0, help="the first seed (default: 0)")
-    parser.add_argument("--atheris", action="store_true", help="let atheris choose; other arguments go to it")
+    parser.add_argument(
+        "--atheris", action="store_true", help="let atheris choose the bytes by coverage; it gets all other arguments"
+    )
     options, rest = parser.parse_known_args(arguments)
     if options.atheris:
         return _with_atheris(rest)

@@ -1,5 +1,5 @@
-"""`python -m tests.simulator --seed 4711 --trace` shows a run; `--seeds 0:1000` sweeps; `--soak 600` sweeps seeds that
-nobody has seen, for so many seconds; `--failover` measures.
+"""Run whole clusters on a simulated network, clock and disk. `--seed 4711 --trace` shows one run; `--seeds 0:1000` runs
+many; `--soak 600` runs new seeds for 600 seconds; `--failover 20` measures how long 20 clusters have no root.
 """
 
 from __future__ import annotations
@@ -143,15 +143,17 @@ def _arguments() -> argparse.Namespace:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--seed", type=int, help="run this seed")
     which.add_argument("--seeds", type=_seeds, metavar="FROM:TO", help="run the seeds from FROM to TO - 1")
-    which.add_argument("--soak", type=float, metavar="SECONDS", help="run seeds from one drawn at random, for so long")
+    which.add_argument(
+        "--soak", type=float, metavar="SECONDS", help="run new seeds, from a random one on, for this time"
+    )
     which.add_argument("--failover", type=int, metavar="RUNS", help="measure how long a cluster is without a root")
     parser.add_argument("--elections", action="store_true", help="elections only, without brokers and messages")
-    parser.add_argument("--steps", type=int, help="events until all is well again")
-    parser.add_argument("--primaries", type=int, choices=range(1, 16), metavar="N", help="else by the seed")
-    parser.add_argument("--secondaries", type=int, choices=range(16), metavar="N", help="else by the seed")
+    parser.add_argument("--steps", type=int, help="events of a run, before all faults end")
+    parser.add_argument("--primaries", type=int, choices=range(1, 16), metavar="N", help="default: drawn from the seed")
+    parser.add_argument("--secondaries", type=int, choices=range(16), metavar="N", help="default: drawn from the seed")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes that share a sweep (%(default)s)")
     parser.add_argument("--failures", type=int, default=1, metavar="N", help="stop at the Nth failure (%(default)s)")
-    parser.add_argument("--trace", action="store_true", help="print all that happens")
+    parser.add_argument("--trace", action="store_true", help="print every event")
     return parser.parse_args()
 
 

@@ -1,6 +1,6 @@
-"""`python -m tests.torture --minutes 20 --seed 1`: real brokers, everything that can go wrong, every message counted.
+"""Run real brokers through faults of all kinds, and count every message, as in `--minutes 20 --seed 1`.
 
-Exit code 0: nothing that was confirmed was lost, and all came in order. Needs root, for namespaces and small disks.
+Exit code 0: no confirmed message was lost, and all came in order. Needs root, for network namespaces and small disks.
 """
 
 from __future__ import annotations
@@ -60,14 +60,20 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=5.0, help="how long faults go on (%(default)s)")
+    parser.add_argument("--minutes", type=float, default=5.0, help="minutes of faults (%(default)s)")
     parser.add_argument("--seconds", type=float, help="the same, in seconds")
-    parser.add_argument("--seed", type=int, default=random.randrange(100_000), help="else at random")
-    parser.add_argument("--faults", type=_kinds, default=list(KINDS), metavar="KIND,...", help=f"of {','.join(KINDS)}")
-    parser.add_argument("--drain-seconds", type=float, default=60.0, help="how long all may take to come in at the end")
-    parser.add_argument("--folder", type=Path, help="for logs and data; kept. Else a new one, kept where the run fails")
-    parser.add_argument("--json", action="store_true", help="the result for programs")
-    parser.add_argument("--quiet", action="store_true", help="do not tell the faults as they happen")
+    parser.add_argument("--seed", type=int, default=random.randrange(100_000), help="default: a random one")
+    parser.add_argument(
+        "--faults", type=_kinds, default=list(KINDS), metavar="KIND,...", help=f"kinds of faults, of {','.join(KINDS)}"
+    )
+    parser.add_argument(
+        "--drain-seconds", type=float, default=60.0, help="time for all messages to arrive after the last fault"
+    )
+    parser.add_argument(
+        "--folder", type=Path, help="folder for logs and data, kept; default: a new one, kept if the run fails"
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--quiet", action="store_true", help="do not print the faults")
     return parser.parse_args()
 
 
