@@ -12,7 +12,7 @@ from openclust.cluster.protocol.bounds import Bounds
 from openclust.cluster.protocol.messages import Append, Enlist, Snapshot
 from openclust.cluster.protocol.status import Position
 from openclust.wire.methods import ConfirmSelect, ConfirmSelectOk, QueueDelete, QueueDeleteOk, QueuePurge, QueuePurgeOk
-from tests.cluster.log.test_replica import said, tap
+from tests.cluster.log.test_replica import said
 from tests.cluster.shared_queues.test_handover import drain
 from tests.support.cluster.joined import Application, Joined
 
@@ -262,15 +262,13 @@ def diverge(cluster: Joined, *bodies: bytes) -> None:
     assert cluster.root in ("p2", "p3")
 
 
-def test_a_tail_that_the_next_root_does_not_have_is_undone_without_a_snapshot(
-    cluster: Joined, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tail_that_the_next_root_does_not_have_is_undone_without_a_snapshot(cluster: Joined) -> None:
     fill(cluster, *numbers(1, 3))
     diverge(cluster, b"x", b"y")
     client = cluster.client(cluster.root)
     for body in numbers(4, 6):
         client.publish("q", body)
-    sent = tap(monkeypatch, cluster, cluster.root)
+    sent = cluster.tap(cluster.root)
     mend(cluster, "p1")
     assert set(said(sent, "p1", Append, Snapshot)) == {"Append"}
     assert same(cluster)[:6] == numbers(1, 6)
@@ -309,18 +307,13 @@ def test_what_came_and_went_and_no_other_primary_knows_of_is_no_repetition(clust
 
 
 def test_a_repetition_is_confirmed_when_others_have_the_first_of_it_though_that_is_of_a_former_reign(
-    cluster: Joined, monkeypatch: pytest.MonkeyPatch
+    cluster: Joined,
 ) -> None:
     fill(cluster, x_message_deduplication=True)
     client = cluster.client("p1")
     client.call(ConfirmSelect(), ConfirmSelectOk)
-    member = cluster["p1"]
-    send = member.links.send
-    monkeypatch.setattr(
-        member.links,
-        "send",
-        lambda to, message: (member.is_root and isinstance(message, Append | Snapshot)) or send(to, message),
-    )
+    for other in ("p2", "p3"):
+        cluster.drop(Append, Snapshot, to=other)
     client.publish("q", b"1", message_id="a", delivery_mode=2)
     assert same(cluster, brokers=("p1",)) == [b"1"] and same(cluster, brokers=("p2", "p3")) == []
     for other in ("p2", "p3"):
@@ -333,14 +326,14 @@ def test_a_repetition_is_confirmed_when_others_have_the_first_of_it_though_that_
     client.publish("q", b"1", message_id="a", delivery_mode=2)
     cluster.tick()
     assert not client.confirms, "no other broker has it"
-    monkeypatch.setattr(member.links, "send", send)
-    cluster.redial("p2", "p1")
-    cluster.redial("p3", "p1")
+    for other in ("p2", "p3"):
+        cluster.drop(to=other)
+        cluster.redial(other, "p1")
     cluster.tick(300)
     assert client.confirms and same(cluster) == [b"1"]
 
 
-def test_a_tail_with_a_definition_is_replaced_by_a_snapshot(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tail_with_a_definition_is_replaced_by_a_snapshot(cluster: Joined) -> None:
     fill(cluster, *numbers(1, 3))
     cluster.hold("p1", "p2")
     cluster.hold("p1", "p3")
@@ -350,7 +343,7 @@ def test_a_tail_with_a_definition_is_replaced_by_a_snapshot(cluster: Joined, mon
     cut_off(cluster, "p1")
     cluster.tick(2_000)
     cluster.held.clear()
-    sent = tap(monkeypatch, cluster, cluster.root)
+    sent = cluster.tap(cluster.root)
     mend(cluster, "p1")
     assert "Snapshot" in said(sent, "p1", Snapshot)
     assert same(cluster)[:3] == numbers(1, 3)
@@ -452,19 +445,17 @@ def test_a_root_to_be_gets_contents_from_a_voter_whose_log_begins_later() -> Non
 # -- what it costs
 
 
-def test_secondaries_are_told_of_messages_once_a_heartbeat_and_of_definitions_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_secondaries_are_told_of_messages_once_a_heartbeat_and_of_definitions_at_once() -> None:
     cluster = Joined(*PRIMARIES, secondaries=("s1",))
     client = fill(cluster)
     cluster.tick(500)
-    sent = tap(monkeypatch, cluster, "p1")
+    sent = cluster.tap("p1")
     for body in numbers(1, 20):
         client.publish("q", body)
     assert len(said(sent, "s1", Append)) <= 1 and len(said(sent, "p2", Append)) >= 10
     client.queue("another")
     assert "another" in cluster.broker("s1").vhosts["/"].queues
-    sent_by_s1 = tap(monkeypatch, cluster, "s1")
+    sent_by_s1 = cluster.tap("s1")
     for body in numbers(21, 60):
         client.publish("q", body)
         cluster.tick(50)
@@ -495,9 +486,7 @@ def test_what_is_not_committed_is_forgotten_with_the_reign(cluster: Joined) -> N
     assert cluster.broker("p1").books.uncommitted_bytes == 0
 
 
-def test_a_snapshot_comes_to_its_end_though_what_is_under_way_waits_for_it(
-    cluster: Joined, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_snapshot_comes_to_its_end_though_what_is_under_way_waits_for_it(cluster: Joined) -> None:
     client = fill(cluster, b"0")
     for follower in ("p2", "p3"):
         cluster.hold(follower, "p1")
@@ -505,7 +494,7 @@ def test_a_snapshot_comes_to_its_end_though_what_is_under_way_waits_for_it(
     for number in range(1, 5):
         client.publish("q", b"%d" % number)
     assert not cluster.broker("p1").journal.is_empty
-    sent = tap(monkeypatch, cluster, "p1")
+    sent = cluster.tap("p1")
     cluster["p1"].role.enlisted("p2", Enlist(position=Position()))
     cluster.settle()
     assert any(to == "p2" and isinstance(each, Snapshot) and each.is_last for to, each in sent)

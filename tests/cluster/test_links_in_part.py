@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from openclust.cluster.protocol.bounds import Bounds
-from openclust.cluster.protocol.messages import Ask, Consume
+from openclust.cluster.protocol.messages import Ask, Consume, Fetch
 from openclust.wire.methods import QueueDeclare, QueueDeclareOk
 from tests.cluster.relay.test_meta_bindings import subscribe
 from tests.support.cluster.joined import Joined
@@ -26,19 +24,17 @@ def test_a_message_for_a_secondary_that_is_not_linked_to_yet_harms_nobody() -> N
     assert [client.bodies() for client in inboxes.values()] == [[b"y"], [b"y"]]
 
 
-def test_a_log_that_is_lost_on_its_way_to_who_takes_over_is_asked_for_on_the_next_link(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_log_that_is_lost_on_its_way_to_who_takes_over_is_asked_for_on_the_next_link() -> None:
     cluster = Joined("p1", "p2", "p3", "p4", "p5")
     cluster.hold("p1", "p2")
     cluster.client("p1").send(QueueDeclare(queue="work"))
     assert "work" in cluster.broker("p3").vhosts["/"].queues and "work" not in cluster.broker("p2").vhosts["/"].queues
-    with monkeypatch.context() as patched:
-        # p2 is the most senior that is left, and lacks what p3 holds: the answer goes down with the link.
-        patched.setattr(cluster["p3"].replica, "fetch", lambda peer, message: None)
-        cluster.kill("p1")
-        cluster.tick(1_000)
-        assert not cluster.root
+    # p2 is the most senior that is left, and lacks what p3 holds: its question goes down with the link.
+    cluster.drop(Fetch, to="p3")
+    cluster.kill("p1")
+    cluster.tick(1_000)
+    assert not cluster.root
+    cluster.drop(to="p3")
     cluster.redial("p3", "p2")
     assert cluster.await_root(300) == "p2"
     assert "work" in cluster.broker("p2").vhosts["/"].queues

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from openclust.cluster.protocol.hello import difference
-from openclust.cluster.protocol.messages import Founded
+from openclust.cluster.protocol.messages import Append, Founded, Snapshot
 from tests.support.cluster.joined import Joined
 
 
@@ -30,16 +28,16 @@ def test_a_newcomer_goes_by_the_name_of_whom_it_meets() -> None:
     assert cluster["p3"].hello.uuid == uuid
 
 
-def test_a_name_that_only_its_maker_holds_keeps_nobody_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_only_its_maker_holds_keeps_nobody_apart() -> None:
     cluster = Joined("p1", "p2", "p3", wait_for_root=False)
-    with monkeypatch.context() as patched:
-        for name in ("p2", "p3"):
-            patched.setattr(cluster[name].replica, "append", lambda peer, message: None)
-            patched.setattr(cluster[name].replica, "snapshot", lambda peer, message: None)
-        assert cluster.await_root() == "p1"
-        assert cluster["p1"].cluster_uuid.uuid and names(cluster) == {""}
-        cluster.cut("p1", "p2")
-        cluster.cut("p1", "p3")
+    for name in ("p2", "p3"):
+        cluster.drop(Append, Snapshot, to=name)
+    assert cluster.await_root() == "p1"
+    assert cluster["p1"].cluster_uuid.uuid and names(cluster) == {""}
+    cluster.cut("p1", "p2")
+    cluster.cut("p1", "p3")
+    for name in ("p2", "p3"):
+        cluster.drop(to=name)
     cluster.tick(1_000)
     assert cluster.root == "p2" and cluster["p2"].hello.uuid != cluster["p1"].cluster_uuid.uuid
     assert difference(cluster["p1"].hello, cluster["p2"].hello) is None

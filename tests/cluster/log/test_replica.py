@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from openclust.broker.model.changes import Change, DeclareExchange, DeclareQueue
@@ -16,26 +18,12 @@ from openclust.wire.methods import QueueDeclare, QueueDeclareOk, QueueDelete, Qu
 from tests.support.cluster.joined import HEARTBEAT_MS, Application, Joined
 from tests.support.shared_state import digest, shared_state
 
-Sent = list[tuple[str, Message]]
+Sent = Sequence[tuple[str, Message]]
 
 
 @pytest.fixture
 def cluster() -> Joined:
     return Joined("p1", "p2", "p3")
-
-
-def tap(monkeypatch: pytest.MonkeyPatch, cluster: Joined, name: str) -> Sent:
-    """All that a broker says from now on, and to whom."""
-    sent: Sent = []
-    links = cluster[name].links
-    send = links.send
-
-    def tapped(peer: str, message: Message) -> bool:
-        sent.append((peer, message))
-        return send(peer, message)
-
-    monkeypatch.setattr(links, "send", tapped)
-    return sent
 
 
 def said(sent: Sent, peer: str, *kinds: type) -> list[str]:
@@ -147,11 +135,9 @@ def test_a_follower_that_is_gone_is_not_waited_for(cluster: Joined) -> None:
     assert is_answered(client)
 
 
-def test_a_follower_whose_answer_was_lost_says_again_what_it_holds(
-    cluster: Joined, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_follower_whose_answer_was_lost_says_again_what_it_holds(cluster: Joined) -> None:
     client = cluster.client("p1")
-    monkeypatch.setattr(cluster["p3"].replica, "append", lambda peer, message: None)
+    cluster.drop(Append, to="p3")
     cluster.hold("p2", "p1")
     begin_declare(client, "work")
     cluster.redial("p2", "p1")
@@ -243,10 +229,10 @@ def test_what_a_deletion_brings_with_it_comes_after_it_in_the_log(cluster: Joine
 # -- followers come, go and come back
 
 
-def test_a_joiner_gets_a_snapshot_and_then_the_tail(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_joiner_gets_a_snapshot_and_then_the_tail(cluster: Joined) -> None:
     client = cluster.client("p1")
     client.queue("before")
-    sent = tap(monkeypatch, cluster, "p1")
+    sent = cluster.tap("p1")
     cluster.start("s1")
     cluster.tick()
     client.queue("after")
@@ -255,13 +241,13 @@ def test_a_joiner_gets_a_snapshot_and_then_the_tail(cluster: Joined, monkeypatch
     assert len(fingerprints(cluster)) == 1
 
 
-def test_who_was_away_gets_what_it_missed_and_no_more(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_was_away_gets_what_it_missed_and_no_more(cluster: Joined) -> None:
     client = cluster.client("p1")
     client.queue("before")
     cluster.cut("p1", "p3")
     client.queue("meanwhile")
     assert not has(cluster, "p3", "meanwhile")
-    sent = tap(monkeypatch, cluster, "p1")
+    sent = cluster.tap("p1")
     cluster.mend("p1", "p3")
     cluster.await_root()
     entries = [each for to, each in sent if to == "p3" and isinstance(each, Append)]
@@ -270,7 +256,7 @@ def test_who_was_away_gets_what_it_missed_and_no_more(cluster: Joined, monkeypat
     assert has(cluster, "p3", "meanwhile") and len(positions(cluster)) == 1
 
 
-def test_who_was_away_for_longer_than_the_log_reaches_gets_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_was_away_for_longer_than_the_log_reaches_gets_a_snapshot() -> None:
     cluster = Joined("p1", "p2", "p3", bounds=Bounds(log_entries_max=2))
     client = cluster.client("p1")
     client.queue("before")
@@ -278,16 +264,16 @@ def test_who_was_away_for_longer_than_the_log_reaches_gets_a_snapshot(monkeypatc
     for number in range(3):
         client.queue(f"meanwhile-{number}")
     client.call(QueueDelete(queue="before"), QueueDeleteOk)
-    sent = tap(monkeypatch, cluster, "p1")
+    sent = cluster.tap("p1")
     cluster.mend("p1", "p3")
     cluster.await_root()
     assert said(sent, "p3", Snapshot)[:1] == ["Snapshot"]
     assert holders(cluster, "before") == [] and len(fingerprints(cluster)) == len(positions(cluster)) == 1
 
 
-def test_who_missed_something_is_fed_again(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_missed_something_is_fed_again(cluster: Joined) -> None:
     client = cluster.client("p1")
-    sent = tap(monkeypatch, cluster, "p3")
+    sent = cluster.tap("p3")
     cluster.hold("p1", "p3")
     begin_declare(client, "lost")
     cluster.held["p1", "p3"] = b""
@@ -297,10 +283,10 @@ def test_who_missed_something_is_fed_again(cluster: Joined, monkeypatch: pytest.
     assert has(cluster, "p3", "lost") and is_answered(client)
 
 
-def test_entries_after_a_place_that_is_not_here_are_not_taken(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_after_a_place_that_is_not_here_are_not_taken(cluster: Joined) -> None:
     replica = cluster["p3"].replica
     before = replica.position
-    sent = tap(monkeypatch, cluster, "p3")
+    sent = cluster.tap("p3")
     after = Position(before.epoch, before.sequence + 5)
     entry = LogEntry(Position(before.epoch, before.sequence + 6), "opening", b"")
     replica.append("p1", Append(epoch=cluster["p3"].epoch, after=after, entries=[entry]))
@@ -322,10 +308,10 @@ def test_entries_that_begin_before_the_end_of_the_log_are_taken_from_there(clust
     assert has(cluster, "p3", "one") and has(cluster, "p3", "two")
 
 
-def test_a_gap_within_what_a_root_sends_is_told_and_mended(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gap_within_what_a_root_sends_is_told_and_mended(cluster: Joined) -> None:
     replica = cluster["p3"].replica
     before = replica.position
-    sent = tap(monkeypatch, cluster, "p3")
+    sent = cluster.tap("p3")
     entry = LogEntry(Position(before.epoch, before.sequence + 2), "opening", b"")
     replica.append("p1", Append(epoch=cluster["p3"].epoch, after=before, entries=[entry]))
     assert replica.position == before
@@ -353,7 +339,7 @@ def test_a_root_is_fed_by_nobody(cluster: Joined) -> None:
     assert replica.position == before
 
 
-def test_what_only_a_lost_root_held_is_cut(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_only_a_lost_root_held_is_cut(cluster: Joined) -> None:
     """Nobody was told that it holds: the next root never heard of it."""
     cluster.hold("p1", "p2")
     cluster.hold("p1", "p3")
@@ -364,7 +350,7 @@ def test_what_only_a_lost_root_held_is_cut(cluster: Joined, monkeypatch: pytest.
     cluster.cut("p1", "p3")
     cluster.tick(10 * HEARTBEAT_MS)
     assert cluster.root == "p2" and has(cluster, "p1", "stray")
-    sent = tap(monkeypatch, cluster, "p2")
+    sent = cluster.tap("p2")
     cluster.mend("p1", "p2")
     cluster.mend("p1", "p3")
     assert cluster.await_root() == "p2"
@@ -400,7 +386,7 @@ def test_a_follower_that_cannot_make_a_change_counts_it_and_asks_for_everything(
         raise ChannelError(506, "no memory for it")
 
     monkeypatch.setattr(hidden, "follow", fail)
-    sent = tap(monkeypatch, cluster, "p3")
+    sent = cluster.tap("p3")
     cluster.client("p1").queue("work")
     assert cluster["p3"].replica.diverged == 1
     assert asks_for_all(sent, "p1") == 1
@@ -449,23 +435,21 @@ def test_a_new_root_fetches_what_a_voter_holds_beyond_its_own_log(cluster: Joine
     assert len(fingerprints(cluster)) == len(positions(cluster)) == 1
 
 
-def test_a_new_root_fetches_from_the_voter_that_holds_most(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_root_fetches_from_the_voter_that_holds_most() -> None:
     cluster = Joined("p1", "p2", "p3", "p4")
     cluster.hold("p1", "p2")
     begin_declare(cluster.client("p1"), "one")
     cluster.hold("p1", "p3")
     begin_declare(cluster.client("p1"), "two")
-    sent = tap(monkeypatch, cluster, "p2")
+    sent = cluster.tap("p2")
     cluster.kill("p1")
     assert cluster.await_root() == "p2"
     assert said(sent, "p4", Fetch) == ["Fetch"] and not said(sent, "p3", Fetch)
     assert holders(cluster, "two") == ["p2", "p3", "p4"]
 
 
-def test_a_root_to_be_whose_voter_does_not_send_its_log_gives_up(
-    cluster: Joined, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cluster["p3"].replica, "fetch", lambda peer, message: None)
+def test_a_root_to_be_whose_voter_does_not_send_its_log_gives_up(cluster: Joined) -> None:
+    cluster.drop(Fetch, to="p3")
     missed_by_p2(cluster)
     cluster.tick(10 * HEARTBEAT_MS)
     assert role(cluster, "p2") is ElectionRole.TAKING_OVER
@@ -474,8 +458,8 @@ def test_a_root_to_be_whose_voter_does_not_send_its_log_gives_up(
     assert has(cluster, "p2", "work")
 
 
-def test_a_root_to_be_whose_voter_goes_gives_up(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster["p3"].replica, "fetch", lambda peer, message: None)
+def test_a_root_to_be_whose_voter_goes_gives_up(cluster: Joined) -> None:
+    cluster.drop(Fetch, to="p3")
     missed_by_p2(cluster)
     cluster.tick(10 * HEARTBEAT_MS)
     assert role(cluster, "p2") is ElectionRole.TAKING_OVER
@@ -483,10 +467,10 @@ def test_a_root_to_be_whose_voter_goes_gives_up(cluster: Joined, monkeypatch: py
     assert role(cluster, "p2") is ElectionRole.ELECTOR
 
 
-def test_a_root_to_be_that_holds_most_itself_asks_nobody(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_root_to_be_that_holds_most_itself_asks_nobody(cluster: Joined) -> None:
     cluster.hold("p1", "p3")
     begin_declare(cluster.client("p1"), "work")
-    sent = tap(monkeypatch, cluster, "p2")
+    sent = cluster.tap("p2")
     cluster.kill("p1")
     assert cluster.await_root() == "p2"
     assert not said(sent, "p3", Fetch) and has(cluster, "p3", "work")
@@ -520,10 +504,10 @@ def test_definitions_past_the_maximum_are_refused_with_506_and_nothing_else_suff
     assert len(fingerprints(cluster)) == 1
 
 
-def test_what_does_not_fit_does_not_end_a_take_over(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_fit_does_not_end_a_take_over(cluster: Joined) -> None:
     replica = cluster["p2"].replica
     goal = Position(7, replica.position.sequence + 5)
-    sent = tap(monkeypatch, cluster, "p2")
+    sent = cluster.tap("p2")
     cluster["p2"].become(TakingOver(cluster["p2"], 8, {"p3": goal}))
     assert said(sent, "p3", Fetch) == ["Fetch"]
     replica.append("p3", Append(epoch=8, after=Position(7, goal.sequence + 1), entries=[]))
@@ -531,14 +515,12 @@ def test_what_does_not_fit_does_not_end_a_take_over(cluster: Joined, monkeypatch
     assert isinstance(cluster["p2"].role, TakingOver)
 
 
-def test_a_log_that_begins_behind_the_last_place_both_share_asks_for_all(
-    cluster: Joined, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_begins_behind_the_last_place_both_share_asks_for_all(cluster: Joined) -> None:
     replica, epoch = cluster["p2"].replica, cluster["p1"].epoch
     last = replica.position
     # As after a snapshot of what its root then lost.
     replica.log.restart(Position(epoch - 1, last.sequence + 5))
-    sent = tap(monkeypatch, cluster, "p2")
+    sent = cluster.tap("p2")
     opening = LogEntry(Position(epoch, last.sequence + 1), "opening", b"uuid")
     replica.append("p1", Append(epoch=epoch, after=last, entries=[opening]))
     assert asks_for_all(sent, "p1") == 1

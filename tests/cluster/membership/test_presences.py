@@ -8,7 +8,7 @@ import pytest
 from openclust.cluster.membership.presences import SILENT_MAX_MS, TELL_EVERY_MS
 from openclust.cluster.protocol.messages import Presence, RosterTold
 from openclust.cluster.protocol.roster import BrokerInfo
-from tests.cluster.log.test_replica import said, tap
+from tests.cluster.log.test_replica import said
 from tests.support.cluster.joined import HEARTBEAT_MS, Joined
 
 
@@ -55,8 +55,8 @@ def test_the_root_tells_how_old_it_is_what_a_broker_said(cluster: Joined) -> Non
     assert ages["p1"] == 0 < ages["s1"] < TELL_EVERY_MS
 
 
-def test_it_is_told_once_a_second(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
-    sent = tap(monkeypatch, cluster, "s1")
+def test_it_is_told_once_a_second(cluster: Joined) -> None:
+    sent = cluster.tap("s1")
     cluster.tick(3 * TELL_EVERY_MS)
     assert len(said(sent, "p1", Presence)) == len(said(sent, "p2", Presence)) == 3
 

@@ -22,7 +22,7 @@ from openclust.wire.methods import (
     QueueUnbind,
     QueueUnbindOk,
 )
-from tests.cluster.log.test_replica import said, tap
+from tests.cluster.log.test_replica import said
 from tests.support.client import EVERYTHING
 from tests.support.cluster.joined import Application, Joined
 
@@ -72,8 +72,8 @@ def agree(cluster: Joined, one: str, other: str) -> bool:
 # -- counting
 
 
-def test_each_thing_is_told_once_however_many_queues_want_it(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
-    sent = tap(monkeypatch, cluster, "p2")
+def test_each_thing_is_told_once_however_many_queues_want_it(cluster: Joined) -> None:
+    sent = cluster.tap("p2")
     for _ in range(3):
         subscribe(cluster.client("p2"), "amq.topic", "stock.#")
     assert held(cluster, "p1", "p2") == [("amq.topic", "stock.#")]
@@ -152,8 +152,8 @@ def test_what_was_told_folds_to_the_same_number_in_any_order() -> None:
 # -- batches
 
 
-def test_what_one_turn_changes_goes_in_one_message(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
-    sent = tap(monkeypatch, cluster, "p2")
+def test_what_one_turn_changes_goes_in_one_message(cluster: Joined) -> None:
+    sent = cluster.tap("p2")
     interests = cluster["p2"].meta_bindings
     for number in range(BINDINGS_A_MESSAGE + 1):
         interests.wanted("/", "amq.topic", f"key-{number}", {}, 1)
@@ -181,9 +181,7 @@ def test_a_broker_that_links_anew_tells_all_anew(cluster: Joined) -> None:
     assert agree(cluster, "p2", "p3")
 
 
-def test_a_difference_is_found_by_the_digest_mended_and_counted(
-    cluster: Joined, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_difference_is_found_by_the_digest_mended_and_counted(cluster: Joined) -> None:
     client = cluster.client("p2")
     subscribe(client, "amq.topic", "a")
     cluster["p2"].tell_digests()
@@ -193,7 +191,7 @@ def test_a_difference_is_found_by_the_digest_mended_and_counted(
     cluster["p1"].meta_bindings.heard(
         "p2", Interest(added=[stray], removed=[meta_binding_of("/", "amq.topic", "a", {})])
     )
-    sent = tap(monkeypatch, cluster, "p1")
+    sent = cluster.tap("p1")
     cluster["p2"].tell_digests()
     cluster.settle()
     assert said(sent, "p2", InterestLost) == ["InterestLost"]
@@ -249,7 +247,7 @@ def test_all_is_told_in_as_many_messages_as_it_takes(cluster: Joined, monkeypatc
     cluster.cut("p2", "p3")
     for key in "bcd":
         unbind(client, queue, "amq.topic", key)
-    sent = tap(monkeypatch, cluster, "p2")
+    sent = cluster.tap("p2")
     cluster.mend("p2", "p3")
     told = [each for peer, each in sent if peer == "p3" and isinstance(each, Interest)]
     assert [(each.is_first, each.is_last) for each in told] == [(True, False), (False, True)]
@@ -415,13 +413,11 @@ def test_the_next_root_tells_the_secondaries_anew(wide: Joined) -> None:
     assert held(wide, "s2", OTHERS) == [("amq.topic", "a"), ("amq.topic", "b")]
 
 
-def test_a_root_serves_one_secondary_a_turn_so_that_it_is_heard_in_between(
-    wide: Joined, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_root_serves_one_secondary_a_turn_so_that_it_is_heard_in_between(wide: Joined) -> None:
     """With 100,000 subscribers each is a tenth of a second; after more than three heartbeats it is root no more."""
     subscribe(wide.client("s1"), "amq.topic", "a")
     interests = wide["p1"].meta_bindings
-    sent = tap(monkeypatch, wide, "p1")
+    sent = wide.tap("p1")
     interests.serve_secondaries(["s1", "s2", "s3"])
     served = []
     while interests.is_busy:

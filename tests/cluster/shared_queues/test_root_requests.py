@@ -14,7 +14,7 @@ from openclust.cluster.protocol.status import Position
 from openclust.cluster.shared_queues import root_answers, root_requests
 from openclust.wire.errors import AmqpError, ChannelError, ConnectionError
 from openclust.wire.methods import ExchangeDeclare, QueueDeclare, QueueDeclareOk, QueuePurge, QueuePurgeOk
-from tests.cluster.log.test_replica import said, tap
+from tests.cluster.log.test_replica import said
 from tests.support.cluster.joined import HEARTBEAT_MS, Joined
 
 
@@ -216,8 +216,8 @@ def test_an_answer_that_speaks_of_what_never_came_is_asked_for_again(cluster: Jo
     assert "work" in cluster.broker("p3").vhosts["/"].queues
 
 
-def test_who_is_no_root_answers_nothing(cluster: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
-    sent = tap(monkeypatch, cluster, "p2")
+def test_who_is_no_root_answers_nothing(cluster: Joined) -> None:
+    sent = cluster.tap("p2")
     cluster["p2"].role.asked("s1", Ask(number=1, question=declare("work")))
     cluster.settle()
     assert not said(sent, "s1", Answer)

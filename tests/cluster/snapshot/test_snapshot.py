@@ -28,13 +28,13 @@ from openclust.broker.server.broker import Broker
 from openclust.cluster.election.view import ElectionRole
 from openclust.cluster.log import log_sender
 from openclust.cluster.protocol.bounds import Bounds
-from openclust.cluster.protocol.messages import Append, Fetch, Held, Snapshot
+from openclust.cluster.protocol.messages import Append, Fetch, Held, Message, Snapshot
 from openclust.cluster.protocol.status import Position
 from openclust.cluster.roles.root import Root
 from openclust.cluster.roles.taking_over import TakingOver
 from openclust.cluster.snapshot.snapshot import Making
 from tests.cluster.definitions.test_state import changes, histories, private_queue
-from tests.cluster.log.test_replica import Sent, fingerprints, has, positions, said, tap
+from tests.cluster.log.test_replica import Sent, fingerprints, has, positions, said
 from tests.support.client import new_broker
 from tests.support.cluster.joined import HEARTBEAT_MS, Joined
 from tests.support.invariants import check
@@ -216,10 +216,10 @@ def test_a_snapshot_is_the_state_where_it_ends_and_not_where_it_began() -> None:
 # -- the root
 
 
-def test_a_turn_makes_and_sends_no_more_than_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_makes_and_sends_no_more_than_a_slice() -> None:
     cluster = away(Bounds(slice_max=5, log_entries_max=3))
     define(cluster, *queues(50))
-    sent = tap(monkeypatch, cluster, "p1")
+    sent = cluster.tap("p1")
     come_back(cluster)
     parts = 0
     for _ in range(40):
@@ -234,7 +234,10 @@ def test_a_turn_makes_and_sends_no_more_than_a_slice(monkeypatch: pytest.MonkeyP
 def test_followers_that_come_at_the_same_time_share_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Joined("p1", bounds=Bounds(slice_max=5))
     define(cluster, *queues(50))
-    sent = tap(monkeypatch, cluster, "p1")
+    # That it is made once, the bytes do not show.
+    sent: list[tuple[str, Message]] = []
+    send = cluster["p1"].links.send
+    monkeypatch.setattr(cluster["p1"].links, "send", lambda to, each: sent.append((to, each)) or send(to, each))
     for name in ("s1", "s2"):
         cluster.make(name, is_primary=False)
         cluster.begin(name)
@@ -249,12 +252,12 @@ def test_followers_that_come_at_the_same_time_share_a_snapshot(monkeypatch: pyte
     assert cluster["p1"].replica.sender._making is None, "nobody needs it any more"
 
 
-def test_a_snapshot_waits_while_much_is_on_its_way_to_its_follower(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_waits_while_much_is_on_its_way_to_its_follower() -> None:
     cluster = away(Bounds(slice_max=5, log_entries_max=3))
     define(cluster, *queues(50))
     come_back(cluster)
     outbox = cluster["p1"].links.outboxes[AWAY]
-    sent = tap(monkeypatch, cluster, "p1")
+    sent = cluster.tap("p1")
     step_until(cluster, lambda: said(sent, AWAY, Snapshot))
     for _ in range(30):
         outbox.waiting_bytes = 2_000_000
@@ -271,7 +274,7 @@ def test_no_more_parts_are_under_way_than_a_followers_disk_takes(monkeypatch: py
     cluster = away(Bounds(slice_max=5, log_entries_max=3))
     define(cluster, *queues(50))
     come_back(cluster)
-    sent = tap(monkeypatch, cluster, "p1")
+    sent = cluster.tap("p1")
     step_until(cluster, lambda: said(sent, AWAY, Snapshot))
     # Nothing of what has come is on its disk yet, as far as anybody knows.
     cluster.hold(AWAY, "p1")
@@ -284,11 +287,11 @@ def test_no_more_parts_are_under_way_than_a_followers_disk_takes(monkeypatch: py
     assert len(fingerprints(cluster)) == 1
 
 
-def test_a_long_tail_of_the_log_goes_in_slices_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_tail_of_the_log_goes_in_slices_too() -> None:
     cluster = away(Bounds(slice_max=5))
     cluster.settle()
     define(cluster, *queues(23))
-    sent = tap(monkeypatch, cluster, "p1")
+    sent = cluster.tap("p1")
     cluster.mend("p1", AWAY)
     lengths = [len(each.entries) for to, each in sent if to == AWAY and isinstance(each, Append)]
     assert lengths == [5, 5, 5, 5, 3] and not said(sent, AWAY, Snapshot)
@@ -298,17 +301,17 @@ def test_a_long_tail_of_the_log_goes_in_slices_too(monkeypatch: pytest.MonkeyPat
 # -- the follower
 
 
-def coming(monkeypatch: pytest.MonkeyPatch, count: int = 50) -> tuple[Joined, Sent]:
+def coming(count: int = 50) -> tuple[Joined, Sent]:
     """A cluster whose secondary is about to get a snapshot, and what it says."""
     cluster = away(Bounds(slice_max=5, log_entries_max=3))
     define(cluster, *queues(count))
-    sent = tap(monkeypatch, cluster, AWAY)
+    sent = cluster.tap(AWAY)
     come_back(cluster)
     return cluster, sent
 
 
-def test_a_follower_changes_nothing_before_the_last_part_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster, sent = coming(monkeypatch)
+def test_a_follower_changes_nothing_before_the_last_part_has_come() -> None:
+    cluster, sent = coming()
     before = cluster[AWAY].replica.position
     for _ in range(8):
         step(cluster)
@@ -320,8 +323,8 @@ def test_a_follower_changes_nothing_before_the_last_part_has_come(monkeypatch: p
     assert len(fingerprints(cluster)) == len(positions(cluster)) == 1
 
 
-def test_a_follower_says_that_it_holds_a_snapshot_when_all_of_it_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster, _ = coming(monkeypatch)
+def test_a_follower_says_that_it_holds_a_snapshot_when_all_of_it_is_in_use() -> None:
+    cluster, _ = coming()
     before = cluster[AWAY].replica.position
     step_until(cluster, lambda: is_installing(cluster, AWAY))
     turns = 0
@@ -337,7 +340,7 @@ def test_a_follower_says_that_it_holds_a_snapshot_when_all_of_it_is_in_use(monke
 
 
 def test_a_store_begins_anew_once_with_a_snapshot_and_knows_the_clusters_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster, _ = coming(monkeypatch)
+    cluster, _ = coming()
     known: list[str] = []
     store = cluster[AWAY].checkpoints
     monkeypatch.setattr(store, "restart", lambda: known.append(cluster[AWAY].cluster_uuid.uuid))
@@ -345,8 +348,8 @@ def test_a_store_begins_anew_once_with_a_snapshot_and_knows_the_clusters_name(mo
     assert known == [cluster["p1"].cluster_uuid.uuid] != [""]
 
 
-def test_what_is_defined_while_a_snapshot_is_put_to_use_comes_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster, _ = coming(monkeypatch)
+def test_what_is_defined_while_a_snapshot_is_put_to_use_comes_after_it() -> None:
+    cluster, _ = coming()
     step_until(cluster, lambda: is_installing(cluster, AWAY))
     define(cluster, *queues(2, 100), DeleteQueue(vhost="/", name="queue-003"))
     step(cluster)
@@ -356,16 +359,16 @@ def test_what_is_defined_while_a_snapshot_is_put_to_use_comes_after_it(monkeypat
     assert len(fingerprints(cluster)) == len(positions(cluster)) == 1
 
 
-def test_a_snapshot_that_is_put_to_use_does_not_need_its_root_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster, _ = coming(monkeypatch)
+def test_a_snapshot_that_is_put_to_use_does_not_need_its_root_any_more() -> None:
+    cluster, _ = coming()
     step_until(cluster, lambda: is_installing(cluster, AWAY))
     root = cluster["p1"].replica.position
     cluster.kill("p1")
     assert cluster[AWAY].replica.position == root and has(cluster, AWAY, "queue-049")
 
 
-def test_a_follower_whose_link_is_new_in_between_enlists_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster, _ = coming(monkeypatch)
+def test_a_follower_whose_link_is_new_in_between_enlists_again() -> None:
+    cluster, _ = coming()
     for _ in range(6):
         step(cluster)
     cluster.redial("p1", AWAY)
@@ -373,12 +376,10 @@ def test_a_follower_whose_link_is_new_in_between_enlists_again(monkeypatch: pyte
     assert len(fingerprints(cluster)) == len(positions(cluster)) == 1
 
 
-def test_a_follower_whose_link_is_new_while_a_snapshot_is_put_to_use_goes_on_from_there(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    cluster, _ = coming(monkeypatch)
+def test_a_follower_whose_link_is_new_while_a_snapshot_is_put_to_use_goes_on_from_there() -> None:
+    cluster, _ = coming()
     step_until(cluster, lambda: is_installing(cluster, AWAY))
-    sent = tap(monkeypatch, cluster, "p1")
+    sent = cluster.tap("p1")
     cluster.redial("p1", AWAY)
     define(cluster, *queues(1, 100))
     cluster.settle()
@@ -386,8 +387,8 @@ def test_a_follower_whose_link_is_new_while_a_snapshot_is_put_to_use_goes_on_fro
     assert len(fingerprints(cluster)) == len(positions(cluster)) == 1
 
 
-def test_a_part_that_does_not_follow_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster, _ = coming(monkeypatch)
+def test_a_part_that_does_not_follow_is_not_taken() -> None:
+    cluster, _ = coming()
     cluster.settle()
     replica = cluster[AWAY].replica
     before, epoch = replica.position, cluster[AWAY].epoch
@@ -398,8 +399,8 @@ def test_a_part_that_does_not_follow_is_not_taken(monkeypatch: pytest.MonkeyPatc
     assert replica.position == before and has(cluster, AWAY, "queue-001")
 
 
-def test_entries_mean_nothing_while_a_snapshot_is_put_to_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster, _ = coming(monkeypatch)
+def test_entries_mean_nothing_while_a_snapshot_is_put_to_use() -> None:
+    cluster, _ = coming()
     step_until(cluster, lambda: is_installing(cluster, AWAY))
     replica = cluster[AWAY].replica
     entries = cluster["p1"].replica.log.tail(cluster["p1"].replica.log.base) or []
@@ -422,9 +423,9 @@ def voter_with_more() -> Joined:
     return cluster
 
 
-def test_a_root_to_be_gets_a_snapshot_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_root_to_be_gets_a_snapshot_in_slices() -> None:
     cluster = voter_with_more()
-    sent = tap(monkeypatch, cluster, "p3")
+    sent = cluster.tap("p3")
     assert cluster.await_root() == "p2"
     parts = [each for to, each in sent if to == "p2" and isinstance(each, Snapshot)]
     assert len(parts) > 10 and all(len(each.changes) <= 5 for each in parts)
@@ -449,7 +450,7 @@ def test_a_root_to_be_serves_when_the_snapshot_is_in_use(monkeypatch: pytest.Mon
 
 
 @pytest.fixture
-def busy(monkeypatch: pytest.MonkeyPatch) -> Joined:
+def busy() -> Joined:
     """p3, a backup, puts a snapshot to use; it held all before."""
     cluster = Joined("p1", "p2", "p3", bounds=Bounds(slice_max=5))
     define(cluster, *queues(50))
@@ -459,10 +460,8 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> Joined:
     return cluster
 
 
-def test_who_asks_for_a_snapshot_of_one_that_is_not_in_use_yet_gets_it_then(
-    busy: Joined, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sent = tap(monkeypatch, busy, "p3")
+def test_who_asks_for_a_snapshot_of_one_that_is_not_in_use_yet_gets_it_then(busy: Joined) -> None:
+    sent = busy.tap("p3")
     busy["p3"].replica.fetch("p2", Fetch(epoch=9, after=Position()))
     step(busy, "p3")
     assert not said(sent, "p2", Snapshot)
@@ -476,7 +475,7 @@ def test_who_asks_for_a_snapshot_of_one_that_is_not_in_use_yet_gets_it_then(
 def test_a_root_to_be_asks_its_voters_when_its_snapshot_is_in_use(
     busy: Joined, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent = tap(monkeypatch, busy, "p3")
+    sent = busy.tap("p3")
     member = busy["p3"]
     member.become(TakingOver(member.lasting, 7, {"p2": Position(6, 99)}))
     assert not said(sent, "p2", Fetch)

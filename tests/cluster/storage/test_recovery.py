@@ -5,13 +5,11 @@ Here the store has kept all rows; what becomes of checkpoints is in `test_checkp
 
 from __future__ import annotations
 
-import pytest
-
 from openclust.broker.journal.store_rows import Contents, Cut, Keep, StoredRow, Write
 from openclust.broker.model.change_codec import encode_change
 from openclust.broker.model.changes import DeclareQueue
 from openclust.cluster.protocol.messages import Append, Snapshot
-from tests.cluster.log.test_replica import fingerprints, said, tap
+from tests.cluster.log.test_replica import fingerprints, said
 from tests.cluster.test_contents_replicated import PRIMARIES, cut_off, fill, held, numbers, same
 from tests.support.cluster.joined import Joined
 from tests.support.shared_state import shared_state
@@ -48,13 +46,13 @@ class Rows:
         cluster.settle()
 
 
-def test_a_follower_goes_on_from_where_its_log_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_follower_goes_on_from_where_its_log_ends() -> None:
     cluster = Joined(*PRIMARIES)
     kept = Rows(cluster, "p3")
     fill(cluster, *numbers(1, 5))
     cluster.kill("p3")
     fill(cluster, *numbers(6, 9))
-    sent = tap(monkeypatch, cluster, "p1")
+    sent = cluster.tap("p1")
     kept.restart(cluster, "p3")
     cluster.tick(500)
     assert same(cluster) == numbers(1, 9)

@@ -28,7 +28,7 @@ from openclust.wire.methods import (
     TxSelect,
     TxSelectOk,
 )
-from tests.cluster.log.test_replica import said, tap
+from tests.cluster.log.test_replica import said
 from tests.cluster.relay.test_meta_bindings import subscribe
 from tests.support.cluster.joined import Application, Joined
 
@@ -591,7 +591,7 @@ def test_a_transaction_that_is_undone_and_asked_for_again_is_done_once(cluster: 
     assert waiting(cluster) == waiting(cluster, "p1") == BOTH
 
 
-def test_a_transaction_that_is_undone_is_never_taken_for_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transaction_that_is_undone_is_never_taken_for_done() -> None:
     """Not even when the log has dropped what came in its place: who asks for it would be told that it has happened."""
     cluster = Joined("p1", "p2", "p3", secondaries=("s1",), bounds=Bounds(log_entries_max=5))
     for name in ("a", "b"):
@@ -607,7 +607,7 @@ def test_a_transaction_that_is_undone_is_never_taken_for_done(monkeypatch: pytes
     for other in ("p2", "p3"):
         cluster.cut("p1", other)
     cluster.tick(3_000)
-    sent = tap(monkeypatch, cluster, "p2")
+    sent = cluster.tap("p2")
     for other in ("p2", "p3"):
         cluster.mend("p1", other)
     cluster.tick(3_000)

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from openclust.broker.amqp.client_channel import ClientChannel
@@ -20,10 +20,12 @@ from openclust.cluster.election.view import Terms, begin
 from openclust.cluster.membership.membership import Membership
 from openclust.cluster.protocol.bounds import Bounds
 from openclust.cluster.protocol.hello import Hello, introduce
+from openclust.cluster.protocol.messages import Message
 from openclust.cluster.protocol.status import Reign
 from openclust.node import Node
 from openclust.wire.handshake import State
 from tests.support.client import EVERYTHING, START_MS, Client
+from tests.support.cluster.control_messages import pieces
 from tests.support.driver import Driver
 
 HEARTBEAT_MS = 100
@@ -76,6 +78,34 @@ class Member:
         self.wires: dict[str, Wire] = {}
 
 
+class Tap(Sequence[tuple[str, Message]]):
+    """The control messages that a broker has sent since, each with its receiver; those in its outboxes are the last."""
+
+    def __init__(self, joined: Joined, name: str) -> None:
+        self._joined = joined
+        self._name = name
+        self._gone: list[tuple[str, Message]] = []
+
+    def take(self, receiver: str, data: bytes) -> None:
+        self._gone += [(receiver, each.message) for each in pieces(data) if each.message is not None]
+
+    def clear(self) -> None:
+        self._gone.clear()
+
+    def _all(self) -> list[tuple[str, Message]]:
+        outboxes = self._joined[self._name].links.outboxes if self._name in self._joined.members else {}
+        waiting = (
+            (peer, each.message) for peer, outbox in outboxes.items() for each in pieces(b"".join(outbox.frames))
+        )
+        return [*self._gone, *((peer, message) for peer, message in waiting if message is not None)]
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._all()[index]
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+
 class Joined:
     """`held` are pairs of names: what the first says to the second waits until `let_go`."""
 
@@ -95,6 +125,8 @@ class Joined:
         # What is on the disks.
         self.votes: dict[str, Reign] = {}
         self.held: dict[tuple[str, str], bytes] = {}
+        self._taps: dict[str, Tap] = {}
+        self._dropped: dict[str, tuple[type[Message], ...]] = {}
         self._bounds = bounds
         self._limits = limits
         self._has_settled_users = settled_users
@@ -274,6 +306,22 @@ class Joined:
         self._deliver(sender, receiver, data)
         self.settle()
 
+    def tap(self, name: str) -> Tap:
+        """All control messages that a broker sends from now on."""
+        self._taps[name] = Tap(self, name)
+        return self._taps[name]
+
+    def drop(self, *kinds: type[Message], to: str) -> None:
+        """Control messages of these kinds do not reach a broker from now on; of no kind: all do."""
+        self._dropped[to] = kinds
+
+    def _arriving(self, sender: str, receiver: str, data: bytes) -> bytes:
+        """The bytes without the messages that are dropped."""
+        if sender in self._taps:
+            self._taps[sender].take(receiver, data)
+        kinds = self._dropped.get(receiver, ())
+        return b"".join(part for message, part in pieces(data) if not isinstance(message, kinds)) if kinds else data
+
     def step_down(self, name: str) -> None:
         """The root resigns; there is none until some heartbeats have passed."""
         self[name].tell(StepDown(self.now_ms, "told to"))
@@ -302,7 +350,7 @@ class Joined:
             data = outbox.take()
             outbox.waiting_bytes = 0
             moved |= bool(data)
-            self._deliver(member.name, outbox.peer, data)
+            self._deliver(member.name, outbox.peer, self._arriving(member.name, outbox.peer, data))
         return moved
 
     def _deliver(self, sender: str, receiver: str, data: bytes) -> None:
