@@ -35,6 +35,27 @@ async def becomes(condition: Callable[[], Any]) -> None:
         await asyncio.sleep(0.005)
 
 
+class Rounds:
+    """The rounds of searches that found no broker, by the log."""
+
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        self._caplog = caplog
+
+    def pauses_s(self, of: str = "") -> list[float]:
+        """The pause after each round; `of` is an address that failed in it."""
+        records = [record for record in self._caplog.records if record.name == "openclust.client"]
+        lines = [record.getMessage() for record in records]
+        return [float(line.split()[-2]) for line in lines if "; again in " in line and of in line]
+
+    async def reach(self, count: int, of: str = "") -> None:
+        await becomes(lambda: len(self.pauses_s(of)) >= count)
+
+
+@pytest.fixture
+def rounds(caplog: pytest.LogCaptureFixture) -> Rounds:
+    return Rounds(caplog)
+
+
 def moved(to: ScriptedBroker) -> str:
     return f"CONNECTION_FORCED - moved to {to.address} (rebalancing)"
 
@@ -178,11 +199,11 @@ def test_a_refusal_for_good_is_not_asked_for_again() -> None:
     play(2, scene)
 
 
-def test_a_broker_that_comes_late_is_found_in_a_later_round() -> None:
+def test_a_broker_that_comes_late_is_found_in_a_later_round(rounds: Rounds) -> None:
     async def scene(a: ScriptedBroker) -> None:
         await a.die()
         attempt = asyncio.create_task(connect(a.url))
-        await asyncio.sleep(0.02)
+        await rounds.reach(1)
         await a.start()
         async with await attempt:
             assert a.opens == 1
@@ -211,11 +232,11 @@ def test_a_robust_connection_that_finds_nobody_at_first_fails_at_once() -> None:
     play(1, scene)
 
 
-def test_one_that_need_not_fail_waits_for_its_first_broker() -> None:
+def test_one_that_need_not_fail_waits_for_its_first_broker(rounds: Rounds) -> None:
     async def scene(a: ScriptedBroker) -> None:
         await a.die()
         attempt = asyncio.create_task(connect_robust(a.url, fail_fast=False, rounds=1))
-        await asyncio.sleep(0.3)
+        await rounds.reach(2)
         assert not attempt.done()
         await a.start()
         async with await attempt:
@@ -269,12 +290,12 @@ def test_a_robust_connection_takes_another_where_the_named_one_is_dead() -> None
     play(3, scene)
 
 
-def test_a_robust_connection_searches_until_somebody_is_there_again() -> None:
+def test_a_robust_connection_searches_until_somebody_is_there_again(rounds: Rounds) -> None:
     async def scene(a: ScriptedBroker) -> None:
         async with await connect_robust(a.url, rounds=1, reconnect_interval=0.01) as connection:
             await with_a_queue(connection)
             await a.die()
-            await asyncio.sleep(0.4)
+            await rounds.reach(2)
             await a.start()
             await becomes(lambda: a.queues == ["work", "work"])
 
@@ -294,7 +315,7 @@ def test_a_robust_connection_that_searches_can_be_closed() -> None:
     play(1, scene)
 
 
-def test_pauses_grow_while_nobody_takes_the_connection() -> None:
+def test_pauses_grow_while_nobody_takes_the_connection(rounds: Rounds) -> None:
     """However short the pause between two connections is that were made."""
     refusal = ConnectionClose(reply_code=530, reply_text="NOT_ALLOWED - not yet")
 
@@ -303,20 +324,23 @@ def test_pauses_grow_while_nobody_takes_the_connection() -> None:
         late = asyncio.create_task(connect_robust(b.url, rounds=1, fail_fast=False, reconnect_interval=0.001))
         async with await connect_robust(a.url, rounds=1, reconnect_interval=0.001):
             a.close_all(320, "CONNECTION_FORCED - the broker shuts down")
-            await asyncio.sleep(0.6)
+            for each in (a, b):
+                await rounds.reach(3, of=each.address)
         late.cancel()
-        assert 3 <= a.opens <= 7
-        assert 3 <= b.opens <= 6
+        for each in (a, b):
+            first, _, third = rounds.pauses_s(of=each.address)[:3]
+            # From 0.1 s on a pause is twice the last one, and a random part of up to a half is taken off.
+            assert first <= 0.1 < 0.2 <= third
 
     play(2, scene)
 
 
-def test_nothing_goes_on_behind_a_connection_that_was_given_up() -> None:
+def test_nothing_goes_on_behind_a_connection_that_was_given_up(rounds: Rounds) -> None:
     async def scene(a: ScriptedBroker) -> None:
         await a.die()
         before = asyncio.all_tasks()
         attempt = asyncio.create_task(connect_robust(a.url, fail_fast=False))
-        await asyncio.sleep(0.05)
+        await rounds.reach(1)
         attempt.cancel()
         await asyncio.wait([attempt])
         await becomes(lambda: asyncio.all_tasks() <= before)

@@ -18,9 +18,18 @@ WAIT_S = 20.0
 class Opened:
     """Opens and starts the store of a directory, or takes one that is there."""
 
-    def __init__(self, place: Path | Store, *, retry_ms: int = 5, wal_bytes: int = 1 << 20) -> None:
+    def __init__(
+        self, place: Path | Store, *, retry_ms: int = 5, wal_bytes: int = 1 << 20, free_bytes: int = 1 << 20
+    ) -> None:
         self.store: Store = (
-            open_store(str(place), cluster_key="shop", name="b1", retry_ms=retry_ms, wal_bytes=wal_bytes)
+            open_store(
+                str(place),
+                cluster_key="shop",
+                name="b1",
+                retry_ms=retry_ms,
+                wal_bytes=wal_bytes,
+                free_bytes=free_bytes,
+            )
             if isinstance(place, Path)
             else place
         )

@@ -19,6 +19,8 @@ COMMIT_BYTES = 2 * PAGE_BYTES
 """Roughly what a transaction adds to the write-ahead log beyond its bodies."""
 
 FREE_BYTES = 67_108_864
+"""More free pages than that are given back, if they are also more than half of the file."""
+
 SHRINK_PAGES = 512
 
 
@@ -31,6 +33,7 @@ class Space:
         self._connection = connection
         self._data_dir = os.path.dirname(path)
         self._wal_bytes = wal_bytes
+        self._free_bytes = free_bytes
         self._in_wal = size_of_file(path + "-wal")
         self._may_shrink = True
         self._is_well = True
@@ -60,7 +63,7 @@ class Space:
             free, pages = self._connection.execute(
                 "SELECT freelist_count, page_count FROM pragma_freelist_count, pragma_page_count"
             ).fetchone()
-            self._may_shrink = free * PAGE_BYTES > FREE_BYTES and free * 2 > pages
+            self._may_shrink = free * PAGE_BYTES > self._free_bytes and free * 2 > pages
             if self._may_shrink:
                 # The pragma returns a row per page; `executescript` steps through them without the interpreter's lock.
                 self._connection.executescript(f"PRAGMA incremental_vacuum({SHRINK_PAGES});")

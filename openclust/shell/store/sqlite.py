@@ -19,7 +19,7 @@ from openclust.shell.store.checksum import checksum
 from openclust.shell.store.disk_failure import is_damage, reason_of
 from openclust.shell.store.lock import DirectoryLock
 from openclust.shell.store.size import OVERHEAD_BYTES, size_of
-from openclust.shell.store.space import WAL_BYTES, Space
+from openclust.shell.store.space import FREE_BYTES, WAL_BYTES, Space
 from openclust.shell.store.store import Done, Failed
 from openclust.shell.store.store_contents import read_contents
 from openclust.shell.store.store_schema import FORMAT, STORE_FILE, TABLES, connect, connect_writer, is_empty, read_meta
@@ -50,6 +50,7 @@ def open_store(
     owned: Owned | None = None,
     retry_ms: int = RETRY_MS,
     wal_bytes: int = WAL_BYTES,
+    free_bytes: int = FREE_BYTES,
     now_ms: Callable[[], int] = monotonic_ms,
 ) -> SqliteStore:
     """Open the store of a directory, or make both. ConfigError if that fails, or the store is another broker's.
@@ -63,7 +64,15 @@ def open_store(
         raise ConfigError(f"{data_dir}: cannot be the data directory: {error.strerror}") from None
     try:
         return SqliteStore(
-            data_dir, lock, cluster_key, name, owned, retry_ms=retry_ms, wal_bytes=wal_bytes, now_ms=now_ms
+            data_dir,
+            lock,
+            cluster_key,
+            name,
+            owned,
+            retry_ms=retry_ms,
+            wal_bytes=wal_bytes,
+            free_bytes=free_bytes,
+            now_ms=now_ms,
         )
     except sqlite3.Error as error:
         lock.release()
@@ -94,6 +103,7 @@ class SqliteStore:
         *,
         retry_ms: int,
         wal_bytes: int,
+        free_bytes: int,
         now_ms: Callable[[], int],
     ) -> None:
         self._lock = lock
@@ -109,7 +119,7 @@ class SqliteStore:
             connection.close()
             raise
         self._connection = connection
-        space = Space(connection, self.path, wal_bytes=wal_bytes)
+        space = Space(connection, self.path, wal_bytes=wal_bytes, free_bytes=free_bytes)
         self._writer = Writer(tables, space, data_dir, retry_ms=retry_ms, told=self._written, failing=self._failed)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._done: Done | None = None

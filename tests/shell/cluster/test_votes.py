@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -40,10 +41,10 @@ def test_where_the_disk_is_full_a_vote_takes_the_room_that_was_kept_for_it(
     votes = Votes(str(tmp_path))
     votes.save(Reign(3, "p1"))
 
-    def full(path: str, data: bytes) -> None:
+    def full(**_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("openclust.shell.cluster.votes.replace_file", full)
+    monkeypatch.setattr(tempfile, "mkstemp", full)
     votes.save(Reign(4, "p2"))
     assert votes.last == Votes(str(tmp_path)).last == Reign(4, "p2")
     with pytest.raises(OSError, match="No space"):
@@ -51,7 +52,7 @@ def test_where_the_disk_is_full_a_vote_takes_the_room_that_was_kept_for_it(
     assert votes.last == Votes(str(tmp_path)).last == Reign(4, "p2"), "there was room for one"
     monkeypatch.undo()
     votes.save(Reign(6, "p3"))
-    monkeypatch.setattr("openclust.shell.cluster.votes.replace_file", full)
+    monkeypatch.setattr(tempfile, "mkstemp", full)
     votes.save(Reign(7, "p1"))
     assert Votes(str(tmp_path)).last == Reign(7, "p1")
 

@@ -245,10 +245,11 @@ def test_a_slow_reader_holds_back_the_sender_and_no_more_than_a_piece_waits_here
                 sent += await loop.sock_sendall(near_end, bytes(10_000)) or 10_000
 
         sending = loop.create_task(send())
-        await asyncio.sleep(0.1)
-        stuck = sent
-        await asyncio.sleep(0.1)
-        assert sent == stuck, "nobody reads, so nothing more is taken"
+        stuck = -1
+        while stuck != sent:  # nobody reads, so once nothing more is taken
+            stuck = sent
+            for _ in range(100):
+                await asyncio.sleep(0)
         for _ in range(20):
             await loop.sock_recv(far_end, 65_536)
         await until(lambda: sent > stuck)

@@ -37,7 +37,8 @@ def test_an_item_is_never_early_and_at_most_two_ticks_late(start_ms: int, steps:
             assert all(now_ms < deadline_ms + 2 * TICK_MS for deadline_ms in deadlines.values())
         assert len(wheel) == len(deadlines) and all(one in wheel for one in deadlines)
     assert sorted(wheel.advance(now_ms + 400)) == sorted(deadlines)
-    assert len(wheel) == 0 and not any(wheel._slots)
+    assert len(wheel) == 0
+    assert wheel.advance(now_ms + 10_000) == [], "no slot has kept an item"
 
 
 def test_an_item_added_between_two_advances_is_not_early() -> None:

@@ -161,10 +161,7 @@ def test_the_log_of_writes_does_not_grow_without_end(opened: Opened, tmp_path: P
     assert (tmp_path / "store.sqlite").stat().st_size < 12 << 20
 
 
-def test_the_file_shrinks_when_most_of_it_is_free(
-    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("openclust.shell.store.space.FREE_BYTES", 1 << 20)
+def test_the_file_shrinks_when_most_of_it_is_free(opened: Opened, tmp_path: Path) -> None:
     for number in range(1, 200):
         opened.give(keep(number, bytes(100_000)))
     opened.write(checkpoint(199))

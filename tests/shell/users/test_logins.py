@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+import fcntl
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from openclust.broker.model.changes import DeleteUser, PutUser, PutVhost
 from openclust.broker.model.effects import Note
 from openclust.broker.server.broker import Broker
 from openclust.broker.server.standalone import Standalone
-from openclust.shell.users import logins as logins_module
 from openclust.shell.users.logins import CALM_MS, RETRY_MS, TOLD_EVERY_MS, Logins, changes_between, difference
 from openclust.shell.users.saved_users import save_changed_users
 from openclust.shell.users.users_file import load_users, save_users
@@ -112,24 +112,23 @@ def test_a_permission_given_in_the_cluster_is_not_taken_back_by_an_edit_of_anoth
     assert watched.broker.users["alice"].permissions == {"/": Permission(read="a")}
 
 
-def test_the_file_is_not_read_while_the_broker_writes_it(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is in it then is older than what the broker knows."""
+def test_the_file_is_not_read_while_the_broker_writes_it(watched: Watched) -> None:
+    """Its users are older then than those of the broker."""
     save_changed_users(watched.path, {"alice": User(name="alice", type="console")})
-    written = threading.Event()
-
-    def slowly(path: str, changed: Any) -> None:
-        assert written.wait(10)
-        save_changed_users(path, changed)
 
     async def meanwhile() -> list[Any]:
-        saving = asyncio.create_task(watched.logins.save(watched.broker, ["bob"]))
-        await asyncio.sleep(0)
-        asked = watched.asks()
-        written.set()
+        folder = os.open(os.path.dirname(watched.path), os.O_RDONLY)
+        try:
+            # The lock of another editor of the file: the broker waits for it.
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            saving = asyncio.create_task(watched.logins.save(watched.broker, ["bob"]))
+            await asyncio.sleep(0)
+            asked = watched.asks()
+        finally:
+            os.close(folder)
         await saving
         return asked
 
-    monkeypatch.setattr(logins_module, "save_changed_users", slowly)
     assert asyncio.run(meanwhile()) == []
     assert len(watched.asks()) == 1
 
