@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Follower(Role):
-    """Fed by the root's log. Requests, messages for shared queues and consumers of these are passed on to the root."""
+    """The root feeds its log. Requests, messages for shared queues and consumers of these are passed on to the root."""
 
     def __init__(self, parts: Lasting, reign: Reign) -> None:
         super().__init__(parts)
@@ -36,7 +36,7 @@ class Follower(Role):
 
     def enter(self) -> None:
         self._parts.replica.feeder = self._following
-        # What they want of each other is told by the root.
+        # The root tells secondaries which messages the others want.
         self._parts.meta_bindings.serve_secondaries(())
         if self._parts.links.root_outbox() is not None:
             self.met()
@@ -49,7 +49,7 @@ class Follower(Role):
         parts.forwarding.take_back()
 
     def met(self) -> None:
-        """Be fed by the root, and tell and ask it all that is open."""
+        """Enlist with the root, and send it all requests, messages and consumers that waited."""
         parts = self._parts
         self._following.enlist()
         parts.root_requests.ask_again()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Role:
-    """As one that is not root, and follows nobody: what needs a root waits."""
+    """A broker without a root: requests, messages and consumers of shared queues wait."""
 
     reign: Reign | None = None
     is_root = False
@@ -47,7 +47,7 @@ class Role:
         """End; the next role is in force already."""
 
     def met(self) -> None:
-        """A link to the root is there, and it has said something: in both directions nothing waits any more."""
+        """There are links to and from the root: all that waited for it can be sent."""
 
     def link_up(self, peer: str) -> None:
         """This broker's link to a peer is there."""
@@ -56,7 +56,7 @@ class Role:
         """This broker's link to a peer is gone."""
 
     def speaks_anew(self, name: str) -> None:
-        """A peer's link to this broker is a new one: what it was about to tell is lost with the old one."""
+        """A peer's link to this broker is a new one: messages on the old one may be lost."""
 
     def flush(self) -> None:
         """A turn ends."""
@@ -70,15 +70,15 @@ class Role:
         self._parts.root_requests.ask(Define(encode_change(change)), lambda answer: done(defined(answer)))
 
     def tidy(self, change: Change) -> None:
-        """The root does it."""
+        """The root makes the change, not this broker."""
 
     # -- what needs the root
 
     def ask(self, number: int, question: Question) -> None:
-        """A question of this broker: it waits."""
+        """Send a question of this broker to the root: here it waits for one."""
 
     def forward(self, letter: Letter) -> bool:
-        """A message for shared queues: whether it is on its way, or waits; else it was refused."""
+        """Pass a message for shared queues on to the root; here it waits. False where it was refused."""
         return self._parts.forwarding.wait(letter)
 
     def registered(self, consumer: Consumer, source: RemoteQueue, confirm: Callable[[], None]) -> None:
@@ -87,22 +87,22 @@ class Role:
         confirm()
 
     def commit(self, bundle: Bundle, done: Done) -> None:
-        """A transaction of a client here."""
+        """Do a transaction of a client here."""
         self._parts.transactions.ask_root(bundle, done)
 
     # -- what peers ask of a root
 
     def asked(self, peer: str, ask: Ask) -> None:
-        """A question to the root that this broker is not: the peer asks another."""
+        """A peer asks this broker as root. It is not: the peer will ask the next root."""
 
     def enlisted(self, peer: str, message: Enlist) -> None:
-        """The peer takes this broker for the root."""
+        """A peer enlists with this broker as root. It is not."""
 
     def held(self, peer: str, message: Held) -> None:
-        """The peer takes this broker for the root."""
+        """A peer tells this broker, as root, how much of the log it holds. It is not root."""
 
     def root_is_at(self, position: Position) -> None:
-        """The root's log ends there."""
+        """The root says that its log ends at `position`."""
 
     # -- the log
 
@@ -115,7 +115,7 @@ class Role:
 
     @property
     def waiting(self) -> int:
-        """How many changes are not known to stay."""
+        """How many changes are not known to be committed."""
         return 0
 
     def lag(self, name: str) -> int | None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Root(Role):
-    """Whatever was waiting for a root is done here."""
+    """Requests, messages and consumers of shared queues are served here; those that waited for a root too."""
 
     is_root = True
 
@@ -60,7 +60,7 @@ class Root(Role):
         parts.forwarding.send_again()
 
     def leave(self) -> None:
-        """Deliveries go back into their queues. What no log has goes to the next root, and so do open requests."""
+        """Deliveries go back into their queues. The next root gets messages that no log has, and open requests."""
         parts = self._parts
         end_lanes(parts.peer_connections.values())
         entered, left = parts.batch_commit.abandon()
@@ -93,7 +93,7 @@ class Root(Role):
         self._parts.broker.define(change)
 
     def ask(self, number: int, question: Question) -> None:
-        """This broker has become root while it asked."""
+        """Answer a question that this broker asked, as root now."""
         parts, name = self._parts, self._parts.links.name
 
         def reply(answer: Answer) -> None:
@@ -106,7 +106,7 @@ class Root(Role):
         return True
 
     def registered(self, consumer: Consumer, source: RemoteQueue, confirm: Callable[[], None]) -> None:
-        """It asked before this broker was root: the queue itself delivers, after its client was told."""
+        """The consumer asked before this broker was root: its client is told first, then the queue here delivers."""
         confirm()
         self._parts.remote_consumers.attach_here(consumer)
 

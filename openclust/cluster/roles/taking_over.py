@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class TakingOver(Role):
-    """The election is told when the log has come so far, or cannot."""
+    """It tells the election when its log has all entries of its voters, or that it cannot get them."""
 
     def __init__(self, parts: Lasting, epoch: int, voters: dict[str, Position]) -> None:
         super().__init__(parts)

@@ -1,4 +1,4 @@
-"""What replicated queues hold, as a snapshot tells it: bit by bit, while it changes."""
+"""The messages of replicated queues for a snapshot: taken part by part, while the queues change."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 PART_BYTES = 262_144
 PART_QUEUES = 1_000
 KEYS_MAX = 5_000
-"""So many keys of a dedup window in one part."""
+"""A part has at most so many keys of a dedup window."""
 ENTRY_BYTES = 80
 
 
 class Passing:
-    """Take the `next` part when all of the log as it is now was told; None when that was all, empty for none just now.
+    """Take the `next` part when all entries of the log as it is now were sent. It is None after the last part, and
+    empty where the disk has not given a page yet.
 
-    Of each queue its first part says what it holds at that moment: what the log tells of it after that comes on top,
-    and what it has told before is in there. What the journal's open batch has is left out, though it may lack what has
-    left by that: so the log must have gone on (`is_settled`) before anybody begins with it.
+    The first part of a queue fixes what the queue holds: entries sent before it are in there, entries sent later come
+    on top. Messages that came by the journal's open batch are left out, but messages that left by it are too. So a
+    broker may begin with the snapshot only when the log has that batch (`is_settled`).
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -56,11 +57,11 @@ class Passing:
             for each in waiting:
                 entries = _there(queue, each)
                 while entries is None:
-                    # The disk does not give it now.
+                    # The disk has not given the page yet.
                     yield b""
                     entries = _there(queue, each)
                 for entry in entries:
-                    # Not what has left since, nor what is not in the log yet.
+                    # Not messages that have left since, nor those that are not in the log yet.
                     if 0 < entry.recorded < self._broker.journal.number:
                         part.add(entry)
                 if part.size >= PART_BYTES:
@@ -72,16 +73,16 @@ class Passing:
         yield part.take()
 
     def _window(self, queue: Queue, part: _Part) -> Iterator[bytes]:
-        """What its dedup window knows: it is there before the messages are."""
+        """The keys of a queue's dedup window: they go before its messages."""
         keys = queue.dedup.keys() if queue.dedup is not None else []
         for at in range(0, len(keys), KEYS_MAX):
             part.begin(queue).seen.extend(encode_text(key) for key in keys[at : at + KEYS_MAX])
             yield part.take()
 
     def _entries(self, queue: Queue) -> list[Entry]:
-        """All that the log has of a queue: what waits, and what is delivered or about to leave and has not left."""
+        """All messages that the log has of a queue: those that wait, and those that are delivered or about to leave."""
         backlog = queue.backlog
-        # What is in no memory stays there, for now.
+        # Messages on pages that are not in memory stay there, for now.
         entries = backlog.between(1, queue.next_seq) if isinstance(backlog, PagedBacklog) else list(backlog)
         entries += queue.out.values()
         entries += [entry for of, _, _, entry in self._broker.dead_letters if entry is not None and of is queue]
@@ -90,8 +91,9 @@ class Passing:
 
 
 def _there(queue: Queue, entry: Entry) -> Sequence[Entry] | None:
-    """What is still there of what was: of a page, all its messages, wherever they are by now. None where that is not
-    known yet.
+    """The messages of an entry that are still in the queue; of a page, all its messages, wherever they are by now.
+
+    None where the disk has not given the page yet.
     """
     backlog = queue.backlog
     if not isinstance(backlog, PagedBacklog):
@@ -113,7 +115,7 @@ def _there(queue: Queue, entry: Entry) -> Sequence[Entry] | None:
 
 
 class _Part:
-    """One that is being filled."""
+    """A part that is being filled."""
 
     def __init__(self, wall_offset_ms: int) -> None:
         self._wall_offset_ms = wall_offset_ms
@@ -140,7 +142,7 @@ class _Part:
         self.size += len(message.header) + len(message.body) + ENTRY_BYTES
 
     def end(self, queue: Queue) -> None:
-        """All of it is there."""
+        """All messages of the queue are in this part and those before it."""
         of_queue = self._work.queues[-1]
         of_queue.reached, of_queue.last = queue.reached, queue.next_seq
 

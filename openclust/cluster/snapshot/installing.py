@@ -1,4 +1,4 @@
-"""How a snapshot that has come is put to use: definitions, what queues hold, and what the log has told meanwhile."""
+"""Installs a snapshot that has come: its definitions, the messages of queues, and the entries sent between them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from openclust.cluster.storage.store_writes import StoreWrites
 
 AHEAD_MAX = 16
-"""So many writes of pages may be under way, a quarter of a megabyte each: they are in memory until they are done."""
+"""So many writes of pages may be under way, a quarter of a megabyte each, which is in memory until then."""
 
 
 class Installing:
-    """`add` the parts as they come. With the last it is under way: `advance` once a turn until it is not.
+    """Call `add` for each part. After the last one, call `advance` once a turn while it `is_under_way`.
 
-    What is private stays, and so does what no log has: `keep_strays` is given the messages of that.
+    Private queues stay as they are. `keep_strays` is given the messages that are in no other log.
     """
 
     def __init__(
@@ -54,24 +54,24 @@ class Installing:
         self._keep_strays = keep_strays
         self._of: tuple[str, Snapshot] | None = None
         self._steps: Iterator[bool] | None = None
-        # In which part each queue's contents began: what the log told before is in them.
+        # The part in which each queue's messages began: the effects of entries sent before it are in there.
         self._begun: dict[Queue, int] = {}
-        # The numbers of the writes of its pages.
+        # The numbers of the writes of the snapshot's pages.
         self._ahead: list[int] = []
 
     @property
     def is_under_way(self) -> bool:
-        """Whether all has come, and not all is in use."""
+        """Whether all parts have come, and the snapshot is not installed yet."""
         return self._of is not None
 
     @property
     def is_arriving(self) -> bool:
-        """Whether parts that came are on their way to the disk: more will be sent when they are there."""
+        """Whether parts that came are on their way to the disk: the sender sends more when they are there."""
         return self._arriving.is_under_way
 
     @property
     def is_busy(self) -> bool:
-        """Whether it goes on without having to wait for the disk."""
+        """Whether there is work that need not wait for the disk."""
         return self.is_under_way and not self._is_waiting()
 
     def _is_waiting(self) -> bool:
@@ -79,11 +79,11 @@ class Installing:
         return len(ahead) >= AHEAD_MAX and ahead[-AHEAD_MAX] > self._writes.done
 
     def forget(self) -> None:
-        """What has come is not to be used."""
+        """Drop the parts that have come."""
         self._arriving.forget()
 
     def add(self, peer: str, message: Snapshot) -> bool:
-        """Whether it is the next part."""
+        """Take a part; False where it is not the next one."""
         if not self._arriving.add(peer, message):
             return False
         if message.is_last:
@@ -92,13 +92,14 @@ class Installing:
         return True
 
     def tell_arrived(self, heard: Callable[[], None]) -> None:
-        """Have more parts sent when those that came are on disk; `heard` is called when there are such."""
+        """Tell the sender when more parts are on disk; `heard` is called then."""
         if self._arriving.tell():
             heard()
 
     def advance(self, *, to_the_end: bool = False) -> tuple[str, Snapshot] | None:
-        """Do a turn's work, or all. Who sent it and its last part when it is in use; OSError or ValueError, for good,
-        where a part of it is not to be had any more.
+        """Do a turn's work, or all of it. When the snapshot is installed: its sender, and its last part.
+
+        OSError or ValueError where a part cannot be read any more: the snapshot is given up.
         """
         if self._of is None:
             return None
@@ -114,7 +115,7 @@ class Installing:
                 if is_much and not to_the_end:
                     return None
         except (OSError, ValueError):
-            # What is there of it is in pages that do not count.
+            # The messages that were installed are on pages which no checkpoint names.
             for queue in self._replicated():
                 _clear(queue)
             self._end()
@@ -130,14 +131,14 @@ class Installing:
         self._arriving.forget()
 
     def _install(self) -> Iterator[bool]:
-        """Each step says whether that is enough for a turn."""
+        """Install messages and entries; each step says whether it is enough for a turn."""
         arriving = self._arriving
         if not arriving.contents:
             return
         self._keep_strays(self._rollback.drop_own(arriving.common))
         for queue in self._replicated():
             yield _clear(queue)
-        # All contents first: what is in a queue's comes in ascending order then, and what was told since behind it.
+        # All messages first: then those of a queue come in ascending order, and those of later entries behind them.
         for part, is_contents in enumerate(arriving.contents):
             if is_contents:
                 work = decode_work(arriving.read(part).work)
@@ -153,7 +154,7 @@ class Installing:
                 yield True
 
     def _lay_ahead(self) -> None:
-        """What is in pages may leave memory."""
+        """Have full pages written, so that they can leave memory."""
         number = self._checkpoints.lay_ahead()
         if number:
             self._ahead.append(number)
@@ -167,7 +168,7 @@ class Installing:
         return None if vhost is None else vhost.queues.get(decode_text(of_queue.name))
 
     def _begins(self, of_queue: OfQueue, part: int) -> bool:
-        """Whether contents are for a queue that is here: of one that has come to be meanwhile, the log tells all."""
+        """Whether messages are for a queue that is here: those of a queue that was declared since come by entries."""
         queue = self._find(of_queue)
         if queue is None or queue.records != SHARED:
             return False
@@ -187,7 +188,7 @@ class Installing:
 
 
 def _clear(queue: Queue) -> bool:
-    """Nothing is in it any more, as if it was new. Whether that was much."""
+    """Empty a queue, as if it was new. Whether it had many messages."""
     count = queue.purge()
     queue.vhost.broker.journal.library.emptied(queue)
     queue.next_seq = queue.reached = 0

@@ -1,4 +1,4 @@
-"""A snapshot: how its definitions are taken, bit by bit while they change, and how all its parts arrive."""
+"""A snapshot: its definitions are taken part by part, while they change; and all its parts arrive at another broker."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Making:
-    """Call `advance` once a turn until it `is_made`, and tell it what is `changed` meanwhile.
+    """Call `advance` once a turn until it `is_made`, and `changed` for each change of a definition meanwhile.
 
-    A definition that changes is taken as before or as after that. The changes follow at the end: what they are about is
-    then as they left it, and the whole is the state at `position`.
+    A definition that changes is taken as it was before or after the change. The changes follow at the end, and put the
+    definitions right: the whole is the state at `position`.
     """
 
     def __init__(self, state: Iterator[Change], part_max: int) -> None:
@@ -36,12 +36,12 @@ class Making:
         self._changed: list[bytes] = []
 
     def changed(self, body: bytes) -> None:
-        """A change was made; encoded."""
+        """A definition has changed: this is the encoded change."""
         if not self.is_made:
             self._changed.append(body)
 
     def advance(self, position: Position) -> None:
-        """Take the next part. The log ends at `position`."""
+        """Take the next part. `position` is the present end of the log."""
         part = [encode_change(each) for each in islice(self._state, self._part_max)]
         if len(part) == self._part_max:
             self.parts.append(part)
@@ -53,7 +53,7 @@ class Making:
         self._changed = []
 
     def message(self, part: int, epoch: int, uuid: str) -> Snapshot:
-        """A part of it to be sent, one that is there."""
+        """The message for one of the parts that were taken."""
         changes = self.parts[part]
         if not self.is_made or part < len(self.parts) - 1:
             return Snapshot(epoch=epoch, part=part, changes=changes, is_last=False)
@@ -61,8 +61,8 @@ class Making:
 
 
 class Arriving:
-    """The parts of a snapshot that have come: of definitions in memory, for there is a whole state of them; the rest
-    on the disk, as soon as it is there. As many bytes as who sends it has: that is the root, or was.
+    """The parts of a snapshot that have come. Definitions stay in memory, where each broker has all of them anyhow;
+    other parts leave memory as soon as they are on disk. The sender is root, or was, and holds as many bytes.
     """
 
     def __init__(self, links: Links, library: Library, writes: StoreWrites, disk_health: DiskHealth) -> None:
@@ -71,24 +71,25 @@ class Arriving:
         self._writes = writes
         self._disk_health = disk_health
         self.definitions: list[list[bytes]] = []
-        # Which of the others are contents; and those that are not known to be on disk, with the number of their write.
+        # Of each other part: whether it has messages of queues, or entries of the log. And the parts that are still in
+        # memory, each with the number of its write.
         self.contents: list[bool] = []
         self._in_memory: dict[int, tuple[int, bytes]] = {}
         self._count = 0
-        # Writes of parts that are not known to be on disk: their numbers, and how many parts came before.
+        # Parts that are not known to be on disk: the numbers of their writes, and how many parts came before each.
         self._under_way: deque[tuple[int, int]] = deque()
         self._told = 0
         self._of: tuple[str, int] = ("", 0)
         self.common = Position()
 
     def forget(self) -> None:
-        """It is asked for anew, or the log goes on without it."""
+        """Drop all parts: the snapshot is asked for anew, or the log goes on without it."""
         self.definitions, self.contents, self._in_memory, self._count = [], [], {}, 0
         self._under_way.clear()
         self._told = 0
 
     def add(self, peer: str, message: Snapshot) -> bool:
-        """Whether it is the next part. The first one begins anew, whatever was there, but not behind a full disk."""
+        """Take a part; False where it is not the next one. The first begins anew, but not while the disk is full."""
         of = peer, message.epoch
         if message.part == 0:
             self.forget()
@@ -110,7 +111,7 @@ class Arriving:
         return bool(self._under_way)
 
     def tell(self) -> bool:
-        """Tell who sends them how many parts are here for good; whether that is more than before."""
+        """Tell the sender how many parts are on disk. Whether that is more than it was told before."""
         under_way, done = self._under_way, self._writes.done
         while under_way and under_way[0][0] <= done:
             under_way.popleft()
@@ -138,7 +139,7 @@ class Arriving:
         return self._library.source
 
     def read(self, part: int) -> Snapshot:
-        """One of contents, or of what the log has told meanwhile; OSError or ValueError where it is not to be had."""
+        """A part with messages or entries; OSError or ValueError where it cannot be read from the disk."""
         if part in self._in_memory:
             body = self._in_memory[part][1]
         elif self._shelves is not None:

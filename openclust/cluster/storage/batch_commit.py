@@ -1,4 +1,4 @@
-"""The journal's batches on their way: into the store and the log, and from there to where confirms wait for them."""
+"""Seals the journal's batches, gives them to the store and the log, and tells the journal where each has come to."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from openclust.cluster.storage.store_writes import StoreWrites
 
 UNDERWAY_MAX = 1
-"""So many batches are under way to where they must be. What happens meanwhile makes the next one, and it is larger."""
+"""So many batches may wait for disks or followers. What happens meanwhile goes into the next one, which is larger."""
 BATCH_BYTES_MAX = 1_048_576
-"""A batch as large as that waits for no other."""
+"""A batch of so many bytes is sealed however many wait."""
 OWN = "own"
-"""The kind of rows that are no entries of the log: work of this broker alone."""
+"""The kind of rows that are no entries of the log: work that only this broker keeps."""
 
 
 class BatchRole(Protocol):
@@ -46,7 +46,7 @@ class BatchRole(Protocol):
 class BatchCommit:
     """Call `flush` at the end of a turn, `stored` when the disk has done something, `moved` when more is committed.
 
-    The batches that wait do so for `StoreWrites.done`, this broker's own, or for the `CommitIndex`, the log's.
+    Work that only this broker keeps waits for `StoreWrites.done`, work in the log for the `CommitIndex`.
     """
 
     def __init__(
@@ -73,14 +73,14 @@ class BatchCommit:
         self._replica = replica
         self._commit_index = commit_index
         self._wait_ms = bounds.root_wait_ms
-        # What is undone here, and not in the log yet.
+        # Changes that were made here before the first reign: the log gets them when it begins.
         self.passing: list[Change] = []
-        # What is on its way: the journal's batches of this broker alone, by the write, each the first of those in it;
-        # and those in the log, by place.
+        # Batches that wait. Of work that only this broker keeps: the first batch in a row, and the number of its write.
+        # Of work in the log: the batch, and its position.
         self._own: deque[tuple[int, int]] = deque()
         self._shared: deque[tuple[int, Position]] = deque()
         self._sealed = self._journal.number - 1
-        # By place: the oldest batch that is not there yet, and for how long it has been the oldest.
+        # For each place that batches wait for: the oldest batch that waits, and for how long it has been the oldest.
         self._oldest: dict[int, tuple[int, int]] = {}
 
     def stored(self, done: int) -> None:
@@ -94,7 +94,7 @@ class BatchCommit:
     # -- batches
 
     def flush(self) -> None:
-        """End the journal's batch, and make a checkpoint, if it is time to."""
+        """Seal the journal's batch, and make a checkpoint, if it is time to."""
         journal, sender = self._journal, self._replica.sender
         is_full = len(self._own) + len(self._shared) >= UNDERWAY_MAX and journal.open_bytes < BATCH_BYTES_MAX
         if not journal.is_empty and (not is_full or sender.awaits_batch):
@@ -106,7 +106,7 @@ class BatchCommit:
 
     def _seal(self) -> None:
         sealed = self._journal.seal(self._broker.wall_offset_ms)
-        # What is this broker's own of a batch that was abandoned is in the next one.
+        # Work that only this broker keeps, of a batch that was abandoned, is in the next batch.
         first, self._sealed = self._sealed + 1, sealed.number
         if sealed.own:
             self._writes.give(Keep(OWN, 0, 0, sealed.own))
@@ -117,7 +117,7 @@ class BatchCommit:
         self._look()
 
     def _relieve(self) -> None:
-        """While messages take more memory than they should, let go of those that are on disk."""
+        """While messages take too much memory, drop those from memory that are on disk."""
         broker, library = self._broker, self._journal.library
         books = broker.books
         # Well before publishers would have to wait.
@@ -126,7 +126,7 @@ class BatchCommit:
             library.relieve(books.held_bytes - bound, self._writes.done)
 
     def begin_reign(self, opening: Position) -> list[Change]:
-        """What did not outlive this broker of one, for the log: once, when its reign begins with that entry.
+        """A reign of this broker begins with that opening entry: returns the changes that the log must get first.
 
         Entries of an earlier epoch may exist on this broker only. A client's repeat of such an entry waits for the open
         batch of the journal: that batch counts as committed only when the opening entry of this epoch is.
@@ -137,7 +137,7 @@ class BatchCommit:
         return passing
 
     def abandon(self) -> tuple[list[tuple[Queue, QueueEntry]], list[tuple[Queue, QueueEntry]]]:
-        """As root no more: what entered by the open batch is in no log, and what left by it is still in there."""
+        """As root no more: the messages that came by the open batch, which no log has, and those that left by it."""
         self._shared.clear()
         return self._journal.abandon()
 
@@ -151,7 +151,7 @@ class BatchCommit:
             self._refuse_overdue(place, waiting[0][0] if waiting else 0, passed_ms)
 
     def _refuse_overdue(self, place: int, oldest: int, passed_ms: int) -> None:
-        """`oldest` is the first batch that is not at that place; 0 where there is none."""
+        """Refuse what waits, where `oldest`, the first batch that has not come to that place, has waited too long."""
         before, since_ms = self._oldest.get(place, (0, 0))
         since_ms = since_ms + passed_ms if oldest and oldest == before else 0
         self._oldest[place] = oldest, since_ms

@@ -1,4 +1,4 @@
-"""When the rows of this broker's store become a checkpoint, and what it says.
+"""When the rows of this broker's store are replaced by a checkpoint, and what the checkpoint holds.
 
 It says all that the rows before it have done, and is made when the journal's batch is in them. Definitions that have
 changed are taken over several turns, while rows go on; the checkpoint follows when they are all there.
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from openclust.cluster.transactions.commit_registry import CommitRegistry
 
 ROW_BYTES = 100
-"""What a row costs beside its body."""
+"""Bytes that a row costs beside its body."""
 PAGES_MAX = 800
-"""A checkpoint with more pages, new or with losses, takes too long for a turn: the next ones come sooner."""
+"""A checkpoint with more new or changed pages takes too long for a turn: the next ones come sooner."""
 SHARE_MIN = 16
-"""But not with less than so small a part of what makes one else."""
+"""But not sooner than after this part of the usual bytes or messages: a sixteenth."""
 
 
 class Checkpointing:
@@ -67,7 +67,7 @@ class Checkpointing:
         # The log's end at the last checkpoint.
         self.position = Position()
         self._bytes = 0
-        # The next one comes after one part in so many of the bounds.
+        # The next checkpoint comes after the bounds divided by this.
         self._share = 1
         self._is_changed = True
         self._defined_bytes = 0
@@ -78,7 +78,7 @@ class Checkpointing:
         return self._making is not None
 
     def kept(self, size: int, entry: LogEntry | None = None) -> None:
-        """A row was given, perhaps an entry of the log."""
+        """A row was given to the store, perhaps an entry of the log."""
         self._bytes += size + ROW_BYTES
         if entry is not None and entry.kind == "change":
             self._is_changed = True
@@ -86,13 +86,13 @@ class Checkpointing:
                 self._making.changed(entry.body)
 
     def found(self, position: Position, rows: int, rows_bytes: int, *, is_changed: bool) -> None:
-        """A broker begins with a checkpoint at that place, and these rows since; perhaps some changed definitions."""
+        """The broker starts with a checkpoint there, and so many rows since; `is_changed`: some are changes."""
         self.position = position
         self._bytes = rows_bytes + rows * ROW_BYTES
         self._is_changed = is_changed
 
     def is_cut(self, position: Position) -> None:
-        """The log is cut there: what a checkpoint has said of later entries is to be put right at once."""
+        """The log was cut there: a checkpoint with the effects of later entries must be replaced at once."""
         if position < self.position:
             self.is_wanted = True
 
@@ -150,7 +150,7 @@ class Checkpointing:
     # -- a snapshot
 
     def lay_ahead(self) -> int:
-        """Have pages of a snapshot written while it is put to use; the number of that write, 0 where there is none."""
+        """Have full pages written while a snapshot is installed; the number of that write, 0 where there are none."""
         pages = self._library.lay_ahead() if self._library.source is not None else []
         if not pages:
             return 0

@@ -1,4 +1,4 @@
-"""How well this broker's disk is, and what follows: a root makes room for another, and publishers are told no.
+"""Whether this broker's disk is well. If not, a root resigns in favour of another, and publishers are refused.
 
 A disk is ill while writes fail, or while nothing at all comes to it for too long. One that is only slow is not: there
 publishers wait (`broker.books`), and a backup lets the log go by until there is room again.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from openclust.cluster.storage.store_writes import StoreWrites
 
 LOOK_BEATS_MAX = 2
-"""Longer between two looks, and it was this process that stood still, not the disk."""
+"""If two looks are further apart than so many heartbeats, this process stood still, not the disk."""
 
 
 class DiskHealth:
@@ -37,7 +37,7 @@ class DiskHealth:
         self.waiting_bytes = 0
         self.is_full = False
         self._looked_ms = broker.now_ms
-        # How many writes were done at the last look, and for how long it has been no more though some wait.
+        # How many writes were done at the last look, and for how long no more were done though some wait.
         self._done = 0
         self._stalled_ms = 0
 
@@ -47,7 +47,7 @@ class DiskHealth:
         size_max = broker.limits.unwritten_bytes_max
         self.waiting_bytes = size
         self.is_full = size > (size_max // 2 if self.is_full else size_max)
-        # Who is not in charge passes on what is published, and that needs no disk here.
+        # A broker that is not root passes publishes on, and they need no disk here.
         broker.books.unwritten_bytes = size if broker.journal.is_in_charge else 0
 
     def look(self, failure: str) -> int:

@@ -21,7 +21,7 @@ class LogStore:
         self._writes = writes
         self._checkpoints = checkpoints
         self.on_disk = Position()
-        # After which write the log on the disk ends where.
+        # The numbers of writes, and the end that the log has on disk after each.
         self._ends: deque[tuple[int, Position]] = deque()
 
     def keep(self, entry: LogEntry) -> None:
@@ -39,7 +39,7 @@ class LogStore:
         self._end_at(end)
 
     def restart(self, end: Position) -> None:
-        """A snapshot is in force: the store begins anew where the log does."""
+        """A snapshot was installed: the store begins anew, and the log at `end`."""
         self._checkpoints.restart()
         self._end_at(end)
 
@@ -47,7 +47,7 @@ class LogStore:
         self._ends.clear()
         self._checkpoints.is_cut(end)
         if self._writes.has_disk:
-            # Not before the disk has followed.
+            # The end may be ahead of the disk: then only when that write is done.
             self.on_disk = min(self.on_disk, end)
             self._ends.append((self._writes.given, end))
         else:

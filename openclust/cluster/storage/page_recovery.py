@@ -1,4 +1,4 @@
-"""The pages that a broker's store has kept, as it begins: known by what the store says of them, and not read.
+"""Finds the pages in a broker's store as it starts: by what the store says of them, without reading them.
 
 But for queues whose order is not that of their places: those have all in memory.
 """

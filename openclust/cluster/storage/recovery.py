@@ -1,4 +1,4 @@
-"""A broker begins with what its store has kept: definitions, what queues held, and the end of the log."""
+"""A broker starts with what its store has kept: definitions, messages of queues, and the newest entries of the log."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def recover(
     first = next((kept.row for kept in contents.rows if kept.row.kind != OWN), None)
     base = Position(contents.epoch, contents.sequence)
     if first is not None and first.sequence <= contents.sequence:
-        # Nobody is there whose log ends right before it, as far as can be known.
+        # The entry before it is not kept, so its epoch is not known: this one's will do.
         base = Position(first.epoch, first.sequence - 1)
     replica.begin_at(told, base, journal.library.notebook)
     for kept in contents.rows:
@@ -67,7 +67,7 @@ def recover(
         if not kept.is_told:
             replica.apply(entry)
         if kept.is_told or entry.kind != "work":
-            # What it has done is here, but not how.
+            # Its effects are here, but not what is needed to undo them.
             replica.rollback.cannot(entry.position)
     if any(kept.row.kind == OWN and not kept.is_told for kept in contents.rows):
         journal.strays += _strays(broker)
@@ -82,14 +82,14 @@ def recover(
     journal.is_in_charge = is_in_charge
     replica.tell_position()
     if is_alone:
-        # In the log when there is a reign again; whoever declares it until then declares something new.
+        # The log gets them with the next reign. Whoever declares such a queue until then declares a new one.
         batch_commit.passing = list(passing(broker))
         for change in batch_commit.passing:
             perform(broker, change)
 
 
 def _strays(broker: Broker) -> Iterator[tuple[Queue, QueueEntry]]:
-    """What this broker alone had, of queues whose contents are the log's by now: it is not in there."""
+    """Messages that only this broker kept, of queues that are replicated by now: the log does not have them."""
     for vhost in broker.vhosts.values():
         for queue in vhost.queues.values():
             if queue.records == SHARED:
@@ -98,7 +98,7 @@ def _strays(broker: Broker) -> Iterator[tuple[Queue, QueueEntry]]:
 
 
 def passing(broker: Broker) -> Iterator[Change]:
-    """What undoes all that is not durable: with the only broker that had it, it is gone."""
+    """The changes that delete all queues and exchanges that are not durable: the only broker that had them was gone."""
     for vhost in broker.vhosts.values():
         for queue in vhost.queues.values():
             if not queue.durable:
