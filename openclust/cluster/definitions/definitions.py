@@ -1,4 +1,4 @@
-"""The definitions of this broker, as the log has made them: how they follow it, and how large they are."""
+"""The definitions of this broker: they follow the log, can be replaced by a snapshot's, and their size is known."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ class Definitions:
         return self.is_installing or self.size.is_measuring
 
     def in_passing(self) -> Iterator[Change]:
-        """All of them, while they change; those that are hidden first, for they may come out meanwhile."""
+        """All definitions, taken while they change. Hidden ones come first: they may be made here meanwhile."""
         yield from self.hidden.changes()
         yield from state_in_passing(self._broker)
 
     # -- following
 
     def follow(self, entry: LogEntry) -> None:
-        """Make what a root has made; AmqpError or ValueError where that cannot be."""
+        """Make the change of an entry; AmqpError or ValueError where it cannot be made here."""
         self.size.added(entry.body)
         with self._unbounded():
             self.hidden.follow(decode_change(entry.body))
 
     @property
     def is_installing(self) -> bool:
-        """Whether they are on the way to a snapshot: they stand for no position then."""
+        """Whether a snapshot's definitions are being installed: until then they are those of no position of the log."""
         return self._installing is not None
 
     def install(self, parts: list[list[bytes]]) -> None:
-        """Become what a snapshot says: `install_on` does a turn's work."""
+        """Begin to replace the definitions by those of a snapshot: `install_on` does a turn's work."""
         self._installing = self._install(parts)
 
     def install_on(self, *, to_the_end: bool = False) -> None:
@@ -82,14 +82,14 @@ class Definitions:
                     wanted.add(decode_change(body))
                 except ValueError as error:
                     self._broker.note("error", "a definition of the root's is none", text=str(error))
-            # There is a whole state of them.
+            # Its definitions are in the target state now: they need not be in memory twice.
             part.clear()
         yield from Reconciliation(self._broker, wanted, self.hidden).steps()
         self.size.known(size)
 
     @contextmanager
     def _unbounded(self) -> Iterator[None]:
-        """What the root has granted is not refused here: private queues count differently on each broker."""
+        """Without limits: a change that the root has made is not refused here, where more private queues may count."""
         limits = self._broker.limits
         self._broker.limits = msgspec.structs.replace(
             limits, queues_max=_UNBOUNDED, exchanges_max=_UNBOUNDED, bindings_max=_UNBOUNDED

@@ -1,4 +1,4 @@
-"""How many bytes all definitions are: summed up as they come, and measured when the sum says that they are too many."""
+"""The size of all definitions: changes are added up, and the definitions measured when the sum is too large."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class DefinitionsSize:
         self._sum += len(body)
 
     def known(self, size: int) -> None:
-        """So many bytes they are."""
+        """The definitions have so many bytes."""
         self._sum = self._measured = size
         self._measured_ms = self._broker.now_ms
         self._is_known = True
@@ -57,12 +57,12 @@ class DefinitionsSize:
         return self._measuring is not None
 
     def know(self) -> None:
-        """Be measured, if that never was: there may be more than the log tells of."""
+        """Measure the definitions, if that was never done: some may be older than the log."""
         if not self._is_known and self._measuring is None:
             self._measure()
 
     def is_full(self) -> bool:
-        """Whether there is no room for more; while that is measured there is."""
+        """Whether there is no room for another definition; while they are measured there is."""
         if self._sum > self.bytes_max and self._measuring is None and self._may_be_less():
             self._measure()
         return self._sum > self.bytes_max and self._measuring is None

@@ -20,7 +20,7 @@ OfQueue: TypeAlias = DeclareQueue | DeleteQueue | Bind | Unbind
 
 
 class NameCollisions:
-    """Make changes by `decide`, as root, or by `follow`; tell `gone` of every private queue that goes."""
+    """Call `decide` for a change as root, `follow` for a root's change, `gone` for every private queue that goes."""
 
     def __init__(self, broker: Broker, *, is_primary: bool = False) -> None:
         self._broker = broker
@@ -28,14 +28,14 @@ class NameCollisions:
         self._kept: dict[tuple[str, str], list[Change]] = {}
 
     def decide(self, change: Change) -> Any:
-        """Make a change as root; raises what stands against it."""
+        """Make a change as root; AmqpError where it is refused."""
         if self._hides(change):
             assert isinstance(change, OfQueue), "only what is about a queue is hidden"
             raise _in_the_way(change.vhost, _name(change))
         return self._perform(change)
 
     def follow(self, change: Change) -> None:
-        """Make a change that holds in the cluster, now or when it is hidden no more."""
+        """Make a root's change. A private queue in its way is deleted on a primary; on a secondary the change waits."""
         if not self._hides(change):
             self._perform(change)
         elif not self._is_primary:
@@ -57,7 +57,7 @@ class NameCollisions:
 
     def _perform(self, change: Change) -> Any:
         if isinstance(change, DeleteVhost):
-            # Nothing in it is to come, when its private queues go.
+            # Its hidden queues must not appear when their private queues go.
             for key in [key for key in self._kept if key[0] == change.vhost]:
                 del self._kept[key]
         result = perform(self._broker, change)
@@ -69,7 +69,7 @@ class NameCollisions:
         return result
 
     def _hides(self, change: Change) -> bool:
-        """Whether the change is about a shared queue whose name a private one has here."""
+        """Whether the change is about a shared queue whose name a private queue has here."""
         if not isinstance(change, OfQueue) or (isinstance(change, Bind | Unbind) and change.to_exchange):
             return False
         vhost = self._broker.vhosts.get(change.vhost)
@@ -92,15 +92,15 @@ class NameCollisions:
                 self._kept[key] = [each for each in self._kept[key] if not _undoes(change, each)]
 
     def clear(self) -> None:
-        """All that holds in the cluster is told anew."""
+        """Forget all hidden definitions: a snapshot brings them anew."""
         self._kept.clear()
 
     def changes(self) -> list[Change]:
-        """What holds in the cluster and is not here."""
+        """The changes that make all hidden definitions."""
         return [change for _, kept in sorted(self._kept.items()) for change in kept]
 
     def gone(self, vhost: str, name: str) -> None:
-        """A private queue is not here any more: what it hid comes."""
+        """A private queue is gone: make the shared queue of its name that it hid."""
         for change in self._kept.pop((vhost, name), ()):
             try:
                 perform(self._broker, change)

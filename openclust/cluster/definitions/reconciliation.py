@@ -1,4 +1,4 @@
-"""The way from the definitions that a broker has to those that are wanted, in short steps."""
+"""Changes the definitions of a broker into those of a target state, in short steps."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Reconciliation:
                 self._perform(PutUser(user=change.user))
 
     def _policies(self) -> None:
-        """All of them before any queue follows: on the way there, no queue is without its limits."""
+        """Change all policies before any queue follows them: so no queue is without its limits meanwhile."""
         policies = self._broker.policies
         changed = set()
         there = {
@@ -111,7 +111,7 @@ class Reconciliation:
             self._broker.vhosts[name].follow_policies()
 
     def _clear(self, vhost: VirtualHost) -> Iterator[None]:
-        """Take away what is not wanted, or not so."""
+        """Delete definitions that the target state lacks, or has otherwise."""
         exchanges = self._wanted.exchanges.get(vhost.name, {})
         kept = self._kept[vhost.name] = UnchangedDefinitions()
         yield from kept.steps(vhost, exchanges, self._wanted.queues.get(vhost.name, {}))

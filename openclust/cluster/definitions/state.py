@@ -1,4 +1,4 @@
-"""What all brokers of a cluster share, as the list of changes that builds it from nothing."""
+"""The definitions that all brokers of a cluster share, as the list of changes that makes them from nothing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def state_in_passing(broker: Broker) -> Iterator[Change]:
 
 
 def settled_users(broker: Broker) -> list[Change]:
-    """What makes the users of `broker` those of all brokers, whatever their users files have said before."""
+    """The changes that make the users of `broker` those of all brokers, whatever their users files said before."""
     changes: list[Change] = [PutVhost(vhost=vhost) for vhost in sorted(broker.vhosts)]
     changes += [PutUser(user=broker.users[name].copy()) for name in sorted(broker.users)]
     return [*changes, _keep_only(broker)]

@@ -1,4 +1,4 @@
-"""A wanted state beside a broker's own: what of it is there already."""
+"""The definitions that a broker is to have, and which of them it has already."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def _same_queue(queue: Queue, wanted: DeclareQueue) -> bool:
 
 
 def same_policy(one: PutPolicy, other: PutPolicy) -> bool:
-    """Whether two policies of one name say the same."""
+    """Whether two policies of one name are equal."""
     try:
         return encode_canonical(one) == encode_canonical(msgspec.structs.replace(other, vhost=one.vhost))
     except ValueError:
@@ -222,7 +222,7 @@ def _wanted_key(change: Bind | Unbind) -> BindingKey:
 
 
 def is_declared(exchange: Exchange) -> bool:
-    """Whether somebody made it; the others are there with their virtual host."""
+    """Whether somebody declared the exchange; the others come with their virtual host."""
     return exchange.name not in PREDECLARED
 
 

@@ -1,4 +1,4 @@
-"""Which brokers may speak to this one, and on which connection each does."""
+"""Which brokers are admitted as peers, and the connection of each."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
 
 SILENT_MAX_MS = 3_000
-"""A broker that says nothing of itself for so long is told of no more, and the name of a secondary is free again."""
+"""A broker that is silent for so long leaves the roster; if it is a secondary, its name is free again."""
 
 SILENT_BEATS_MAX = 3
-"""A primary says something every heartbeat. After so many it is offline, and its name is free for its next life."""
+"""A primary sends something every heartbeat. After so many silent ones it is offline, and its name is free again."""
 
 
 class Admission:
@@ -34,16 +34,16 @@ class Admission:
         self._primaries = primaries
         self.connections: dict[str, Connection] = {}
         self.hellos: dict[str, Hello] = {}
-        # For how many of our heartbeats each has said nothing. Time that this broker stood still is not among them.
+        # How many heartbeats of this broker each peer has been silent, without time in which this broker stood still.
         self._silent_beats: dict[str, int] = {}
 
     def check(self, connection: Connection, response: bytes) -> Hello:
-        """What the peer says of itself, now that it is believed; ConnectionError names what is wrong with it."""
+        """The hello of a peer that may be admitted; ConnectionError says why it may not."""
         try:
             version = msgspec.json.decode(response, type=VersionTold).hello
             own = self._own()
             if version.protocol != own.protocol:
-                # Before the proof, which is over all that the peer said: of that, another protocol knows other parts.
+                # Before the proof is checked: another protocol would prove other fields of the hello.
                 text = f"protocol differs: {own.name} has {own.protocol}, {version.name} has {version.protocol}"
                 raise ConnectionError(NOT_ALLOWED, f"{text}; run one version of openclust")
             introduction = msgspec.json.decode(response, type=Introduction)
@@ -63,11 +63,11 @@ class Admission:
         self.hellos[hello.name] = hello
         self._silent_beats[hello.name] = 0
         if older is not None:
-            # What is still to be read of it is older than what the new link brings.
+            # Bytes of the old link that were not read yet are older than those of the new link.
             older.close(CONNECTION_FORCED, "CONNECTION_FORCED - a newer link of the same broker takes its place")
 
     def former(self, hello: Hello) -> Connection | None:
-        """The connection of a broker that had this name before, and whose end was not noticed."""
+        """The connection of an earlier life of this broker, whose end was not noticed; else None."""
         known = self.hellos.get(hello.name)
         return self.connections[hello.name] if known is not None and known.life != hello.life else None
 
@@ -81,7 +81,7 @@ class Admission:
             self._silent_beats[name] += 1
 
     def _taken(self, hello: Hello) -> str | None:
-        """A name is its broker's as long as that is heard: who comes back after a crash finds its last life silent."""
+        """Why the name is taken: another life of the broker is heard. After a crash that falls silent in time."""
         known = self.hellos.get(hello.name)
         if known is None or known.life == hello.life:
             return None
@@ -91,13 +91,13 @@ class Admission:
         if self._silent_beats[hello.name] > beats_max:
             return None
         older = self.connections[hello.name]
-        # Where its process is gone and the machine is not, the answer to this ends the connection.
+        # If the process of the other life is gone, its machine answers this with a reset, which ends the connection.
         older.send(HEARTBEAT)
         host = older.peer.host
         return taken(hello.name, f"{host}, its peers at {known.peer}" if known.peer else host)
 
     def _misplaced(self, hello: Hello) -> str | None:
-        """A name stands for one broker: a secondary must not take a primary's place, nor be counted among them."""
+        """Why the name does not fit: primaries have the names of the list, and secondaries have others."""
         if self._own().role == "secondary" or (hello.name in self._primaries()) is (hello.role == "primary"):
             return None
         if hello.role == "primary":
@@ -115,7 +115,7 @@ class Admission:
             raise ConnectionError(ACCESS_REFUSED, "without a cluster secret, peers are admitted from the loopback only")
 
     def lost(self, connection: Connection) -> Hello | None:
-        """A connection has ended: whose it was, if it was a peer's last."""
+        """A connection has ended: the hello of its peer, if the peer has no newer connection; else None."""
         name = peer_name(connection)
         if self.connections.get(name) is not connection:
             return None
@@ -124,5 +124,5 @@ class Admission:
 
 
 def taken(name: str, place: str) -> str:
-    """What to tell the second of two brokers of one name."""
+    """The error text for the second of two brokers with one name."""
     return f"the name {name!r} is taken by a broker at {place}: give one of the two another name, or stop it"

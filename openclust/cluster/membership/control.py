@@ -1,4 +1,4 @@
-"""What is said on `amq.cluster`, to whom it goes here."""
+"""Control messages that come on `amq.cluster`, and the part that each is for."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Control:
         self._host = host
 
     def heard(self, connection: Connection, body: bytes) -> None:
-        """A peer says something; ChannelError where it makes no sense."""
+        """A control message has come from a peer; ChannelError where it cannot be understood."""
         try:
             message = decode(body)
         except msgspec.DecodeError as error:

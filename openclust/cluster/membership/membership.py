@@ -97,7 +97,7 @@ class Membership(Port):
         self.is_primary = election is not None
         self.watch = Watch(hello.heartbeat_ms)
         self.elector = Elector(election, self)
-        # What this broker is at the moment.
+        # Who is root, and the role of this broker.
         self.leadership: Leadership[Role] = Leadership()
         primaries = election.terms.primaries if election is not None else ()
         self.links = Links(
@@ -109,7 +109,7 @@ class Membership(Port):
             outbox_bytes_max=bounds.outbox_bytes_max,
         )
         self.inquiries = Inquiries(self.links)
-        # Where clients reach primaries that have not told us themselves.
+        # Where clients reach the primaries that have not told this broker themselves.
         self.client_addresses: dict[str, str] = {}
         broker.journal.mode = "alone" if self.is_alone else "shared"
         broker.journal.is_in_charge = self.is_alone
@@ -143,7 +143,7 @@ class Membership(Port):
         self._was_pressed = False
 
     def _make_log(self, bounds: Bounds, hello: Hello) -> None:
-        """Make the log, what it has made of definitions, and the parts that write both to the store."""
+        """Make the log, the definitions, and the parts that write both to the store."""
         broker, links, leadership, elector = self.broker, self.links, self.leadership, self.elector
         log = Log(entries_max=bounds.log_entries_max)
         rollback = Rollback()
@@ -296,7 +296,7 @@ class Membership(Port):
             raise self._twin_of(hello.name)
         former = self.admission.former(hello)
         if former is not None:
-            # It died, and its end was not noticed: what it had here does not go over to its next life.
+            # The last life of that broker died unnoticed: its consumers and meta-bindings here end with it.
             self.broker.note("info", "a broker was started again, and the link of its last life is silent", former)
             self.connection_lost(former)
         self.admission.admit(connection, hello)
@@ -315,20 +315,20 @@ class Membership(Port):
         return ConnectionError(NOT_ALLOWED, taken(name, f"{place}, says the root {self.root}"))
 
     def _refuse_twins(self) -> None:
-        """The root has told whom it knows."""
+        """The root has told its roster: end links of brokers that share their name with another one there."""
         for name in self.twins.told(self.presences.roster, self.admission.hellos, self.broker.now_ms):
             connection = self.admission.connections[name]
             self.connection_lost(connection)
             connection.fail(self._twin_of(name), 0, 0)
 
     def want_primaries(self, addresses: dict[str, str]) -> None:
-        """These are the other primaries, and where their peers reach them."""
+        """Dial the other primaries, at these addresses."""
         for name, address in sorted(addresses.items()):
             if name != self.name:
                 self.links.want_peer(name, address)
 
     def link_up(self, peer: str, frame_max: int) -> None:
-        """Our link to a peer is there: say what it must know."""
+        """This broker's link to a peer is there: tell the peer what it must know."""
         self.links.outbox(peer).open(frame_max)
         if self.is_primary and self.links.is_secondary(peer):
             addresses = {name: address for name, address in self.links.peers.items() if name in self.primaries}
@@ -345,7 +345,7 @@ class Membership(Port):
         self.broker.topology_changed()
 
     def link_down(self, peer: str) -> None:
-        """Our link to a peer is gone, with all that was on it."""
+        """This broker's link to a peer is gone, with all messages that were on it."""
         self.links.outbox(peer).close()
         self.meta_bindings.link_down(peer)
         self.replica.peer_gone(peer)
@@ -356,7 +356,7 @@ class Membership(Port):
         self.broker.topology_changed()
 
     def connection_lost(self, connection: Connection) -> None:
-        """A connection has ended; perhaps it was a peer's link to us."""
+        """A connection has ended; perhaps it was a peer's link to this broker."""
         self.forwarding.forget(connection)
         hello = self.admission.lost(connection)
         if hello is None:
@@ -377,7 +377,7 @@ class Membership(Port):
         self._silent(name)
 
     def leave(self, reason: str) -> None:
-        """This broker ends, for this reason: as root it makes room at once, and nobody takes it for a crash."""
+        """This broker stops, for this reason: as root it resigns at once, and peers do not take it for a crash."""
         if self.is_primary and not self.is_alone:
             self.tell(events.StepDown(self.broker.now_ms, f"this broker stops ({reason})"))
         self.links.is_leaving = True
@@ -385,7 +385,7 @@ class Membership(Port):
             self.links.send(name, Goodbye(reason=reason))
 
     def left(self, name: str, reason: str) -> None:
-        """A peer ends: nothing more will come of it, and its links are about to."""
+        """A peer has said goodbye: it sends nothing more, and its links are about to end."""
         self.broker.note("info", f"{name} has stopped: {reason}")
         self.links.stopped.add(name)
         outbox = self.links.outboxes.get(name)
@@ -402,19 +402,19 @@ class Membership(Port):
             self._follow_watch()
 
     def peer_speaks(self, name: str) -> None:
-        """The first word on a new link: the peer's own outbox is open, so it can answer."""
+        """The first message on a peer's new link has come: links in both directions are there now."""
         if name in self.links.fresh:
             self.links.fresh.discard(name)
             self.role.speaks_anew(name)
             self._look_for_root(name)
 
     def _look_for_root(self, peer: str) -> None:
-        """A link to or from this peer is there: perhaps it is the root, and nothing waits any more."""
+        """A link to or from this peer is there: if it is the root, messages and requests that waited are sent."""
         if peer == self.root and self.links.root_outbox() is not None:
             self.role.met()
 
     def welcomed(self, message: Welcome) -> None:
-        """A secondary learns whom to dial."""
+        """A primary has told this secondary which primaries to dial."""
         if self.is_primary:
             return
         self.links.primaries = tuple(sorted(message.primaries))
@@ -424,7 +424,7 @@ class Membership(Port):
     # -- turns and time
 
     def begin_turn(self) -> None:
-        """Before anything is confirmed: a root whose lease ran out while nobody looked is none."""
+        """Call it before anything is confirmed: a root whose lease has run out resigns, and confirms nothing."""
         if self.leadership.is_root and not serves(self.election, self.broker.now_ms):
             self.tell(events.Tick(self.broker.now_ms))
             for connection in self.broker.connections:
@@ -462,22 +462,22 @@ class Membership(Port):
         self.readiness.look()
 
     def tell_digests(self) -> None:
-        """Once in a while: what others hold of our meta-bindings must be what we told."""
+        """Call it once in a while: peers compare the meta-bindings that they hold with what this broker told."""
         self.meta_bindings.tell_digests()
 
     # -- the election
 
     def tell(self, event: Event) -> None:
-        """Something that the election must know; what it wants done is done before this returns."""
+        """Something has happened that the election must know; all its effects are done before this returns."""
         self.elector.tell(event)
 
     def performed(self) -> None:
-        """All is done that the election wanted. Where it has given up taking over, it wants nothing for that."""
+        """The effects of the last event are done. An election that gave up taking over has no effect that says so."""
         if isinstance(self.role, TakingOver) and self.election.role is not ElectionRole.TAKING_OVER:
             self.become(Leaderless(self.lasting))
 
     def become(self, role: Role) -> None:
-        """End what this broker was, and begin what it is from now on."""
+        """End the old role, and begin this one."""
         leadership = self.leadership
         before, leadership.role = leadership.role, role
         leadership.lead(role.reign, is_root=role.is_root)
@@ -486,7 +486,7 @@ class Membership(Port):
         role.enter()
 
     def status_heard(self, status: Status) -> None:
-        """A primary tells how it is; the root's log may be ahead of ours."""
+        """A primary tells its status. If it is the root, its log may be ahead of this one."""
         if self.is_primary:
             self.tell(events.StatusHeard(self.broker.now_ms, status))
         else:
@@ -546,7 +546,7 @@ class Membership(Port):
         self.become(Leaderless(self.lasting))
 
     def _follow_watch(self) -> None:
-        """A secondary looks whether the root is still the same."""
+        """On a secondary: look whether the root is still the same."""
         now_ms = self.broker.now_ms
         passed_ms = self.watch.look(now_ms)
         reign = self.watch.reign(now_ms)

@@ -1,4 +1,4 @@
-"""What the broker asks of its cluster, and which part of the cluster layer answers."""
+"""The questions of the broker to its cluster, and the part of the cluster layer that answers each."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Port:
 
     @property
     def role(self) -> Role:
-        """What this broker is at the moment."""
+        """The role of this broker at the moment."""
         return self.leadership.role
 
     @property
@@ -143,7 +143,7 @@ class Port:
 
     @property
     def is_in_touch(self) -> bool:
-        """Whether this broker is root, or has what the root has told it."""
+        """Whether this broker is root, or its log has reached the reign of the root."""
         return self.is_root or (bool(self.root) and self.replica.position.epoch == self.epoch)
 
     def define(self, change: Change, done: Done) -> None:
@@ -160,7 +160,7 @@ class Port:
 
     def place(self, connection: Connection) -> Placement | None:
         if len(self.roster.brokers) < 2:
-            # There is nowhere else.
+            # There is no other broker.
             return None
         self.placing.heard(self.roster, self.broker.now_ms)
         return self.placing.place(connection, self.client_count(), is_draining=self.is_draining)
@@ -227,7 +227,7 @@ class Port:
         if not self.is_alone:
             self.meta_bindings.wanted(vhost, exchange, routing_key, arguments, count)
             if not exchange and count < 0:
-                # The default exchange's: a private queue is gone.
+                # A binding to the default exchange has gone, and so its private queue.
                 self.replica.definitions.hidden.gone(vhost, routing_key)
 
     def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:

@@ -1,4 +1,4 @@
-"""Who is there: every broker tells the primaries of itself, and the root tells everybody of all."""
+"""Which brokers are online: each tells the primaries of itself, and the root tells all brokers the roster."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Presences:
 
     def tick(self) -> None:
         now_ms = self._broker.now_ms
-        # Whether it is drained is told at once: nobody else may be, then.
+        # That this broker is drained is told at once: another primary may not be drained then.
         if now_ms - self._told_ms >= TELL_EVERY_MS or self._told_draining is not self.is_draining:
             self._told_ms = now_ms
             self._told_draining = self.is_draining
@@ -101,7 +101,7 @@ class Presences:
             self._heard[peer] = _HeardPresence(message.info, self._broker.now_ms)
 
     def info(self, name: str) -> BrokerInfo | None:
-        """What a broker last said of itself, here or by way of the root."""
+        """The newest information about a broker: its own, or what the root told."""
         heard = self._heard.get(name)
         return heard.info if heard is not None else self.roster.find(name)
 
@@ -109,7 +109,7 @@ class Presences:
         self._heard.pop(name, None)
 
     def _tell_roster(self, now_ms: int) -> None:
-        """At once where somebody came or went or is drained, else once a second."""
+        """Tell the roster to all brokers: at once when a broker came, went or is drained, else once a second."""
         own, links = self._links.name, self._links
         infos = {own: self.current()}
         for name, heard in self._heard.items():
@@ -133,5 +133,5 @@ class Presences:
 
 
 def _places(roster: Roster) -> tuple[str, list[tuple[str, str, bool]]]:
-    """What everybody must know at once."""
+    """The part of the roster whose changes are told at once."""
     return roster.root, [(each.name, each.life, each.is_draining) for each in roster.brokers]

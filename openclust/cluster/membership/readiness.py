@@ -1,4 +1,4 @@
-"""Whether clients are served here as they expect: what stands against it, by name for programs and in words for people.
+"""Whether clients are served here as they expect; if not, the obstacles: by name for programs, in words for people.
 
 A broker that is not ready is alive, and does what it can: private queues go on without a root. But new clients had
 better go to another.
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from openclust.cluster.storage.disk_health import DiskHealth
 
 BLOCKED_MS = 2_000
-"""Publishers that wait for less are no reason: under load they are stopped and let go all the time."""
+"""Publishers that wait for less are no obstacle: under load they are stopped and let go all the time."""
 
 TOLD_AFTER_MS = 3_000
-"""Who is not ready for less logs nothing of it: an election is over by then."""
+"""A broker that is not ready for less time logs nothing: an election takes less."""
 
 Check = Literal["stopping", "draining", "primaries", "root", "link", "definitions", "disk", "publishers"]
 
 
 class Obstacle(msgspec.Struct, frozen=True):
-    """One thing that stands against being ready."""
+    """One reason why this broker is not ready."""
 
     check: Check
     reason: str
@@ -71,16 +71,16 @@ class Readiness:
         self._log = log
         self._disk_health = disk_health
         self._cluster_key = cluster_key
-        # For so long a question may wait for the root.
+        # A question may wait so long for the root.
         self._wait_ms = wait_ms
-        # Whether this broker has what the root has told it.
+        # Whether the log has reached the reign of the root.
         self._is_in_touch = is_in_touch
         self.dialled: Callable[[], list[str]] = list
         self._has_started = False
         self._blocked_ms: int | None = None
         self._root_pressed_ms: int | None = None
         self._unheard_ms: int | None = None if elector.is_primary else broker.now_ms
-        # Since when it is not ready, and whether the log said last that it is.
+        # Since when this broker is not ready; and whether the last log line about it said that it is.
         self._since_ms: int | None = broker.now_ms
         self._says_ready = False
         self._repeats = Repeats()
@@ -95,7 +95,7 @@ class Readiness:
     # -- what is told
 
     def obstacles(self) -> list[Obstacle]:
-        """What stands against being ready, the gravest first."""
+        """All reasons why this broker is not ready, the gravest first."""
         found: list[Obstacle] = []
         if self._links.is_leaving:
             found.append(Obstacle("stopping", "this broker stops"))
@@ -128,7 +128,7 @@ class Readiness:
         return []
 
     def why_no_root(self) -> list[tuple[str, str]]:
-        """Who stands in the way of a root, and why; empty where there is one."""
+        """The brokers that stand in the way of a root, each with the reason; empty where there is a root."""
         if self._elector.is_primary:
             return why_no_root(self._elector.election)
         if self._leadership.root:
@@ -156,7 +156,7 @@ class Readiness:
         )
 
     def no_primary(self) -> str:
-        """What is missing where a secondary hears no primary."""
+        """The reason to tell where a secondary hears no primary."""
         primaries = self._links.primaries
         if not primaries:
             return f"this secondary has reached no primary of its cluster yet{self._tried()}"
@@ -168,7 +168,7 @@ class Readiness:
 
     @property
     def closed_to_clients(self) -> str:
-        """Why a client cannot even log in: who may, and what there is, the root tells. Empty where one can."""
+        """Why a client cannot even log in: without definitions this broker knows no users. Empty where one can."""
         if self._elector.is_primary or self._log.last > Position():
             return ""
         missing = self._of_root()
@@ -176,7 +176,7 @@ class Readiness:
 
     @property
     def unanswerable(self) -> str:
-        """Why a question to the root need not wait for its answer; empty where one may come.
+        """Why a question to the root is refused at once; empty where an answer may come.
 
         A secondary that has heard no primary for as long as questions may wait will not hear one just now. One that has
         never reached any has no clients with work under way.
@@ -200,7 +200,7 @@ class Readiness:
             self._tell(now_ms)
 
     def _tell(self, now_ms: int) -> None:
-        """Log that it is ready, at first and whenever the log has said that it is not; that, when it lasts."""
+        """Log that this broker is not ready, when that lasts; that it is ready, at first and after such a line."""
         obstacles = self.obstacles()
         self._since_ms = _since(self._since_ms, bool(obstacles), now_ms)
         if self._since_ms is None:

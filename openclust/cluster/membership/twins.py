@@ -1,4 +1,4 @@
-"""Two brokers of one name, each of which came to another primary first: the one stays whose link the root has."""
+"""Two brokers with one name, admitted by different primaries: the one that the root has admitted stays."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class Twins:
     """Tell it each roster of the root. `refused` is asked for every broker that dials."""
 
     def __init__(self) -> None:
-        # Names whose broker here is another than the root has: both lives, and since when.
+        # Names whose broker here differs from the root's: both lives, and since when they differ.
         self._doubted: dict[str, tuple[str, str, int]] = {}
         # By name, the life that was refused for the one that the root has.
         self._refused: dict[str, str] = {}
 
     def told(self, roster: Roster, hellos: dict[str, Hello], now_ms: int) -> list[str]:
-        """The brokers here that are to go, by their names."""
+        """The names of brokers whose links here must end."""
         self._refused = {name: life for name, life in self._refused.items() if self._is_other(roster, name, life)}
         before, self._doubted = self._doubted, {}
         going = []
@@ -36,7 +36,7 @@ class Twins:
         return going
 
     def is_refused(self, hello: Hello) -> bool:
-        """Whether this broker was sent away for another of its name, and the root has that one still."""
+        """Whether this broker was refused for another one of its name, which the root still has."""
         return self._refused.get(hello.name) == hello.life
 
     def _is_other(self, roster: Roster, name: str, life: str) -> bool:

@@ -39,7 +39,7 @@ class Links:
         self.fresh: set[str] = set()
         # Peers that have said goodbye, and whose link to this broker is there still.
         self.stopped: set[str] = set()
-        # This broker has said goodbye to its peers: what it sees of them from now on is its own doing.
+        # This broker has said goodbye to its peers: when they go silent now, that is its own doing.
         self.is_leaving = False
         self._leadership = leadership
         self._outbox_bytes_max = outbox_bytes_max
