@@ -1,1 +1,1 @@
-"""Cluster files as graphs: what is wrong with one, what it survives, and what it looks like."""
+"""Cluster files as graphs: rules that check them, what a cluster survives, drawings."""

@@ -1,4 +1,4 @@
-"""Colours: of what stands where, and of findings."""
+"""The colours of boxes, cards and lines, and of findings."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def _dot_edge(edge: Edge) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string of dot: a backslash would begin an escape there, so that it is written twice."""
+    """A string of dot. A backslash is written twice, because a single one begins an escape."""
     lines = [clear(line).replace("\\", "\\\\").replace('"', '\\"') for line in text.split("\n")]
     return '"' + "\\n".join(lines) + '"'
 
@@ -93,7 +93,7 @@ def _mermaid_box(box: Box, indent: str, number: list[int]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """A quoted text of Mermaid, in which nothing is markup: what could be is written as its number."""
+    """A quoted text of Mermaid. Characters that could be markup are written as their numbers."""
     lines = [
         "".join(each if each.isalnum() or each in " .,:·…-" else f"#{ord(each)};" for each in clear(line))
         for line in text.split("\n")

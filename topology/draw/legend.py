@@ -1,4 +1,4 @@
-"""Below the picture: what its signs mean, and the findings in words."""
+"""The legend below the picture: the meaning of its signs, and the findings in words."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from topology.rules.finding import Finding, Severity
 FINDINGS_MAX = 40
 COLORS = {Severity.ERROR: RED, Severity.WARNING: ORANGE, Severity.INFO: FAINT}
 LINES_MAX = 6
-"""Of the words of one finding."""
+"""The most lines of text for one finding."""
 
 MESSAGE = 124
-"""Where the words of a finding begin, beside the severity and the id."""
+"""The x at which the text of a finding begins, right of its severity and id."""
 
 SIGN, ROW = 30, 24
 
 
 def below(picture: Picture, top: float, width: float, margin: float) -> tuple[list[Shape], float]:
-    """The shapes, and how high they are together."""
+    """The shapes of the legend, and their height together."""
     shapes: list[Shape] = [
         Polyline(points=((margin, top), (width - margin, top)), stroke="#cbd5e1"),
     ]
@@ -61,7 +61,7 @@ def _finding(finding: Finding, x: float, y: float) -> list[Shape]:
 
 
 def _signs(picture: Picture) -> list[tuple[str, str]]:
-    """The signs that the picture has, and what each means."""
+    """The signs in the picture, each with its meaning."""
     kinds = {each.kind for each in picture.cards}
     edges = {each.kind for each in picture.edges}
     marks = [*(each.mark for each in picture.cards), *(each.mark for each in picture.edges)]
@@ -95,7 +95,7 @@ def _signs(picture: Picture) -> list[tuple[str, str]]:
 
 
 def ends_of(picture: Picture, edge: Edge) -> str:
-    """What a link joins: a broker and a node ("access"), two nodes ("trunk"), or its own kind."""
+    """The kind of link by its ends: "access" for a broker and a node, "trunk" for two nodes, else the edge's kind."""
     if edge.kind != "physical":
         return edge.kind
     has_broker = picture.cards[edge.one].is_broker or picture.cards[edge.other].is_broker
@@ -103,7 +103,7 @@ def ends_of(picture: Picture, edge: Edge) -> str:
 
 
 def alike_lines(picture: Picture) -> dict[str, str]:
-    """What the file says of all links that join such ends, where it says the same of all: it is told once."""
+    """For each kind of link the text that is the same for all of them in the file: the legend has it once."""
     texts: dict[str, list[str]] = {}
     for edge in picture.edges:
         texts.setdefault(ends_of(picture, edge), []).append(edge.text)

@@ -1,8 +1,7 @@
-"""The way a line takes from card to card: straight where nothing stands between, round the cards where something does.
+"""The points of a line from card to card: straight if nothing is in between, otherwise round the cards.
 
-Each line has a place of its own on the side of a card where it begins, so that two lines of one card are seen as two.
-Lines that go round cards go along lanes, across and down, and no two of them share a piece of a lane where there is
-room for both.
+Each line begins at its own point on the side of a card, so that two lines of one card look like two. Lines round
+cards follow horizontal and vertical lanes. No two of them share a segment of a lane, as long as there is room.
 """
 
 from __future__ import annotations
@@ -20,36 +19,36 @@ from topology.draw.picture_layout import PictureLayout
 from topology.draw.shapes import Area, Point
 
 LANE = 6
-"""Between two lanes, and between a lane and a card."""
+"""The distance between two lanes, and between a lane and a card."""
 
 LANES = 5
-"""Beside each side of each card."""
+"""The number of lanes along each side of each card."""
 
 PORT_GAP = 13
-"""Between the ends of two lines at one side of a card, where there is room."""
+"""The distance between the ends of two lines on one side of a card, if there is room."""
 
 CORNER, SHARED, TITLE = 22.0, 70.0, 120.0
-"""What a corner, a piece that another line has too, and a title that is crossed cost, in pixels of a longer way."""
+"""The cost of a corner, of a segment shared with another line, and of a crossed title, in pixels of detour."""
 
 ROUTED_MAX = 400
-"""Lines that are led round cards. Of more, the others are straight, whatever they pass."""
+"""At most so many lines are led round cards. The others are straight, whatever they cross."""
 
 NEAR = 260
-"""How far from its two ends a way is looked for at first."""
+"""The search for a way begins with the lanes up to this far from its two ends."""
 
 Side = Literal["top", "bottom", "left", "right"]
 Points = tuple[Point, ...]
 
 
 class LineWays(msgspec.Struct, frozen=True):
-    """The points of each line, and how many pieces lie on pieces of others for want of room."""
+    """The points of each line, and how many segments lie on those of other lines for lack of room."""
 
     points: tuple[Points, ...]
     shared: int
 
 
 class _End(msgspec.Struct):
-    """One end of a line: the side of the card it leaves from, and where."""
+    """One end of a line: the side of the card, and the point on it."""
 
     edge: int
     side: Side
@@ -59,7 +58,7 @@ class _End(msgspec.Struct):
 
     @property
     def out(self) -> Point:
-        """One lane away from the card."""
+        """The point one lane away from the card."""
         x, y = self.at
         match self.side:
             case "top":
@@ -73,10 +72,10 @@ class _End(msgspec.Struct):
 
 
 def ways_of(edges: Sequence[Edge], layout: PictureLayout, titles: Sequence[Area]) -> LineWays:
-    """The ways of all edges, in their order. `titles` are passed by where that is not much longer."""
+    """The ways of all edges, in their order. A way avoids `titles` if that is not much longer."""
     areas = layout.areas
     cards = list(areas.values())
-    # The titles of boxes are above the cards. Where there is a network, its lines are below.
+    # Titles of boxes are above the cards, and the lines to a network's nodes below.
     around: Side = "top" if any(each.kind == "physical" for each in edges) else "bottom"
     ends: list[tuple[_End, _End]] = []
     for number, edge in enumerate(edges):
@@ -105,7 +104,7 @@ def _far(one: _End, other: _End) -> float:
 
 
 def _sides(one: Area, other: Area, cards: Iterable[Area], around: Side) -> tuple[Side, Side]:
-    """From which side of each of the two a line goes: `around` where others stand between two of one row."""
+    """The sides of the two cards where a line begins and ends; `around` if other cards of the row are between them."""
     if one.bottom + LANE < other.y:
         return "bottom", "top"
     if other.bottom + LANE < one.y:
@@ -121,7 +120,7 @@ def _sides(one: Area, other: Area, cards: Iterable[Area], around: Side) -> tuple
 
 
 def _spread_ends(ends: Iterable[_End], titles: Sequence[Area]) -> None:
-    """Gives each end its place at its side of the card, in the order in which the lines go off, beside its badge."""
+    """Give each end its point on the side of its card, in the order of the lines' directions, beside the badge."""
     by_side: dict[tuple[float, float, Side], list[_End]] = {}
     for end in ends:
         by_side.setdefault((end.area.x, end.area.y, end.side), []).append(end)
@@ -147,7 +146,7 @@ def _spread_ends(ends: Iterable[_End], titles: Sequence[Area]) -> None:
 
 
 def _order(end: _End) -> float:
-    """Lines that go off to the left begin on the left, and those that go farthest to the side outermost."""
+    """The sort key of an end: lines to the left begin on the left, and those with the farthest target outermost."""
     x, y = end.area.center
     if end.side in ("left", "right"):
         return end.to[1] - y
@@ -155,7 +154,7 @@ def _order(end: _End) -> float:
 
 
 class _Lanes:
-    """What stands in the way, the lanes between, and which pieces of these are taken."""
+    """The obstacles, the lanes between them, and the segments of lanes that lines already use."""
 
     def __init__(self, cards: Sequence[Area], titles: Sequence[Area], frames: Sequence[Area]) -> None:
         self._cards = cards
@@ -172,7 +171,7 @@ class _Lanes:
         self.shared = 0
 
     def is_free(self, one: Point, other: Point, own: tuple[Area, Area]) -> bool:
-        """Whether the straight line passes no other card and no title, and lies on no other line."""
+        """Whether the straight line crosses no other card and no title, and lies on no other line."""
         if any(each.grown(4).is_crossed(one, other) for each in self._cards if each not in own):
             return False
         if any(each.is_crossed(one, other) for each in self._titles):
@@ -188,7 +187,7 @@ class _Lanes:
                 self._taken.setdefault((is_level, round(at / LANE)), []).append((at, low, high))
 
     def _sharing(self, is_level: bool, at: float, low: float, high: float) -> float:
-        """How long the piece lies on others."""
+        """The length that the segment has in common with other lines."""
         near = round(at / LANE)
         return sum(
             max(0.0, min(high, its_high) - max(low, its_low) - 1)
@@ -198,7 +197,7 @@ class _Lanes:
         )
 
     def _cost(self, is_level: bool, at: float, low: float, high: float) -> float:
-        """Of a piece of a lane, without who has taken it; infinite where a card stands."""
+        """The cost of a segment of a lane, without that of sharing it; infinite if it crosses a card."""
         key = (is_level, at, low, high)
         known = self._costs.get(key)
         if known is not None:
@@ -212,7 +211,7 @@ class _Lanes:
         return cost
 
     def way(self, first: _End, second: _End) -> Points:
-        """The cheapest way along lanes; straight where there is none."""
+        """The cheapest way along lanes; the straight line if there is none."""
         inner = self._search(first, second, NEAR) or self._search(first, second, None)
         if inner is None:
             return first.at, second.at
@@ -226,7 +225,7 @@ class _Lanes:
             ys = _between(ys, start[1], goal[1], near)
         begin = (bisect_left(xs, start[0]), bisect_left(ys, start[1]))
         end = (bisect_left(xs, goal[0]), bisect_left(ys, goal[1]))
-        # A state is a crossing of lanes, and whether it was reached along a level one.
+        # A state of the search is a crossing of lanes, and whether it was reached along a horizontal lane.
         starts_level, ends_level = (each.side in ("left", "right") for each in (first, second))
         best: dict[tuple[int, int, bool], float] = {(*begin, starts_level): 0.0}
         came: dict[tuple[int, int, bool], tuple[int, int, bool]] = {}
@@ -275,14 +274,14 @@ def _traced(
 
 
 def _piece(one: Point, other: Point) -> tuple[bool, float, float, float]:
-    """Whether it is level, the lane it lies in, and from where to where."""
+    """Whether the segment is horizontal, the coordinate of its lane, and where it begins and ends in that lane."""
     if abs(one[1] - other[1]) <= abs(one[0] - other[0]):
         return True, one[1], min(one[0], other[0]), max(one[0], other[0])
     return False, one[0], min(one[1], other[1]), max(one[1], other[1])
 
 
 def _lanes(wanted: Iterable[float]) -> list[float]:
-    """Those of them that are far enough from each other."""
+    """Those coordinates that are far enough from each other."""
     kept: list[float] = []
     for each in sorted(wanted):
         if not kept or each - kept[-1] >= LANE - 1:
@@ -291,12 +290,12 @@ def _lanes(wanted: Iterable[float]) -> list[float]:
 
 
 def _clear(lanes: list[float], borders: tuple[float, float]) -> None:
-    """No lane lies on the border of a box, where a line would look like it."""
+    """Move lanes away from the borders of a box: a line there would look like the border."""
     lanes[:] = [each for each in lanes if all(abs(each - border) > 2 for border in borders)]
 
 
 def _with(lanes: list[float], *more: float) -> list[float]:
-    """The lanes and two more, in place of those that are as good as these."""
+    """The lanes with `more` of them, which replace lanes that are very near."""
     found = [lane for lane in lanes if all(abs(lane - each) > 1 for each in more)]
     for each in dict.fromkeys(more):
         insort(found, each)
@@ -308,7 +307,7 @@ def _between(lanes: list[float], one: float, other: float, near: float) -> list[
 
 
 def _without_needless(points: Points) -> Points:
-    """The same way without points in the middle of a straight piece."""
+    """The same way without points in the middle of a straight segment."""
     kept = [points[0]]
     for point, after in pairwise(points[1:]):
         before = kept[-1]

@@ -1,4 +1,4 @@
-"""What is to be drawn of a cluster file, before anybody thinks of shapes: boxes in boxes, cards in them, edges."""
+"""The contents of a picture, without places and shapes: boxes in boxes, cards in boxes, edges between cards."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from topology.model.words import number
 from topology.rules.finding import FileReport, Finding, Severity
 
 ALONE_MAX = 60
-"""Brokers that are drawn one by one. Of more, those of one place that are alike make one card."""
+"""At most so many brokers are drawn one by one. With more, equal brokers in one place are one card."""
 
 MESH_MAX = 5
-"""Primaries between which all links are drawn where the file lists none."""
+"""If the file lists no links, all links between at most so many primaries are drawn."""
 
 PAIRS_MAX = 24
-"""Pairs of a finding that are drawn though no link joins them."""
+"""At most so many pairs of a finding that have no link are drawn as lines."""
 
 CardKind = Literal["primary", "secondary", "switch", "router", "network", "wan"]
 EdgeKind = Literal["physical", "direct", "mesh", "pair"]
@@ -30,14 +30,14 @@ _K = TypeVar("_K")
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Findings of one thing: the worst severity, and the ids."""
+    """The findings of one card or edge: the worst severity, and the ids."""
 
     severity: Severity
     codes: tuple[str, ...]
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
-    """One broker or node, or many that are alike: then `names` are several."""
+    """One broker or node, or several equal ones, with all their `names`."""
 
     id: int
     kind: CardKind
@@ -52,7 +52,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Box(msgspec.Struct, kw_only=True):
-    """A failure domain, or all of it: then it has no kind."""
+    """A failure domain; or the whole picture, which has no kind."""
 
     kind: str = ""
     name: str = ""
@@ -61,7 +61,7 @@ class Box(msgspec.Struct, kw_only=True):
 
 
 class Edge(msgspec.Struct, frozen=True, kw_only=True):
-    """A line between two cards. `pair` is no link, but two that a finding is about."""
+    """A line between two cards. The kind `pair` is no link: a finding names these two."""
 
     one: int
     other: int
@@ -79,7 +79,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     edges: tuple[Edge, ...]
     findings: tuple[Finding, ...]
     is_mesh: bool
-    """No links are listed: everybody reaches everybody, and only primaries have lines."""
+    """Whether the file lists no links: then all brokers reach each other, and only primaries have lines."""
 
 
 def picture_of(model: Model, report: FileReport) -> Picture:
@@ -108,9 +108,10 @@ def picture_of(model: Model, report: FileReport) -> Picture:
 
 
 class Marks:
-    """The findings that are drawn, by what they are about. Mere information is told below the picture.
+    """The findings that are drawn, by the card or edge that they are about.
 
-    A warning about links is drawn at these alone, an error also at the brokers that it is about.
+    Findings of severity info are only in the legend. A warning about links is drawn at the links, an error at the links
+    and their brokers.
     """
 
     def __init__(self, findings: Iterable[Finding]) -> None:
@@ -133,7 +134,7 @@ def _add(marks: dict[_K, Mark], finding: Finding, keys: Iterable[_K]) -> None:
 
 
 def _cards(model: Model, marks: Marks, root: Box) -> list[Card]:
-    """All cards, each put into the box where it stands."""
+    """All cards. Each is put into its box, too."""
     brokers = list(model.brokers.values())
     shared = _shared_hosts(brokers)
     groups: dict[tuple[Path, bool, Mark | None, str], list[ListedBroker]] = {}
@@ -162,7 +163,7 @@ def _shared_hosts(brokers: Sequence[ListedBroker]) -> set[str]:
 
 
 def _path(model: Model, each: ListedBroker | ListedNode, *, with_host: bool) -> Path:
-    """Where it stands, from the outside to the inside."""
+    """The failure domains that a broker or node is in, the largest first."""
     domains = model.places.of(each.key)
     return tuple((domain.kind, domain.label) for domain in domains if with_host or domain.kind != "host")
 
@@ -192,7 +193,7 @@ def _card_of(alike: list[ListedBroker], number_: int, mark: Mark | None, shared:
 
 
 def capacity_of(broker: ListedBroker) -> list[str]:
-    """What it bears, two of these a line."""
+    """The broker's capacity, with two figures a line."""
     parts = []
     if broker.connections:
         parts.append(f"{number(broker.connections)} clients")
@@ -238,7 +239,7 @@ def _edges(model: Model, marks: Marks, of: dict[Key, int], cards: list[Card]) ->
 
 
 def _told(links: list[ListedLink]) -> str:
-    """What the file says of links that are drawn as one; nothing where it says different things."""
+    """The text of links that are drawn as one; empty if they differ."""
     parts = []
     for values, text in (
         ({each.latency_ms for each in links}, lambda value: f"{value:.3g} ms"),

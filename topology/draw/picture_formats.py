@@ -1,4 +1,4 @@
-"""A picture of a cluster file, in the format that is asked for."""
+"""Draws a cluster file in one of several formats."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SUFFIXES = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot", ".mmd": "
 
 
 def format_of(file: str) -> str | None:
-    """The format that a file's name tells; None where it tells none."""
+    """The format that the ending of a file's name stands for; None if it stands for none."""
     return SUFFIXES.get(PurePath(file).suffix.lower())
 
 

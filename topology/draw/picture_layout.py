@@ -1,7 +1,8 @@
-"""Where everything stands in the picture: boxes in boxes, brokers in rows, switches on the side of what joins them.
+"""The places of boxes and cards: boxes in boxes, brokers in rows, switches next to the cards that they join.
 
-Within a box primaries stand in the first rows, then secondaries, then physical nodes. What is in no box (as a rule the
-core of the network) makes a band between the boxes, and boxes below it are turned, so that all switches look to it.
+Within a box primaries stand in the first rows, then secondaries, then physical nodes. Nodes
+in no box (usually the core of the network) are a band between the boxes. Boxes below the band are upside down, so that
+all their switches are on its side.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ class PictureLayout(msgspec.Struct, frozen=True):
     height: float
     frames: tuple[PlaceFrame, ...]
     areas: dict[int, Area]
-    """Of each card, by its id."""
+    """The area of each card, by the card's `id()`."""
 
 
 class _Block:
-    """A rectangle with what is in it, at places within it."""
+    """A rectangle with its contents, whose places are relative to it."""
 
     def __init__(self, box: Box | None = None) -> None:
         self.box = box
@@ -51,7 +52,7 @@ class _Block:
 
 
 def layout_of(root: Box, spread: float = 1) -> PictureLayout:
-    """Where everything stands. The larger `spread`, the more room is left for lines between cards."""
+    """The places of everything. A larger `spread` leaves more room for lines between cards."""
     sizes = _Sizes(root, spread)
     block = _root(root, sizes)
     frames: list[PlaceFrame] = []
@@ -61,7 +62,7 @@ def layout_of(root: Box, spread: float = 1) -> PictureLayout:
 
 
 class _Sizes:
-    """One width for all brokers, and one for all nodes: rows are columns too."""
+    """The size of cards. All brokers have one width and all nodes have one, so that they form columns, too."""
 
     def __init__(self, root: Box, spread: float) -> None:
         self.gap = round(CARD_GAP * spread)
@@ -74,7 +75,7 @@ class _Sizes:
         self.node = min(_width([each for each in cards if not each.is_broker]), 150)
 
     def of(self, cards: list[Card]) -> tuple[float, float]:
-        """Width and height of cards that stand together."""
+        """Width and height for each of these cards, which stand together."""
         if not cards[0].is_broker:
             return self.node, NODE_HEIGHT
         return self.broker, 26 + LINE_HEIGHT * max(len(each.lines) for each in cards)
@@ -96,9 +97,9 @@ def _all_cards(box: Box) -> list[Card]:
 
 
 def _root(root: Box, sizes: _Sizes) -> _Block:
-    """The whole: rows of boxes, and the band of what stands in none between them."""
+    """The whole picture: rows of boxes, and between them the band of cards that are in no box."""
     inner = [_block(each, sizes, is_up=False) for each in root.boxes.values()]
-    rows = _shelves([each.w for each in inner], ROOT_WIDTH, sizes.box_gap)
+    rows = _rows_of([each.w for each in inner], ROOT_WIDTH, sizes.box_gap)
     brokers = [each for each in root.cards if each.is_broker]
     nodes = [each for each in root.cards if not each.is_broker]
     above = math.ceil(len(rows) / 2)
@@ -112,7 +113,7 @@ def _root(root: Box, sizes: _Sizes) -> _Block:
         _rows_of_cards(band, nodes, sizes, 0, 0, per_row=8, gap=72)
     if brokers:
         _rows_of_cards(loose, brokers, sizes, 0, 0)
-    # What stands nowhere is beyond the band, so that no line to the band passes it.
+    # Brokers in no box are beyond the band, so that no line to the band crosses them.
     between = [[band]] if nodes else []
     between += [[loose]] if brokers else []
     parts[above:above] = between if rows else between[::-1]
@@ -139,7 +140,7 @@ def _block(box: Box, sizes: _Sizes, *, is_up: bool) -> _Block:
     if nodes and is_up:
         y = _rows_of_cards(block, nodes, sizes, PAD, y, per_row=6) + sizes.row_gap + 14
     inner = [_block(each, sizes, is_up=is_up) for each in box.boxes.values()]
-    for row in _shelves([each.w for each in inner], INNER_WIDTH, sizes.box_gap / 2):
+    for row in _rows_of([each.w for each in inner], INNER_WIDTH, sizes.box_gap / 2):
         x = float(PAD)
         for i in row:
             inner[i].h = max(inner[j].h for j in row)
@@ -165,7 +166,7 @@ def _block(box: Box, sizes: _Sizes, *, is_up: bool) -> _Block:
 
 
 def _columns(box: Box) -> int:
-    """How many brokers stand side by side."""
+    """The number of brokers side by side."""
     count = max(sum(1 for each in box.cards if each.kind == kind) for kind in ("primary", "secondary"))
     return count if count <= 3 else max(3, math.ceil(math.sqrt(count)))
 
@@ -180,7 +181,7 @@ def _rows_of_cards(
     per_row: int = 6,
     gap: float = 0,
 ) -> float:
-    """Puts cards in rows, and returns where the last row ends."""
+    """Put cards in rows; returns the y at which the last row ends."""
     w, h = sizes.of(cards)
     for i, card in enumerate(cards):
         x, y = left + i % per_row * (w + (gap or sizes.gap)), top + i // per_row * (h + sizes.row_gap)
@@ -190,7 +191,7 @@ def _rows_of_cards(
 
 
 def _center(block: _Block) -> None:
-    """The columns of brokers in the middle of their box, and each row of nodes."""
+    """Center the columns of brokers, and each row of nodes, in their box."""
     rows: dict[object, list[int]] = {}
     for i, (_, y, _, _, card) in enumerate(block.cards):
         rows.setdefault("brokers" if card.is_broker else y, []).append(i)
@@ -203,8 +204,8 @@ def _center(block: _Block) -> None:
             block.cards[i] = (x + shift, y, w, h, card)
 
 
-def _shelves(widths: list[float], room: float, gap: float) -> list[list[int]]:
-    """Which of these stand in one row: as many as fit, and in rows of about the same length."""
+def _rows_of(widths: list[float], room: float, gap: float) -> list[list[int]]:
+    """The indexes in each row: as many as fit, in rows of about the same length."""
     if not widths:
         return []
     total = sum(widths) + gap * (len(widths) - 1)

@@ -16,10 +16,10 @@ from topology.output.junit import clear
 
 PIXELS_AN_INCH = 96
 SHARPNESS = 2.0
-"""Pixels of the file for each of the scene."""
+"""Pixels of the file for each pixel of the scene."""
 
 SIDE_MAX = 12_000
-"""Of the file; a larger scene is painted less sharply."""
+"""The longest side of the file, in pixels. A larger scene has fewer pixels for each of its own."""
 
 
 def png_of(scene: Scene) -> bytes:
@@ -40,7 +40,7 @@ def png_of(scene: Scene) -> bytes:
                 _words(axes, shape, order)
     data = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a letter that the font lacks is a box, which is no reason to say so
+        warnings.simplefilter("ignore")  # a letter that the font lacks is drawn as a box: no warning
         canvas.print_figure(data, format="png", dpi=PIXELS_AN_INCH * sharpness, metadata={"Software": "openclust"})
     return data.getvalue()
 

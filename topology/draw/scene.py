@@ -1,4 +1,4 @@
-"""The picture as shapes: frames, lines, cards, labels where there is room, and below it what the signs mean."""
+"""The picture as shapes: frames, lines, cards, labels where there is room, and the legend below."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ MARGIN = 28
 HEAD = 62
 WIDTH_MIN = 760
 RADIUS = 7
-"""Of the corners of lines."""
+"""The radius of the corners of lines."""
 
 SPREADS = (1.0, 1.5, 2.2, 3.0)
-"""How much room there is between cards, tried one after another until every line has its own way."""
+"""Factors of the room between cards. They are tried in order, until every line has its own way."""
 
 SPREAD_EDGES_MAX = 150
-"""Lines beyond which only the first is tried."""
+"""With more lines only the first of these is tried."""
 
 COVERED_MAX = 1
-"""Other lines that the words of a link without a finding may cover."""
+"""How many other lines the text of a link without a finding may cover."""
 
 
 class Scene(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ def scene_of(picture: Picture) -> Scene:
     top = HEAD + out_top + 12
     layout, ways = _moved(layout, ways, left, top)
     shapes: list[Shape] = [
-        Rect(area=Area(0, 0, width, 1), fill=PAPER, stroke="none"),  # its height is set below
+        Rect(area=Area(0, 0, width, 1), fill=PAPER, stroke="none"),  # the height is set below
         Words(x=MARGIN, y=34, text=shortened(picture.title, 20, width - 2 * MARGIN), size=20, is_bold=True),
         Words(x=MARGIN, y=54, text=picture.subtitle, size=12, color=FAINT),
     ]
@@ -57,7 +57,7 @@ def scene_of(picture: Picture) -> Scene:
     shapes += [line for _, line in lines]
     titles = [_title(each) for each in layout.frames]
     for frame, words in zip(layout.frames, titles, strict=True):
-        # Where a line had to pass a title it goes behind it, and not through its letters.
+        # A line that had to cross a title goes behind it, and not through its letters.
         if any(words.area.is_crossed(*piece) for _, line in lines for piece in line.pieces):
             shapes.append(Rect(area=words.area.grown(2), fill=FILLS[frame.kind], stroke="none", radius=3))
     cards: list[Shape] = []
@@ -81,7 +81,7 @@ def scene_of(picture: Picture) -> Scene:
 
 
 def _laid_out(picture: Picture) -> tuple[PictureLayout, tuple[Points, ...]]:
-    """Places and ways: with more room between the cards where lines would have to share their way."""
+    """Places and ways. If lines would have to share segments, there is more room between the cards."""
     best: tuple[int, PictureLayout, tuple[Points, ...]] | None = None
     for spread in SPREADS:
         layout = layout_of(picture.root, spread)
@@ -130,7 +130,7 @@ def _moved(
 
 
 def _depth(edge: Edge) -> tuple[int, int]:
-    """What has findings is drawn last, on top of all other lines."""
+    """The drawing order of an edge: those with findings come last, on top of all other lines."""
     return (0 if edge.mark is None else int(edge.mark.severity)), ("mesh", "direct", "physical", "pair").index(
         edge.kind
     )
@@ -190,7 +190,7 @@ def _words(x: float, y: float, text: str, size: float, room: float, *, is_bold: 
 
 
 def _end(text: str) -> str:
-    """What of a text is kept where it is too long: the port of an address, and what tells long names apart."""
+    """The end of a text that is kept when it is shortened: the port of an address, or the end of a long name."""
     port = re.search(r":\d+$", text)
     return port[0] if port is not None else text[-6:]
 
@@ -214,9 +214,9 @@ def _badge(mark: Mark, area: Area) -> list[Shape]:
 
 
 def _labels(lines: list[tuple[Edge, Polyline, str]], taken: list[Area], width: float) -> list[Shape]:
-    """What lines say, those with findings first: on a plate on the line, where it covers nothing and no other line.
+    """The texts of lines, those with findings first, each on a plate on its line that covers no other line or card.
 
-    Where every place covers another line, what a finding is about is said all the same, where it covers the fewest.
+    If every place covers another line, the text of an edge with findings goes where it covers the fewest.
     """
     shapes: list[Shape] = []
     taken = list(taken)
@@ -246,7 +246,7 @@ def _labels(lines: list[tuple[Edge, Polyline, str]], taken: list[Area], width: f
 
 
 def _places(line: Polyline) -> Iterator[Point]:
-    """Where on a line its words may stand: first the middles of its longest pieces."""
+    """The points of a line where its text may be: first the middles of its longest segments."""
     pieces = sorted(line.pieces, key=lambda each: -math.dist(*each))
     for part in (0.5, 0.38, 0.62, 0.26, 0.74, 0.15, 0.85):
         for one, other in pieces[:4]:

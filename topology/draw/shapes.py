@@ -1,4 +1,4 @@
-"""Shapes of a picture, for whatever paints them: pixels from the top left."""
+"""The shapes of a picture, for all formats that draw them. Units are pixels from the top left."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Point = tuple[float, float]
 
 
 class Area(msgspec.Struct, frozen=True):
-    """A rectangle without looks."""
+    """A rectangle without colours."""
 
     x: float
     y: float
@@ -38,7 +38,7 @@ class Area(msgspec.Struct, frozen=True):
 
     def is_crossed(self, one: Point, other: Point) -> bool:
         """Whether the straight line between two points passes through it."""
-        # Nearly all lines that are asked about lie wholly on one side.
+        # Nearly all lines lie wholly on one side of the area, which is quick to see.
         if (one[0] <= self.x and other[0] <= self.x) or (one[1] <= self.y and other[1] <= self.y):
             return False
         right, bottom = self.x + self.w, self.y + self.h
@@ -74,11 +74,11 @@ class Rect(msgspec.Struct, frozen=True, kw_only=True):
     radius: float = 0
     is_dashed: bool = False
     title: str = ""
-    """What a browser shows when the pointer rests on it."""
+    """The tooltip that a browser shows."""
 
 
 class Polyline(msgspec.Struct, frozen=True, kw_only=True):
-    """Through all points. Its corners are rounded by `radius`, as far as its pieces are long enough."""
+    """A line through all points. Its corners have the radius `radius`, or less if a segment is too short for it."""
 
     points: tuple[Point, ...]
     stroke: str
@@ -142,7 +142,7 @@ _OTHERS = {"·": 380, "…": 1000, "–": 500}
 
 
 def width_of(text: str, size: float, *, is_bold: bool = False) -> float:
-    """How wide a line is in DejaVu Sans, and about as wide in Verdana; narrower in most others."""
+    """The width of a line in DejaVu Sans. It is about as wide in Verdana, and narrower in most other fonts."""
     widths = _BOLD if is_bold else _PLAIN
     total = 0
     for each in text:
@@ -155,7 +155,7 @@ def width_of(text: str, size: float, *, is_bold: bool = False) -> float:
 
 
 def shortened(text: str, size: float, room: float, *, is_bold: bool = False, end: str = "") -> str:
-    """The text, or its beginning and `end` (which it ends with), so that it is no wider than the room."""
+    """The text, no wider than the room; a longer one is cut before `end`, with which it ends."""
     if width_of(text, size, is_bold=is_bold) <= room:
         return text
     begin = text.removesuffix(end)

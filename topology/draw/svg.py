@@ -1,4 +1,4 @@
-"""A scene as SVG: the same text for the same file, always."""
+"""A scene as SVG. Equal files always give equal text."""
 
 from __future__ import annotations
 

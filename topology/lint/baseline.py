@@ -1,7 +1,7 @@
-"""Old findings, kept in a file: they are not told again, so that a check can begin with what is new.
+"""A baseline: a file with old findings, which are not reported again, so that a check reports only new ones.
 
-What is old is known by its fingerprint, which hangs on neither lines nor quantities; files are named as seen from where
-the baseline is, so that it holds wherever the command is run.
+An old finding is recognised by its fingerprint, which does not depend on lines and quantities. The names of files are
+relative to the baseline, so that it is valid wherever the command runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BYTES_MAX = 64 * 2**20
 
 
 class Old(msgspec.Struct, frozen=True):
-    """A finding as the baseline has it: the fingerprint counts, the rest is for whoever reads it."""
+    """A finding in the baseline. Only the fingerprint is compared; the rest is for people."""
 
     file: str
     code: str
@@ -34,7 +34,7 @@ class Baseline(msgspec.Struct, frozen=True):
 
 
 def read(path: str) -> Baseline:
-    """The baseline in a file; ValueError where it is none, OSError where it cannot be read."""
+    """The baseline in a file. Raises ValueError if it is none, OSError if it cannot be read."""
     with open(path, "rb") as stream:
         content = stream.read(BYTES_MAX + 1)
     if len(content) > BYTES_MAX:
@@ -49,7 +49,7 @@ def read(path: str) -> Baseline:
 
 
 def text_of(reports: Sequence[FileReport], path: str) -> str:
-    """What is to stand in the baseline at `path`: all findings of files that can be used."""
+    """The text of a baseline at `path`: all findings of files that can be used."""
     old = [
         Old(seen_from(path, report.file), finding.code, finding.message, print_)
         for report in reports
@@ -62,7 +62,7 @@ def text_of(reports: Sequence[FileReport], path: str) -> str:
 
 
 def without_old(report: FileReport, baseline: Baseline, path: str) -> tuple[FileReport, int]:
-    """The report with what is new, the old among what is ignored; and how many of the old ones are there no more."""
+    """The report with the old findings moved to the ignored ones, and the number of old ones that are gone."""
     if report.is_bad_input:
         return report, 0
     here = seen_from(path, report.file)

@@ -1,4 +1,4 @@
-"""Reading a cluster file and asking all rules about it."""
+"""Reads a cluster file and checks it by all rules."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ SYNTAX, UNKNOWN_KEY, WRONG_VALUE = "OC101", "OC102", "OC103"
 STDIN = "-"
 
 ALIKE_SHOWN_MAX = 4
-"""Of findings that are alike the first is told whole, and so many others by what they are about."""
+"""Of similar findings the first is reported whole; of so many others only the subjects are named."""
 
 
 def read(path: str | Path, content: bytes | None = None) -> Loaded:
-    """What the file says, of all brokers; ConfigError where it cannot be used. The files it names need not be there.
+    """The file's configuration of all brokers. Raises ConfigError if the file cannot be used.
 
-    `STDIN` is standard input, which can be read once. `content` is taken in place of the file's own.
+    The files that it names need not exist. `STDIN` is standard input, which can be read once.
+    `content` replaces the file's own.
     """
     if content is None and str(path) == STDIN:
         content = sys.stdin.buffer.read(FILE_BYTES_MAX + 1)
@@ -42,7 +43,7 @@ def read(path: str | Path, content: bytes | None = None) -> Loaded:
 def check(
     path: str | Path, *, select: Sequence[str] = (), ignore: Sequence[str] = (), live: Live | None = None
 ) -> tuple[FileReport, Model | None]:
-    """The report of a file, and its model, which there is none of where the file cannot be used."""
+    """The report of a file, and its model; the model is None if the file cannot be used."""
     (found,) = check_all([path], select=select, ignore=ignore, live=live)
     return found
 
@@ -56,7 +57,7 @@ def check_all(
     with_resolver: bool = False,
     contents: Mapping[str, bytes] | None = None,
 ) -> list[tuple[FileReport, Model | None]]:
-    """As `check`, for several files, which are also held against each other. Who wants it has the resolver asked.
+    """Like `check`, for several files, which are also compared with each other. Who wants it has the resolver asked.
 
     `contents` are looked at in place of what stands in these files.
     """
@@ -85,9 +86,9 @@ def check_all(
 
 
 def lint(model: Model, *, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> FileReport:
-    """What the rules find in a model. `select` and `ignore` are ids or beginnings of them, such as "OC4".
+    """The findings of the rules in a model. `select` and `ignore` are ids or beginnings of them, such as "OC4".
 
-    With `select` no others are asked; `ignore` is stronger than `select`.
+    With `select` only these rules are checked; `ignore` overrules `select`.
     """
     rules = [
         each
@@ -108,7 +109,7 @@ def lint(model: Model, *, select: Sequence[str] = (), ignore: Sequence[str] = ()
 
 
 def _unmatched(model: Model, findings: list[Finding], asked: Sequence[str]) -> Iterator[Found]:
-    """Entries of `[[topology.ignore]]` that no finding is ignored by, of rules that were asked."""
+    """The entries of `[[topology.ignore]]` that match no finding, for rules that were checked."""
     for index, entry in enumerate(model.config.topology.ignore):
         if (
             entry.rule in asked
@@ -181,7 +182,7 @@ def _line_of(model: Model, broker: str) -> int:
 
 
 def _merged(findings: Iterable[tuple[Finding, Found]]) -> list[Finding]:
-    """Those that are alike become one: otherwise a triangle is told nine times, and 4,000 brokers fill the screen."""
+    """Merge similar findings into one: otherwise a triangle has nine, and 4,000 brokers fill the screen."""
     groups: dict[object, list[tuple[Finding, Found]]] = {}
     for number, (finding, found) in enumerate(findings):
         alike = (finding.code, finding.severity, finding.reason, found.alike) if found.alike else number
@@ -208,7 +209,7 @@ def _as_one(group: list[tuple[Finding, Found]]) -> Finding:
 def _without_ignored(
     model: Model, findings: list[tuple[Finding, Found]]
 ) -> tuple[list[tuple[Finding, Found]], list[tuple[Finding, Found]]]:
-    """Those that stay, and those that the file says are meant to be so, with its reason. Without a reason they stay."""
+    """The findings to report, and those that the file ignores with a reason. Without a reason they are reported."""
     left: list[tuple[Finding, Found]] = []
     ignored: list[tuple[Finding, Found]] = []
     entries = [each for each in model.config.topology.ignore if each.reason.strip()]

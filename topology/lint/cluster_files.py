@@ -1,4 +1,4 @@
-"""Cluster files in a folder: those that name primaries or say where brokers stand, and no other TOML."""
+"""Cluster files in a folder: TOML files that name primaries or the places of brokers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FOUND_MAX = 10_000
 
 
 def expanded(paths: Sequence[str]) -> list[str]:
-    """The files as they are given, and in place of a folder those in it and below; FileNotFoundError where none is."""
+    """The files as given, and for a folder the cluster files below it. Raises FileNotFoundError if it has none."""
     found: dict[str, None] = {}
     for path in paths:
         if not os.path.isdir(path):
@@ -40,7 +40,7 @@ def _within(folder: str) -> Iterator[str]:
 
 
 def is_cluster_file(path: str) -> bool:
-    """Whether it says who is in a cluster. One that is no TOML is, if it has a section that only such files have."""
+    """Whether it is a cluster file. Invalid TOML counts, if it has a section that only cluster files have."""
     try:
         with open(path, "rb") as stream:
             text = stream.read(FILE_BYTES_MAX + 1).decode("utf-8", "replace")

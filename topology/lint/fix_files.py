@@ -1,4 +1,4 @@
-"""Fixing whole files: looking, mending, and looking again, until nothing is left that can be mended."""
+"""Fixes whole files: checks them, applies fixes, and checks again, until no fix is left."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from topology.rules.finding import FileReport
 
 Checked = list[tuple[FileReport, Model | None]]
 Check = Callable[[Mapping[str, bytes]], Checked]
-"""Asks all rules about the files, of which some have these contents in place of their own."""
+"""Checks the files by all rules; the mapping has new contents of some of them."""
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What a file says before and after it was mended."""
+    """The text of a file before and after its fixes."""
 
     file: str
     before: str
@@ -39,7 +39,7 @@ class Change(msgspec.Struct, frozen=True):
         return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
     def write(self) -> None:
-        """In place of the file, at once: whoever reads it meanwhile gets the one or the other."""
+        """Replace the file atomically: a reader gets either the old text or the new one."""
         path = Path(self.file).resolve()
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
@@ -53,7 +53,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def fix_all(files: Sequence[str], check: Check, *, unsafe: bool) -> tuple[Checked, list[Change]]:
-    """What is found when all that can be mended is, with what was, and how the files change; nothing is written."""
+    """The findings after all fixes, with the fixed ones, and the change of each file. Nothing is written."""
     before = {file: text for file in files if (text := text_of(file)) is not None}
     after = dict(before)
     done: dict[str, list[str]] = {}
@@ -77,7 +77,7 @@ def fix_all(files: Sequence[str], check: Check, *, unsafe: bool) -> tuple[Checke
 
 
 def _mended(text: str, fixes: Sequence[Fix]) -> tuple[str, Sequence[Fix]]:
-    """The text with these fixes, and which were made: none that leaves no TOML, such as a key that is there already."""
+    """The text with these fixes, and those applied. A fix that makes invalid TOML (a duplicate key) is left out."""
     whole = fixed(text, fixes)
     if _is_toml(whole):
         return whole, fixes
@@ -87,7 +87,7 @@ def _mended(text: str, fixes: Sequence[Fix]) -> tuple[str, Sequence[Fix]]:
 
 
 def with_fixable(checked: Checked) -> Checked:
-    """The same, with how much of each file could be mended."""
+    """The same reports, each with the number of findings that can be fixed."""
     found: Checked = []
     for report, model in checked:
         fixes = fixes_of(text_of(report.file) or "", report.findings, model)
@@ -99,7 +99,7 @@ def with_fixable(checked: Checked) -> Checked:
 
 
 def text_of(file: str) -> str | None:
-    """What stands in a file; None where it cannot be read, or is no text."""
+    """The text of a file; None if it cannot be read, or is no text."""
     try:
         with open(file, "rb") as stream:
             return stream.read(FILE_BYTES_MAX + 1).decode()

@@ -1,7 +1,7 @@
-"""What can be mended without thinking: names in another spelling, a port or a key that has a usual value.
+"""Fixes of a cluster file that a program can make: names in another spelling, a port or key with a usual value.
 
-A fix is safe where the file can have meant nothing else: capitals, dashes for underscores, spaces around a name, a port
-that is left out. One that takes a guess, or changes what a broker does, is made only where somebody asked for that.
+A fix is safe if the file can have meant nothing else: capitals, dashes for underscores, spaces around a name, a port
+that is left out. A fix that is a guess, or changes what a broker does, is made only on demand.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from topology.model.graph import Model
 from topology.rules.finding import Finding
 
 PASSES_MAX = 10
-"""How often a file is looked at again. One fix may uncover others: rules are asked of files that can be used."""
+"""How often a file is checked again. A fix may uncover other findings: rules need a file that can be used."""
 
 PORTS = {"client": 5672, "peer": 5682, "http": 15672}
 
 NAMES = ("OC104", "OC106")
-"""Findings of a name that is of nothing."""
+"""The findings of a name that nothing has."""
 
 INSERTED = {
     "OC410": 'data_dir = "/var/lib/openclust"',
     "OC701": 'secret_file = "cluster.secret"',
 }
-"""What goes into [cluster] for a finding that such a key is missing."""
+"""The line to insert into [cluster] for each finding of a missing key."""
 
 
 class Fix(msgspec.Struct, frozen=True, kw_only=True):
-    """One change of one line: `old` is replaced by `new` there; without an old, `new` is a line that comes after it."""
+    """One change of one line: `old` in it is replaced by `new`; without `old`, `new` is inserted as a line after it."""
 
     code: str
     line: int
@@ -45,12 +45,12 @@ class Fix(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fixes_of(text: str, findings: Iterable[Finding], model: Model | None) -> list[Fix]:
-    """What can be done about findings of a file with this text. `model` is what the file says, if it can be used."""
+    """The fixes for findings of a file with this text. `model` is that of the file, if it can be used."""
     lines = text.splitlines()
     found: list[Fix] = []
     for finding in findings:
         if finding.code == "OC208":
-            continue  # all places at once, below: a finding may stand for many lines
+            continue  # places are fixed below, all at once: one finding may stand for many lines
         found += _of_finding(finding, lines)
     if model is not None and any(each.code == "OC208" for each in findings):
         found += _of_places(model, lines)
@@ -58,7 +58,7 @@ def fixes_of(text: str, findings: Iterable[Finding], model: Model | None) -> lis
 
 
 def fixed(text: str, fixes: Sequence[Fix]) -> str:
-    """The text with all of them. All but what they change stays as it is, line ends and comments too."""
+    """The text with all fixes. Everything else stays as it is, line ends and comments too."""
     lines = text.splitlines(keepends=True)
     for fix in sorted(fixes, key=lambda each: (each.line, each.old == ""), reverse=True):
         line = lines[fix.line - 1]
@@ -84,11 +84,11 @@ def _of_finding(finding: Finding, lines: Sequence[str]) -> Iterator[Fix]:
         good = match[1]
         bad = next(iter(re.findall(r"'([^']*)'", finding.message[: match.start()])), "")
         if finding.code in NAMES:
-            # The name is somewhere in the entry that begins at this line, or in several of a list.
+            # The name is in some line of the entry that begins here, or in several entries of a list.
             for number in _entry(finding.line, lines):
                 yield from _replaced(finding, number, lines, bad, good)
             return
-        # A wrong word of a few is not told itself: it is what differs from the right one in its spelling only.
+        # The finding does not name the wrong word of an enumeration: it differs from the right one only in spelling.
         line = lines[finding.line - 1]
         others = [each for each in re.findall(r"""["']([^"']*)["']""", line) if _bare(each) == _bare(good)]
         for each in (bad, *others):
@@ -107,7 +107,7 @@ def _entry(first: int, lines: Sequence[str]) -> Iterator[int]:
 
 
 def _replaced(finding: Finding, number: int, lines: Sequence[str], bad: str, good: str) -> Iterator[Fix]:
-    """The fix of one name in a line, where it is there once: as a whole string, or as a whole key."""
+    """The fix of a name in a line that has it exactly once, as a whole string or as a whole key."""
     line = lines[number - 1]
     is_safe = _is_same(bad, good)
     for old, new in ((f'"{bad}"', f'"{good}"'), (f"'{bad}'", f"'{good}'")):
@@ -121,7 +121,7 @@ def _replaced(finding: Finding, number: int, lines: Sequence[str], bad: str, goo
 
 
 def _is_same(bad: str, good: str) -> bool:
-    """Whether they are one name in two spellings, or an address and the same with its port."""
+    """Whether these are two spellings of one name, or an address without and with its port."""
     return _bare(bad) == _bare(good) or bool(re.fullmatch(rf"{re.escape(bad)}:\d+", good))
 
 
@@ -130,7 +130,7 @@ def _bare(name: str) -> str:
 
 
 def _inserted(finding: Finding, lines: Sequence[str]) -> Iterator[Fix]:
-    """A key at the beginning of [cluster], where that is a section of its own."""
+    """The fix that inserts a key at the beginning of [cluster], if the file has that section."""
     for number, line in enumerate(lines, start=1):
         if re.match(r"\s*\[\s*cluster\s*\]", line):
             yield Fix(code=finding.code, line=number, old="", new=INSERTED[finding.code], is_safe=False)
@@ -138,7 +138,7 @@ def _inserted(finding: Finding, lines: Sequence[str]) -> Iterator[Fix]:
 
 
 def _of_places(model: Model, lines: Sequence[str]) -> Iterator[Fix]:
-    """All spellings of a place but the most used."""
+    """Fixes of all spellings of a place but the most frequent."""
     for domain in model.domains.values():
         (usual, _), *others = domain.spellings
         for spelling, users in others:

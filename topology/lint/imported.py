@@ -1,4 +1,4 @@
-"""A model of a running cluster, where there is no file: what can be judged without one."""
+"""A model of a running cluster without a cluster file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from topology.model.live_cluster import Live, LiveBroker
 from topology.rules.finding import FileReport
 
 NOT_TOLD = ("OC409", "OC410", "OC5", "OC6", "OC7")
-"""Rules about what a running cluster does not tell of itself: places, directories, heartbeats, capacity, secrets."""
+"""Rules that need the file: a running cluster does not tell places, directories, heartbeats, capacity and secrets."""
 
 
 def model_of(live: Live, *, source: str) -> Model:
-    """`source` stands where a file's name would."""
+    """`source` is shown in place of a file's name."""
     brokers = sorted(live.brokers, key=lambda each: each.partition != "primary")
     config = Config(cluster_key=live.cluster_key, name=live.name, cluster=ClusterSection())
     return Model(config, file=source, brokers=tuple(map(_broker, brokers)), live=live)

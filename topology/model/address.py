@@ -1,4 +1,4 @@
-"""What a `host:port` of a cluster file says of where it is."""
+"""The hosts and addresses of a cluster file's `host:port` values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from openclust.shell.config.addresses import split_address
 
 
 def host_of(address: str) -> str:
-    """The host, in one spelling; empty where there is none."""
+    """The host in its normal spelling; empty if there is none."""
     try:
         host, _ = split_address(address, port_min=0)
     except ValueError:
@@ -20,7 +20,7 @@ def host_of(address: str) -> str:
 
 @lru_cache(maxsize=100_000)
 def spelled(host: str) -> str:
-    """One spelling of a host: names are the same in capitals, and addresses have many forms."""
+    """The normal spelling of a host: capitals make no difference in names, and IP addresses have many forms."""
     host = host.strip("[]").rstrip(".").lower()
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
@@ -30,7 +30,7 @@ def spelled(host: str) -> str:
 
 
 def is_ip(host: str) -> bool:
-    """Whether a host in one spelling is an address, and no name."""
+    """Whether a host in its normal spelling is an IP address."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -39,7 +39,7 @@ def is_ip(host: str) -> bool:
 
 
 def normal(address: str) -> str:
-    """The address in one spelling; as it is where it is none."""
+    """The address in its normal spelling; unchanged if it is no address."""
     try:
         host, port = split_address(address, port_min=0)
     except ValueError:
@@ -48,7 +48,7 @@ def normal(address: str) -> str:
 
 
 def with_host(address: str, host: str) -> str:
-    """The address with this host, in one spelling, in place of its own."""
+    """The address with its host replaced by this one, in the normal spelling."""
     return f"{host}:{address.rpartition(':')[2]}"
 
 
@@ -69,10 +69,10 @@ def is_wildcard(address: str) -> bool:
 
 
 def names_of(entries: Iterable[Iterable[str]]) -> dict[str, str]:
-    """What the file itself tells of names: an entry with one IP address and a name is of a machine that has both.
+    """The IP addresses of names that the file itself tells: an entry with one IP address and a name gives both.
 
-    `entries` are the hosts of each broker in one spelling. A name that two entries have with different addresses is of
-    neither.
+    `entries` are the hosts of each broker in their normal spelling. A name that two entries give different addresses is
+    left out.
     """
     told: dict[str, set[str]] = {}
     for hosts in entries:

@@ -1,4 +1,4 @@
-"""The model of a cluster file that has been read."""
+"""Builds the model of a cluster file that has been read."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def build(
         )
         for name, each in config.topology.nodes.items()
     )
-    # A node that has a broker's name is told of by a rule; here the broker has it.
+    # A name that a broker and a node share means the broker; a rule reports it.
     keys = {each.name: each.key for each in nodes} | {each.name: each.key for each in brokers}
     links, strangers = _links(loaded, keys, lines)
     known = {each.name for each in brokers}
@@ -78,7 +78,7 @@ def build(
 
 
 def hosts_of(loaded: Loaded) -> list[list[str]]:
-    """The hosts of each broker in one spelling, of its addresses and the one it is said to be on."""
+    """The hosts of each broker in their normal spelling: those of its addresses, and the `host` of its entry."""
     config = loaded.config
     entries: list[Primary | Secondary] = [*config.cluster.primaries.values(), *config.topology.secondaries.values()]
     return [

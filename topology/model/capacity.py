@@ -1,4 +1,4 @@
-"""What a broker bears, and what it is expected to bear."""
+"""The capacity of brokers, and the load that is expected of them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from topology.model.file_entries import ListedBroker
 from topology.model.graph import Model
 
 CONNECTION_BYTES = 7_000
-"""An idle subscriber in a cluster: 6.7 kB when it has come, 7.0 to 7.6 kB after traffic (docs/performance.md)."""
+"""Memory of an idle subscriber: 6.7 kB when it is attached, 7.0 to 7.6 kB after traffic (docs/performance.md)."""
 
 BROKER_BYTES = 60_000_000
-"""A broker without clients."""
+"""Memory of a broker without clients."""
 
 
 @lru_cache(maxsize=4)
 def connections(model: Model) -> dict[str, int]:
-    """How many connections each broker takes: what the file says, and no more than its limits and its memory allow."""
+    """The most connections of each broker: the number in the file, and no more than its limits and memory allow."""
     return {
         name: min(
             each.connections or model.config.topology.thresholds.connections_max,
@@ -29,7 +29,7 @@ def connections(model: Model) -> dict[str, int]:
 
 
 def connections_in_memory(model: Model, broker: ListedBroker) -> int:
-    """How many fit in its memory before publishers are blocked; very many where the file does not tell its memory."""
+    """How many connections fit before publishers are blocked; unbounded if the file does not tell the memory."""
     if not broker.memory_mb:
         return 10**9
     watermark = float(str(model.setting(broker.name, "limits.memory_high_watermark")))
@@ -38,20 +38,20 @@ def connections_in_memory(model: Model, broker: ListedBroker) -> int:
 
 
 def weight(model: Model, broker: ListedBroker) -> int:
-    """Its share of the clients."""
+    """The broker's weight, by which it gets its share of the clients."""
     return broker.weight or int(str(model.setting(broker.name, "redirect.weight")))
 
 
 @lru_cache(maxsize=4)
 def clients(model: Model) -> dict[str, float]:
-    """The expected clients of each broker: shared out by weight."""
+    """The expected clients of each broker, by weight."""
     weights = {name: weight(model, each) for name, each in model.brokers.items()}
     total = sum(weights.values())
     return {name: model.config.topology.clients * own / total for name, own in weights.items()}
 
 
 def is_active_passive(model: Model) -> bool:
-    """Whether all clients are sent to the root, so that each primary by itself must bear them all."""
+    """Whether all clients are sent to the root. Each primary must have room for all of them then."""
     return model.config.redirect.mode == "active-passive" and bool(model.primaries)
 
 
@@ -65,6 +65,6 @@ def clients_at_most(model: Model) -> dict[str, float]:
 
 
 def bandwidth(model: Model, names: Iterable[str]) -> float | None:
-    """Mbit/s of these brokers together; None where one of them does not tell."""
+    """The Mbit/s of these brokers together; None if the file does not tell that of one."""
     each = [model.brokers[name].bandwidth_mbit for name in names]
     return sum(each) if all(each) else None

@@ -11,9 +11,9 @@ Key = tuple[str, str]
 
 
 class ListedBroker(msgspec.Struct, frozen=True, kw_only=True):
-    """A primary of the list, or a secondary that is expected. Empty and 0: the file does not say.
+    """A primary of the list, or a secondary that is expected. Fields that the file leaves out are empty or 0.
 
-    `host` is that of its peer address where the file gives none, and empty where that says nothing (a wildcard).
+    Without a `host` in the file it is that of the peer address; empty if that is a wildcard.
     """
 
     name: str
@@ -42,7 +42,7 @@ class ListedBroker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListedNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A physical node: what links pass through."""
+    """A physical node, such as a switch, through which links pass."""
 
     name: str
     kind: NodeKind = "switch"
@@ -57,7 +57,7 @@ class ListedNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListedLink(msgspec.Struct, frozen=True, kw_only=True):
-    """A link of the file. `ends` are keys of the graph, `index` its place in the list."""
+    """A link of the file. `ends` are keys of the graph, `index` is its place in the list."""
 
     index: int
     ends: tuple[Key, Key]
@@ -72,7 +72,7 @@ class ListedLink(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_direct(self) -> bool:
-        """Whether both ends are brokers: what lies between is not said."""
+        """Whether both ends are brokers. The file does not tell the nodes in between."""
         return self.ends[0][0] == self.ends[1][0] == "broker"
 
     @property

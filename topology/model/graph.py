@@ -1,6 +1,6 @@
 """A cluster file as a graph: brokers, physical nodes, failure domains, and the links between them.
 
-Nodes of the graph are pairs of kind and name, such as `("broker", "p1")`, since a file may give one name twice. Edges
+Nodes of the graph are pairs of kind and name, such as `("broker", "p1")`, because one name may be used twice. Edges
 have a `kind`: "logical" between two brokers that (are to) link, "physical" for what is listed and ends at a physical
 node, "in" from a broker or node to the failure domain it is in.
 """
@@ -25,7 +25,7 @@ from topology.model.resolving import Resolved
 
 
 class Other(msgspec.Struct, frozen=True):
-    """Another file that was given, to be held against this one."""
+    """Another file of the same command, to compare with this one."""
 
     file: str
     config: Config
@@ -34,8 +34,8 @@ class Other(msgspec.Struct, frozen=True):
 class Model:
     """Made by `topology.model.building.build`; nothing changes it afterwards.
 
-    `links` are those of the file that have two known ends. `strangers` are names of the file that are of nothing, each
-    with where it was used and the line. `others` are other files given.
+    `links` are those of the file whose two ends are known. `strangers` are names that nothing has, each with the place
+    of its use and the line. `others` are the other files of the command.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class Model:
     ) -> None:
         self.config = config
         self.is_blank = is_blank
-        """Whether there is a file that has no key and no section."""
+        """Whether the file has no key and no section."""
         self.names = names or {}
-        """The IP address of each name that one is known of: by the resolver, or by an entry that has both."""
+        """The IP address of each name, if it is known from the resolver, or from an entry that has both."""
         self.resolved = resolved
-        """What the resolver says of names; None where it was not asked."""
+        """The resolver's answers; None if it was not asked."""
         self.file = file
         self.brokers: dict[str, ListedBroker] = {each.name: each for each in brokers}
         self.primaries = tuple(each.name for each in brokers if each.is_primary)
@@ -70,7 +70,7 @@ class Model:
         self.links = links
         self.strangers = strangers
         self.twins = twins
-        """Secondaries that have the name of a primary: they are left out of `brokers`."""
+        """Secondaries with the name of a primary. They are not in `brokers`."""
         self.others = others
         self.live = live
         """The running cluster, as one of its brokers sees it, to be compared with the file."""
@@ -78,11 +78,11 @@ class Model:
 
     @property
     def quorum(self) -> int:
-        """How many primaries it takes to elect a root: more than half of the defined."""
+        """The number of primaries that elect a root: more than half of the defined ones."""
         return len(self.primaries) // 2 + 1
 
     def line(self, *path: str) -> int:
-        """The line of a key in the file, or of the nearest above it; 0 where there is none."""
+        """The line of a key in the file, or of the nearest section around it; 0 if there is none."""
         return line_of(self.lines, path)
 
     def setting(self, broker: str, dotted: str) -> object:
@@ -91,7 +91,7 @@ class Model:
 
     @cached_property
     def is_local(self) -> bool:
-        """Whether all brokers are on the loopback: a cluster to try out, of which one machine is all there is."""
+        """Whether all brokers are on the loopback: a cluster on one machine, to try things out."""
         told = [each.peer or each.client for each in self.brokers.values() if each.peer or each.client]
         return all(is_loopback(each) for each in told)
 
@@ -113,7 +113,7 @@ class Model:
         return Routes(self.brokers, self.nodes, self.links)
 
     def route(self, one: str, other: str) -> NetworkPath | None:
-        """How one broker reaches another; None where the file has no way."""
+        """The path from one broker to another; None if there is none."""
         return self.routes.between(one, other)
 
     def logical_pairs(self) -> Iterator[tuple[str, str]]:
@@ -126,7 +126,7 @@ class Model:
 
     @cached_property
     def graph(self) -> nx.Graph:
-        """All of it, for drawings. An edge that the file lists has its `links`; a logical one `is_there` or not."""
+        """The whole graph, for drawings. An edge has its listed `links`; `is_there` tells if its brokers can link."""
         graph = nx.Graph(name=self.config.cluster_key)
         for broker in self.brokers.values():
             graph.add_node(broker.key, kind="broker", of=broker)

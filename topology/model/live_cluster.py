@@ -8,7 +8,7 @@ import msgspec
 
 
 class LiveBroker(msgspec.Struct, frozen=True):
-    """`address` is where clients are sent; empty where the broker that was asked never heard it."""
+    """`address` is that for clients; empty if the asked broker never heard it."""
 
     name: str
     partition: str = "primary"
@@ -18,7 +18,7 @@ class LiveBroker(msgspec.Struct, frozen=True):
 
 
 class Live(msgspec.Struct, frozen=True):
-    """What it says beyond this is left out. `name` is the broker that was asked."""
+    """The part of the answer that is used here. `name` is the broker that was asked."""
 
     cluster_key: str
     name: str
@@ -30,7 +30,7 @@ class Live(msgspec.Struct, frozen=True):
 
 
 def live_of(document: Any) -> Live:
-    """What the answer says; ValueError where it is none."""
+    """The answer as a `Live`. Raises ValueError if it is no such answer."""
     try:
         return msgspec.convert(document, Live)
     except msgspec.ValidationError as error:

@@ -15,13 +15,13 @@ LossKind = Literal["broker", "host", "rack", "zone", "region", "node", "link"]
 LOSS_KINDS: tuple[LossKind, ...] = get_args(LossKind)
 
 Outlook = Literal["elected", "stays", "none"]
-"""What of the root: one can be elected; exactly half is left, so that it stays if it is among these; or none."""
+"""After a loss: a root can be elected; a sitting root stays, because exactly half are left; or there is none."""
 
 Pair = tuple[str, str]
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that fails, and all that fails with it. `links` are indexes of the file's list."""
+    """One thing that fails, and everything that fails with it. `links` are indexes of the file's list."""
 
     kind: LossKind
     name: str
@@ -37,12 +37,11 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
 class Aftermath(msgspec.Struct, frozen=True, kw_only=True):
     """What is left. `voters` are the primaries that a root would have, `cut_off` those that run and reach no voter.
 
-    `is_sure`: an election succeeds for every order of seniority. Where it does not, and a root can be elected, it
-    hangs on who is the most senior.
+    `is_sure`: an election succeeds for every order of seniority. Otherwise "elected" depends on who is the most senior.
 
     `moved` are the expected clients that must find another broker, `connections` what the others can take in all.
-    In mode active-passive all clients are at the root: they all move where a primary can be root no longer, and
-    `connections` is what the smallest primary takes that still can be.
+    In mode active-passive all clients are at the root. They all
+    move if a primary can no longer be root, and `connections` is that of the smallest primary that still can.
     """
 
     root: Outlook
@@ -55,7 +54,7 @@ class Aftermath(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def losses(model: Model, kinds: Iterable[LossKind] = LOSS_KINDS) -> Iterator[Loss]:
-    """Everything of these kinds that can fail by itself."""
+    """Each thing of these kinds that can fail by itself."""
     wanted = set(kinds)
     if "broker" in wanted:
         for name in model.brokers:
@@ -110,7 +109,7 @@ def aftermath(model: Model, *lost: Loss) -> Aftermath:
 
 
 def _who_can_be_root(model: Model, reach: Reachability, up: Iterable[str]) -> list[str]:
-    """Those of these primaries that reach at least half of the defined ones: with fewer a root resigns."""
+    """Those of these primaries that reach at least half of the defined ones; a root that reaches fewer resigns."""
     up = list(up)
     heard = {name: sum(1 for each in up if each == name or reach.reaches(name, each)) for name in up}
     return [name for name in up if 2 * heard[name] >= len(model.primaries)]
@@ -131,7 +130,7 @@ def is_sure(reach: Reachability, up: list[str], defined: int) -> bool:
 
 
 def _voters(reach: Reachability, up: list[str]) -> tuple[str, ...]:
-    """The most primaries that one of them reaches, itself among them: its electorate."""
+    """The largest electorate: the primaries that one of these reaches, and itself."""
     best: tuple[str, ...] = ()
     for candidate in up:
         heard = tuple(name for name in up if name == candidate or reach.reaches(candidate, name))
@@ -143,7 +142,7 @@ def _voters(reach: Reachability, up: list[str]) -> tuple[str, ...]:
 
 
 class Reachability:
-    """Who reaches whom when some nodes and links have failed."""
+    """Which brokers reach each other after some nodes and links have failed."""
 
     def __init__(self, model: Model, nodes: frozenset[str] = frozenset(), links: frozenset[int] = frozenset()) -> None:
         self._routes = routes = model.routes
@@ -170,7 +169,7 @@ class Reachability:
         return {node: number for number, part in enumerate(nx.connected_components(left)) for node in part}
 
     def reaches(self, one: str, other: str) -> bool:
-        """Whether two brokers that run have a way to each other."""
+        """Whether there is a path between two running brokers."""
         none: frozenset[int] = frozenset()
         if self._networks.get(one, none) & self._networks.get(other, none):
             return True

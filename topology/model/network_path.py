@@ -1,7 +1,7 @@
-"""Ways between brokers: through the physical nodes, never through another broker.
+"""Paths between brokers: through physical nodes, never through another broker.
 
-A file need not list links. A secondary of which none is listed reaches every primary, and so do two primaries as long
-as one of them has no link to a primary or a physical node.
+A file need not list links. A secondary without a listed link reaches every primary. Two primaries reach each other if
+one of them has no listed link to a primary or a physical node.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from topology.model.file_entries import ListedBroker, ListedLink
 
 
 class NetworkPath(msgspec.Struct, frozen=True, kw_only=True):
-    """The fastest way between two brokers. `through` are physical nodes, `links` indexes of the file's list.
+    """The fastest path between two brokers. `through` are physical nodes, `links` indexes of the file's list.
 
-    An implied one has neither. The bandwidth is that of the narrowest link that tells its own; 0 where none does.
+    An implied path has neither. The bandwidth is that of the narrowest link; 0 if the file gives that of none.
     """
 
     latency_ms: float = 0
@@ -33,26 +33,26 @@ IMPLIED = NetworkPath()
 
 
 class Routes:
-    """All ways between the brokers of one file. What it works out it remembers."""
+    """All paths between the brokers of one file. A computed path is kept."""
 
     def __init__(self, brokers: Mapping[str, ListedBroker], nodes: Iterable[str], links: Iterable[ListedLink]) -> None:
         self._brokers = brokers
         self.direct: dict[frozenset[str], list[ListedLink]] = {}
-        """Links between two brokers, by the two."""
+        """The links between each two brokers."""
         self.access: dict[str, list[tuple[str, ListedLink]]] = {}
-        """For each broker the physical nodes that it is linked to."""
+        """For each broker its links to physical nodes."""
         self.network = nx.Graph()
-        """The physical nodes alone. An edge has the fastest of its `link`s."""
+        """The graph of the physical nodes. An edge has the fastest `link` between its nodes."""
         self.network.add_nodes_from(nodes)
         self.trunks: list[ListedLink] = []
         self.doubled: set[frozenset[str]] = set()
-        """Pairs of physical nodes that more than one link joins."""
+        """Pairs of physical nodes with more than one link."""
         for link in links:
             self._add(link)
         self.is_forest = not self.doubled and (not self.network or nx.is_forest(self.network))
-        """Whether there is one way at most between any two physical nodes."""
+        """Whether there is at most one path between any two physical nodes."""
         self.network_of: dict[str, int] = {}
-        """The number of the network each physical node is part of."""
+        """The number of the connected network of each physical node."""
         for number, part in enumerate(nx.connected_components(self.network)):
             self.network_of.update(dict.fromkeys(part, number))
         self.networks_of = {
@@ -80,7 +80,7 @@ class Routes:
             self.access.setdefault(broker, []).append((node, link))
 
     def is_implied(self, one: str, other: str) -> bool:
-        """Whether the file leaves it to us that the two reach each other."""
+        """Whether the two reach each other because the file lists no links for them."""
         primaries = self._brokers[one].is_primary, self._brokers[other].is_primary
         if all(primaries):
             return not {one, other} <= self._wired_primaries
@@ -90,7 +90,7 @@ class Routes:
         return secondary not in self._wired
 
     def are_joined(self, one: str, other: str) -> bool:
-        """Whether there is a way, whatever it is."""
+        """Whether there is any path between the two."""
         none: frozenset[int] = frozenset()
         return (
             frozenset((one, other)) in self.direct
@@ -99,7 +99,7 @@ class Routes:
         )
 
     def between(self, one: str, other: str) -> NetworkPath | None:
-        """The fastest way; None where there is none."""
+        """The fastest path; None if there is none."""
         if self._brokers[other].is_primary and not self._brokers[one].is_primary:
             one, other = other, one
         ways = [
@@ -118,7 +118,7 @@ class Routes:
         return IMPLIED if self.is_implied(one, other) else None
 
     def _from(self, start: str) -> dict[str, NetworkPath]:
-        """The ways from one broker to all others through the physical network."""
+        """The paths from one broker to all others through the physical network."""
         network = self.network
         origin = ("from", start)
         network.add_node(origin)

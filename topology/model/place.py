@@ -1,7 +1,7 @@
-"""Where things stand: hosts, racks in their zones, zones in their regions.
+"""Places of brokers and nodes: hosts, racks in their zones, zones in their regions.
 
-A name says which place it is only within the place around it: rack r1 of zone Frankfurt and rack r1 of zone Amsterdam
-are two racks. Spaces around a name and capitals make no difference.
+A name is unique only within the place around it: rack r1 of zone Frankfurt and rack r1 of zone Amsterdam are two
+racks. Spaces around a name and capitals make no difference.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ AROUND: dict[DomainKind, tuple[DomainKind, ...]] = {
     "zone": ("region",),
     "region": (),
 }
-"""What each is within. A host is where its address is, whatever is said of its rack."""
+"""The kinds of places around each kind. A host is known by its address, whatever rack the file gives it."""
 
 Names = tuple[str, ...]
-"""The name of a domain, and those of what it is within, from the inside to the outside, each in one spelling."""
+"""The name of a domain and those of the places around it, from the inside to the outside, in normal spelling."""
 Path = tuple[DomainKind, Names]
 Spellings = tuple[tuple[str, tuple[Key, ...]], ...]
 Around = tuple[str, str]
-"""The region and the zone that a rack is in, in one spelling; empty where they are not known."""
+"""The region and the zone that a rack is in, in normal spelling; empty if not known."""
 
 
 class Domain(msgspec.Struct, frozen=True, kw_only=True):
-    """All that fails together: a host, a rack, a zone, a region.
+    """A failure domain, which fails as a whole: a host, a rack, a zone, a region.
 
-    `name` is of no other domain of this kind, `label` what it is called within the place around it. `spellings` are all
-    that the file has for it, each with those that use it, the usual one first.
+    `name` is unique among the domains of its kind, `label` within the place around it. `spellings` are those in the
+    file, each with the brokers and nodes that use it, the most frequent first.
     """
 
     kind: DomainKind
@@ -58,7 +58,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Places:
-    """All failure domains of a file. What stands in a rack whose zone another entry tells stands in that zone too."""
+    """All failure domains of a file. If one entry tells the zone of a rack, the whole rack is in it."""
 
     def __init__(self, things: Iterable[ListedBroker | ListedNode]) -> None:
         listed = list(things)
@@ -87,7 +87,7 @@ class Places:
         for path in sorted(members, key=lambda path: (DOMAIN_KINDS.index(path[0]), path[1])):
             label = spellings[path][0][0].strip()
             name = full = label + _told_apart(path, alike[path[0], path[1][0]], spellings)
-            while (path[0], name) in self.domains:  # a name may hold such words by itself
+            while (path[0], name) in self.domains:  # a name in the file may look like that itself
                 name = f"{name} ({full})"
             keys = [key for key, _ in members[path]]
             domain = Domain(
@@ -101,21 +101,21 @@ class Places:
             self.domains[domain.key] = self._by_path[path] = domain
 
     def of(self, thing: Key) -> tuple[Domain, ...]:
-        """All that a broker or a node is in, the largest first."""
+        """All domains that a broker or a node is in, the largest first."""
         return tuple(self._by_path[path] for path in self._paths[thing])
 
     def within(self, thing: Key, kind: DomainKind) -> Domain | None:
-        """Its host, rack, zone or region; None where that is not known."""
+        """The host, rack, zone or region of a broker or node; None if it is not known."""
         return next((self._by_path[path] for path in self._paths[thing] if path[0] == kind), None)
 
 
 def one_spelling(name: str) -> str:
-    """The name without what people do not mean: spaces around it and doubled within, capitals, forms of Unicode."""
+    """The normal spelling of a name: single spaces, none around it, small letters, one form of Unicode."""
     return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def _told_apart(path: Path, alike: list[Names], spellings: dict[Path, Spellings]) -> str:
-    """` of zone Frankfurt`, where another rack has this name; more where there is another zone Frankfurt."""
+    """` of zone Frankfurt` if another rack has this name; with the region if there are two zones Frankfurt."""
     kind, names = path
     text = ""
     for depth, around in enumerate(AROUND[kind], start=1):
@@ -126,7 +126,7 @@ def _told_apart(path: Path, alike: list[Names], spellings: dict[Path, Spellings]
 
 
 def _spellings(path: Path, those: list[tuple[Key, str]]) -> Spellings:
-    """Those of one place, the most used first. Who leaves the name out has it from others, and spells it in no way."""
+    """The spellings of one place, the most frequent first. An entry that leaves the name out has no spelling."""
     users: dict[str, list[Key]] = {}
     for key, written in those:
         if written:
@@ -137,7 +137,7 @@ def _spellings(path: Path, those: list[tuple[Key, str]]) -> Spellings:
 
 
 def _around(listed: list[ListedBroker | ListedNode]) -> dict[Key, Around]:
-    """The region and the zone of each: its own, or the only ones that others tell of its zone or its rack."""
+    """The region and the zone of each entry: its own, or those that all other entries give its zone or rack."""
     told = {each.key: (one_spelling(each.region), one_spelling(each.zone)) for each in listed}
     racks = {each.key: one_spelling(each.rack) for each in listed}
     regions: dict[str, set[Around]] = {}
@@ -155,7 +155,7 @@ def _around(listed: list[ListedBroker | ListedNode]) -> dict[Key, Around]:
 
 
 def _the_only(own: Around, others: set[Around]) -> Around:
-    """What the others add to it, where they agree; otherwise what it says itself."""
+    """The entry's own region and zone, completed by those of the others if these agree."""
     fuller = {each for each in others if _adds(each, own)}
     fullest = [each for each in fuller if not any(_adds(other, each) for other in fuller)]
     return fullest[0] if len(fullest) == 1 else own

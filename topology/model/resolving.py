@@ -1,4 +1,4 @@
-"""What the resolver of this machine says of the names in a cluster file, with `openclust lint --resolve`."""
+"""Resolves the names in a cluster file by this machine's resolver, for `openclust lint --resolve`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from collections.abc import Iterable
 from topology.model.address import is_ip, spelled
 
 WAIT_S = 10.0
-"""A name server that does not answer keeps nobody longer, however many names there are."""
+"""The longest wait for all names together, if a name server does not answer."""
 
 THREADS_MAX = 16
 
 Resolved = dict[str, tuple[str, ...]]
-"""The addresses of each name, in one spelling; none where there is no answer, or none in time."""
+"""The addresses of each name in normal spelling; none if there was no answer in time."""
 
 
 def resolve(hosts: Iterable[str], *, wait_s: float = WAIT_S) -> Resolved:
-    """Of hosts in one spelling; those that are addresses are left out."""
+    """Resolve hosts, given in normal spelling. IP addresses among them are left out."""
     names = [each for each in dict.fromkeys(hosts) if each and not is_ip(each)]
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     for name in names:

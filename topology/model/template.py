@@ -12,7 +12,7 @@ CLIENT_PORT, PEER_PORT, HTTP_PORT = 5672, 5682, 15672
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wanted. Brokers go to the zones by turns; `domain` is what their host names end in."""
+    """The options of a new file. Brokers are put into the zones in turn; their host names end in `domain`."""
 
     primaries: int
     secondaries: int = 0
@@ -36,7 +36,7 @@ def text_of(plan: Plan, *, file: str = "cluster.toml") -> str:
 
 
 def survives(primaries: int) -> int:
-    """How many primaries may be lost, and a root can still be elected."""
+    """The most primaries that may be lost before no root can be elected."""
     return (primaries - 1) // 2
 
 
@@ -77,7 +77,7 @@ heartbeat_ms = 100
 
 
 def _ignored(plan: Plan) -> list[str]:
-    """What lint would find in any file of this plan, with the reason that it was asked for."""
+    """Entries of `[[topology.ignore]]` for findings that any file of this plan has, with the reason."""
     count = plan.primaries
     asked = f"openclust topology new was asked for {count} primar{'y' if count == 1 else 'ies'}"
     found = []
@@ -120,6 +120,6 @@ def _broker(plan: Plan, section: str, name: str, index: int) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A basic string of TOML. The caller has seen to it that nothing in it is unprintable."""
+    """A basic string of TOML. The text must be printable."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

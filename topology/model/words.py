@@ -1,4 +1,4 @@
-"""Names in a sentence."""
+"""Names, numbers and times as the text of findings has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The formats that findings are told in. All say the same, and none changes the exit code."""
+"""The formats of findings. All have the same contents, and none changes the exit code."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from topology.survive.combinations import Survival
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said of one file."""
+    """The report and the survival of one file."""
 
     report: FileReport
     survival: Survival | None = None
 
     @property
     def has_shortfall(self) -> bool:
-        """Whether it does not survive what it is required to."""
+        """Whether the cluster does not survive the failures that the command requires."""
         return self.survival is not None and bool(self.survival.shortfall)
 
     def exit_code(self, fail_level: Severity) -> int:
@@ -43,9 +43,9 @@ def encodable(text: str) -> str:
 
 
 class LintRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run of the command has to say. `began` is a time in UTC, as `2026-01-31T09:30:00`.
+    """The results of one run of the command. `began` is a time in UTC, as `2026-01-31T09:30:00`.
 
-    `docs_url` is where the page of all rules can be read; empty: where it is installed.
+    `docs_url` is that of the page of all rules; empty for the installed page.
     """
 
     results: tuple[Result, ...]
@@ -53,7 +53,7 @@ class LintRun(msgspec.Struct, frozen=True, kw_only=True):
     began: str = "1970-01-01T00:00:00"
     docs_url: str = ""
     only_counts: bool = False
-    """Findings are counted by their rules, and not told one by one."""
+    """Whether findings are only counted by rule."""
 
     @property
     def exit_code(self) -> int:
@@ -61,7 +61,7 @@ class LintRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Count(msgspec.Struct, frozen=True):
-    """How often a rule found something. `is_fixable`: `--fix` mends some of it."""
+    """The number of a rule's findings. `is_fixable`: `--fix` can fix some of them."""
 
     code: str
     severity: str
@@ -71,7 +71,7 @@ class Count(msgspec.Struct, frozen=True):
 
 
 def statistics(reports: Iterable[FileReport]) -> list[Count]:
-    """Of all rules that found something, the most frequent first; of one that is more and less grave, the gravest."""
+    """The counts of all rules with findings, the most frequent first; each with the worst severity of its findings."""
     from topology.rules.rule import RULES
 
     found: dict[str, list[Finding]] = {}
@@ -94,7 +94,7 @@ def text(run: LintRun) -> str:
 
 
 def show_text(run: LintRun, stream: TextIO) -> None:
-    """For people, in colours where the stream is a terminal: what is survived first, so that the summary comes last."""
+    """Text for people, in colours on a terminal. Survival comes first, so that the summary of findings is last."""
     from topology.output.plain_text import show_reports, show_statistics
     from topology.survive.survival_text import show_required, show_survival
 
@@ -151,7 +151,7 @@ FORMATS: dict[str, Callable[[LintRun], str]] = {
 
 
 def named(given: Sequence[str]) -> list[tuple[str, str]]:
-    """Format and file of each `FORMAT:FILE`, the format empty where only a file is named. The format may be unknown."""
+    """Format and file of each `FORMAT:FILE`; the format is empty if only a file is named, and may be unknown."""
     found = []
     for each in given:
         word, colon, file = each.partition(":")

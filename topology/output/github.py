@@ -32,11 +32,11 @@ def _command(finding: Finding) -> str:
 
 
 def escaped(text: str) -> str:
-    """A message: what the runner undoes again, and nothing that would end the line."""
+    """The text of a message, with line ends and percent signs escaped as the runner decodes them."""
     text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     return "".join(each if each.isprintable() else " " for each in text)
 
 
 def property_escaped(text: str) -> str:
-    """A property, which also ends at a comma or colon."""
+    """The value of a property, in which commas and colons are escaped, too."""
     return escaped(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,4 +1,4 @@
-"""JSON for programs. Keys are only added; `version` changes when one goes or means something else."""
+"""JSON for programs. New keys may be added; `version` changes when a key is removed or changes its meaning."""
 
 from __future__ import annotations
 
@@ -44,6 +44,6 @@ def _file(result: Result) -> dict[str, Any]:
 
 
 def finding(each: Finding) -> dict[str, Any]:
-    """A finding in plain types. The severity is its word, a line that is not known null."""
+    """A finding in plain types. The severity is a word; a line that is not known is null."""
     told: dict[str, Any] = msgspec.to_builtins(each)
     return told | {"severity": each.severity.word, "line": each.line or None, "column": each.column or None}

@@ -1,6 +1,6 @@
 """JUnit's XML, which every CI shows: a suite a file, a case for each finding, and for each rule that found nothing.
 
-A finding at or above the level that fails is a failure; one below is a case that passes and tells of it; an ignored one
+A finding at or above the level that fails is a failure; one below is a passing case that tells it; an ignored one
 is skipped; a file that cannot be used is an error.
 """
 
@@ -86,7 +86,7 @@ def _whole(finding: Finding) -> str:
 
 
 def clear(text: str, escaped: Callable[[str], str] = escape) -> str:
-    """Text without what XML 1.0 cannot hold: control characters and surrogates come out escaped, lines stay."""
+    """The text for XML 1.0: control characters and surrogates, which it cannot hold, are escaped; line ends stay."""
     lines = "\n".join(escaped(line) for line in text.split("\n"))
     return "".join(each if _may_be(ord(each)) else f"\\u{ord(each):04x}" for each in lines)
 

@@ -66,7 +66,7 @@ def _summary(result: Result) -> str:
 
 
 def safe(text: str) -> str:
-    """Text that is no markup, no row's end and no mention of a person."""
+    """The text, escaped so that it contains no markup, no end of a table row and no mention of a person."""
     text = "".join(each if each.isprintable() else " " for each in text)
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")
     return re.sub(r"([\\`*_{}\[\]#|~!])", r"\\\1", text)

@@ -1,4 +1,4 @@
-"""What people read: findings grouped by what they are about, a summary line, and the whole of a rule."""
+"""Text for people: findings in groups, a summary line, and the explanation of a rule."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def show_reports(reports: Sequence[FileReport], stream: TextIO, *, only_summarie
 
 
 def show_statistics(counts: Sequence[Count], stream: TextIO) -> None:
-    """How often each rule found something; a star says that `--fix` mends some of it."""
+    """The number of findings of each rule, with a star if `--fix` can fix some of them."""
     console = Console(file=stream, highlight=False, soft_wrap=True)
     width = max((len(str(each.count)) for each in counts), default=0)
     for each in counts:
@@ -59,7 +59,7 @@ def show_rule(rule: Rule, stream: TextIO) -> None:
 
 
 def show_rules(rules: Sequence[Rule], stream: TextIO) -> None:
-    """A line for each, under its group."""
+    """A line for each rule, under its group."""
     console = Console(file=stream, highlight=False, soft_wrap=True)
     for group, of_group in groupby(rules, key=lambda each: each.group):
         console.print(Text(group, style="bold"))
@@ -121,7 +121,7 @@ def _summary(report: FileReport) -> Text:
 
 
 def _fixable(report: FileReport) -> str:
-    """What `--fix` would do about it."""
+    """How many findings `--fix` would fix."""
     if report.fixable:
         more = f", {report.fixable_unsafe} more with --unsafe-fixes" if report.fixable_unsafe else ""
         return f", {report.fixable} can be mended with --fix{more}"

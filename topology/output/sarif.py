@@ -1,6 +1,6 @@
 """SARIF 2.1.0, which code scanners show (OASIS, Static Analysis Results Interchange Format).
 
-One run, all rules in it, one result a finding. What the file has ignored is there too, suppressed with its reason.
+One run, all rules in it, one result a finding. Ignored findings are in it too, suppressed with their reasons.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from topology.rules.rule import Rule, all_rules
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 FINGERPRINT = "openclust/v2"
 PAGE = Path(__file__).parents[1] / "rules" / "README.md"
-"""The page of all rules that is installed beside them: a link to it works where the command ran."""
+"""The installed page of all rules. A link to it works on the machine where the command ran."""
 
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 

@@ -1,4 +1,4 @@
-"""OC6: whether the cluster bears what is expected of it, also after a loss."""
+"""OC6: whether the cluster has the capacity for the expected load, also after a loss."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AFTER: tuple[LossKind, ...] = ("broker", "host", "rack", "zone")
 
 
 def _worst(model: Model, of: dict[str, float]) -> Iterator[tuple[Loss, float]]:
-    """For each kind the loss that takes the most, and what is left. None that takes all: that is another rule's."""
+    """For each kind the loss that leaves the least. A loss that takes everything is reported by another rule."""
     total = sum(of.values())
     worst: dict[str, tuple[float, Loss]] = {}
     for loss in losses(model, AFTER):
@@ -59,7 +59,7 @@ def beyond_practice(model: Model) -> Iterator[Found]:
                 subject=name,
             )
     if is_active_passive(model):
-        return  # more brokers would not help; whether the root takes them all is another rule's
+        return  # more brokers would not help; another rule checks the room at the root
     expected = clients(model)
     for name, share in expected.items():
         if share > most:

@@ -1,4 +1,4 @@
-"""Several files beside each other: copies of one cluster's file, as each broker has one, or files of other clusters."""
+"""Compares several files: the copies that the brokers of one cluster have, or the files of several clusters."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ OWN = (
     *("name", "listen.", "tls.", "http.", "log.", "trace.", "topology.", "redirect.weight"),
     *("cluster.data_dir", "cluster.peer_", "cluster.client_", "cluster.join"),
 )
-"""Settings of a broker's own: that they differ is as it should be."""
+"""Settings that are meant to differ between brokers."""
 
 VALUE_SHOWN_MAX = 40
 
 
 def addresses(config: Config) -> dict[str, tuple[str, str, str]]:
-    """All that brokers of the file listen at, in one spelling: whose it is, of which kind, and as it is written."""
+    """The addresses of all brokers in normal spelling, each with its broker, kind, and text in the file."""
     entries = (*config.cluster.primaries.items(), *config.topology.secondaries.items())
     return {
         normal(address): (name, kind, address)
@@ -41,9 +41,9 @@ def have_primaries(one: Config, other: Config) -> bool:
 
 
 def are_copies(one: Config, other: Config) -> bool:
-    """Whether two files are of one cluster: they have one key, and a primary's address in common.
+    """Whether two files are of one cluster: they have the same cluster key, and a primary's address in common.
 
-    Two clusters with one key are a mistake too, and another one.
+    Two clusters with the same key are another mistake.
     """
     if one.cluster_key != other.cluster_key:
         return False
@@ -52,10 +52,10 @@ def are_copies(one: Config, other: Config) -> bool:
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """What is one thing here and another there. `path` are the names down to it in the file.
+    """A setting that differs in two copies. `path` are the names of its section and key.
 
-    `is_refused`: brokers with the two files do not link, or go to the wrong place. Otherwise what clients can do hangs
-    on which of them is root.
+    `is_refused`: brokers with the two files do not link, or go to the wrong place. Otherwise
+    clients are treated differently, depending on which broker is root.
     """
 
     what: str
@@ -67,7 +67,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def differences(one: Config, other: Config) -> Iterator[Difference]:
-    """How two copies have drifted apart."""
+    """The settings that differ in two copies of a file."""
     ours, theirs = one.cluster.primaries, other.cluster.primaries
     if ours.keys() != theirs.keys():
         yield Difference(

@@ -1,4 +1,4 @@
-"""OC1: whether the file can be used at all, and whether what it names is there."""
+"""OC1: whether the file can be used, and whether the brokers and nodes that it names exist in it."""
 
 from __future__ import annotations
 

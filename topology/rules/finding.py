@@ -1,4 +1,4 @@
-"""What a rule found, and all that was found in one file."""
+"""The findings of rules, and the report of one file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class Severity(enum.IntEnum):
-    """The larger, the worse."""
+    """A larger value is worse."""
 
     INFO = 1
     WARNING = 2
@@ -21,9 +21,9 @@ class Severity(enum.IntEnum):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What a rule yields: one line for people that names the brokers concerned, and where to look.
+    """A finding as a rule yields it: one line for people, with the brokers concerned and the line in the file.
 
-    `severity` is for the case that is less or more grave than the rule's others. A line of 0 is none in particular.
+    `severity` overrides that of the rule, for a milder or a worse case. Line 0 stands for the whole file.
     `nodes` are physical ones, `links` pairs of names as they stand in the file.
     """
 
@@ -35,15 +35,16 @@ class Found(msgspec.Struct, frozen=True):
     column: int = 0
     severity: Severity | None = None
     alike: str = ""
-    """Findings of one rule with the same text here are told as one: the first, and what the others are about."""
+    """Findings of one rule with the same text here are merged: the first is shown, with the subjects of the others."""
     subject: str = ""
-    """What this one is about, in a few words."""
+    """The thing that the finding is about, in a few words."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One finding of one rule in one file.
 
-    `reason` is why it is ignored, empty where it is not: the file says so, or with `is_old` a baseline.
+    `reason` tells why the file ignores it, or with `is_old` the baseline;
+    it is empty for a finding that is reported.
     """
 
     code: str
@@ -66,9 +67,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be said of one file, the worst first. `ignored` are the findings that the file says are meant to be.
+    """The findings of one file, the worst first. `ignored` are those that the file or a baseline ignores.
 
-    With `is_bad_input` the file cannot be used at all: the findings say why, and no rule has looked any further.
+    With `is_bad_input` the file cannot be used: the findings tell why, and no other rule was checked.
     """
 
     file: str
@@ -77,15 +78,15 @@ class FileReport(msgspec.Struct, frozen=True, kw_only=True):
     is_bad_input: bool = False
     brokers: int = 0
     asked: tuple[str, ...] = ()
-    """The ids of the rules that were asked, also in vain."""
+    """The ids of all rules that were checked."""
     fixed: tuple[str, ...] = ()
-    """What was mended in the file, a line each."""
+    """A line for each fix that was applied to the file."""
     fixable: int = 0
     fixable_unsafe: int = 0
     fixable_codes: tuple[str, ...] = ()
-    """How much could be mended: safely, and with a guess; and the ids of what could be safely."""
+    """How many findings have a safe fix, how many an unsafe one, and the ids of those with a safe one."""
     mended: int = 0
-    """How many findings of the baseline are there no more."""
+    """How many findings of the baseline are gone."""
 
     @property
     def rules(self) -> int:

@@ -1,4 +1,4 @@
-"""What tells one finding from another, from run to run: for code scanners, and for a baseline."""
+"""Fingerprints, by which code scanners and baselines recognise a finding in a later run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from topology.rules.finding import Finding
 
 
 def fingerprints(findings: Iterable[Finding]) -> list[str]:
-    """A fingerprint of each, no two alike: a second finding that reads the same is the second of its kind."""
+    """A unique fingerprint for each finding. Findings with equal text are numbered."""
     alike: Counter[str] = Counter()
     found = []
     for each in findings:
@@ -23,9 +23,9 @@ def fingerprints(findings: Iterable[Finding]) -> list[str]:
 
 
 def fingerprint(finding: Finding) -> str:
-    """The same as long as the finding is: it does not hang on lines, which move, nor on quantities, which change.
+    """A hash that stays the same when lines move and quantities change.
 
-    The message is part of it, since one rule may find several things wrong with one broker.
+    The message is part of it, because one rule may have several findings about one broker.
     """
     names = {*finding.brokers, *finding.nodes, *(name for pair in finding.links for name in pair)}
     file = PurePath(finding.file).as_posix()
@@ -34,5 +34,5 @@ def fingerprint(finding: Finding) -> str:
 
 
 def _without_quantities(message: str) -> str:
-    """The message with 0 for numbers that stand alone. Those in names, addresses and quotes stay as they are."""
+    """The message with each number replaced by 0, except in names, addresses and quotes."""
     return re.sub(r"(?<![\w.:'\"/@-])\d[\d,]*(?:\.\d+)?(?![\w:'\"/@-]|\.\w)", "0", message)

@@ -1,4 +1,4 @@
-"""OC3: which brokers reach each other, by how many ways, and through what."""
+"""OC3: which brokers reach each other, and by which and how many paths."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def _views(model: Model, loss: Loss) -> Iterator[Found]:
 
 @lru_cache(maxsize=2)
 def _points(model: Model) -> tuple[tuple[Loss, Aftermath], ...]:
-    """The physical nodes and the links between them whose loss takes brokers apart, with what is left."""
+    """The nodes, and the links between nodes, whose loss separates brokers; each with the aftermath."""
     routes = model.routes
     lost = []
     only_way = {node for ways in routes.access.values() for node, _ in ways if len({each for each, _ in ways}) == 1}

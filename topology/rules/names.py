@@ -48,7 +48,7 @@ def one_address_twice(model: Model) -> Iterator[Found]:
             own[one] = kind
             other, its_kind, spelled = seen.setdefault(one, (broker, kind, address))
             if other.name == broker.name:
-                continue  # the first of all; or one broker in both partitions, which is told as that
+                continue  # the first one; or a broker in both partitions, which another rule reports
             also = f" (as {spelled})" if spelled != address else ""
             yield Found(
                 f"{broker.name}: its {kind} address {address} is the {its_kind} address of {other.name} too{also}",
@@ -60,7 +60,7 @@ def one_address_twice(model: Model) -> Iterator[Found]:
 
 
 def _certain(model: Model, address: str) -> str:
-    """The address in one spelling, by number where the resolver knows one."""
+    """The address in normal spelling, with the IP address if it is known."""
     known = (model.resolved or {}).get(host_of(address), ())
     return with_host(address, known[0]) if len(known) == 1 else normal(address)
 

@@ -1,4 +1,4 @@
-"""OC4: how many primaries, where they stand, and whether they are alike."""
+"""OC4: how many primaries there are, where they are, and whether they have the same settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from topology.rules.rule import rule
 MUST_BE_THE_SAME = "cluster.heartbeat_ms"
 
 OWN = ("name", "listen.", "tls.", "http.", "log.", "cluster.data_dir", "cluster.peer_", "cluster.client_")
-"""Settings of a broker's own: that they differ is as it should be."""
+"""Settings that are meant to differ between brokers."""
 
 
 @rule(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Check = Callable[["Model"], Iterable[Found]]
 Needs = Literal["file", "running cluster", "other files", "resolver"]
-"""What a rule must have to be asked at all: the model of a file alone, or also something beside it."""
+"""The input that a rule needs besides the cluster file itself."""
 
 GROUPS = {
     "OC1": "the file",
@@ -29,13 +29,13 @@ GROUPS = {
 
 
 UNMATCHED = "OC109"
-"""The rule about suppressions: it is asked when all others have been."""
+"""The rule about suppressions. It is checked after all others."""
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """One rule. `title` is what is wrong, in few words; `why` what comes of it; `fix` what to do.
+    """One rule. `title` names the mistake, `why` tells its consequences, and `fix` what to do.
 
-    `check` is None for what is found when the file is read, before there is a model, and for `UNMATCHED`.
+    `check` is None for findings of reading the file, before there is a model, and for `UNMATCHED`.
     """
 
     code: str
@@ -51,7 +51,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         return GROUPS[self.code[:3]]
 
     def can_be_asked(self, model: Model) -> bool:
-        """Whether there is what it needs. A rule that cannot be asked has neither passed nor failed."""
+        """Whether the model has the input that the rule needs. Otherwise the rule has neither passed nor failed."""
         if self.needs == "running cluster":
             return model.live is not None
         if self.needs == "resolver":
@@ -60,13 +60,13 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 RULES: dict[str, Rule] = {}
-"""All rules by their id. It is full when `topology.rules` has been imported."""
+"""All rules by their ids. Importing `topology.rules` fills it."""
 
 
 def rule(
     code: str, severity: Severity, *, title: str, why: str, fix: str, needs: Needs = "file"
 ) -> Callable[[Check], Check]:
-    """Registers a function as a rule."""
+    """The decorator that registers a function as a rule."""
 
     def register(check: Check) -> Check:
         add(Rule(code=code, severity=severity, title=title, why=why, fix=fix, needs=needs, check=check))

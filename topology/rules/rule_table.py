@@ -31,7 +31,7 @@ def table() -> str:
 
 
 def whole() -> str:
-    """Every rule with the reason behind it, each under a heading that is its id: what reports link to."""
+    """Every rule with its explanation. The headings are the ids, so that reports can link to them."""
     lines = ["# The rules of `openclust lint`", "", "Written by `python -m topology.rules.rule_table`."]
     for beginning, group in GROUPS.items():
         lines += ["", f"## {beginning}: {group}"]
@@ -43,7 +43,7 @@ def whole() -> str:
 
 
 def replaced(page: str) -> str:
-    """The page with the table as it is now."""
+    """The page with its table replaced by the current one."""
     pattern = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
     return pattern.sub(lambda _: f"{BEGIN}\n\n{table()}\n{END}", page)
 

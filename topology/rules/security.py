@@ -1,4 +1,4 @@
-"""OC7: what a stranger on the network could do."""
+"""OC7: secrets, encryption, and addresses that strangers on the network can reach."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WELL_KNOWN = frozenset(
         *("k", "key", "my-cluster", "mycluster", "rabbitmq"),
     }
 )
-"""Keys of our examples, and what people type when they are asked for one."""
+"""Cluster keys of our examples, and words that people often choose."""
 
 
 @rule(
@@ -62,7 +62,7 @@ def wan_without_tls(model: Model) -> Iterator[Found]:
 
 
 def _wan(model: Model, one: str, other: str) -> str:
-    """Why the way between two brokers is one over a WAN; empty where it is none."""
+    """The reason why the path between two brokers counts as a WAN; empty if it does not."""
     ours, its = (model.places.within(("broker", name), "region") for name in (one, other))
     if ours is not None and its is not None and ours != its:
         return f"regions {ours.name} and {its.name}"

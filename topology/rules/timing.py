@@ -13,7 +13,7 @@ from topology.rules.finding import Found, Severity
 from topology.rules.rule import rule
 
 RETRANSMISSION_MS = 200
-"""The least time after which TCP on Linux sends again what was lost, when nothing follows it that would tell sooner."""
+"""The shortest time after which TCP on Linux retransmits a lost packet that no other packet follows."""
 
 FAILOVER_BEATS = 4
 """A root that is cut off is missed after three heartbeats, and the vote is at the next (docs/election.md)."""
@@ -24,7 +24,7 @@ def _heartbeat_ms(model: Model) -> int:
 
 
 def slack_ms(model: Model) -> float:
-    """What a status and the word that it was heard may take, there and back: the lease, less the next heartbeat."""
+    """The longest round trip that a root's lease allows: the lease without the time until the next heartbeat."""
     beat = _heartbeat_ms(model)
     terms = Terms(heartbeat_ms=beat, primaries=model.primaries)
     return terms.lease_ms - beat
@@ -42,7 +42,7 @@ def _slowest_ms(model: Model) -> float:
 
 
 def _enough_for(latency_ms: float, share: float = 0.8) -> int:
-    """The heartbeat for which a round trip takes half of the slack."""
+    """The heartbeat in ms at which a round trip takes half of the slack, which is `share` of a heartbeat."""
     return max(100, int(-(-4 * latency_ms / share // 10) * 10))
 
 

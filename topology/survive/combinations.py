@@ -1,4 +1,4 @@
-"""What a cluster survives: every combination of up to so many failures, and the smallest that it does not."""
+"""Which failures a cluster survives: all combinations of up to a number, and the smallest that it does not survive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from topology.survive.reach import Blow, ClusterInBits, Left
 from topology.survive.smallest import smallest_against_root, smallest_without_room
 
 COMBINATIONS_MAX = 1_000_000
-"""Of one run, beyond which they are drawn at random: some ten seconds."""
+"""The most combinations of one run, some ten seconds. If there are more, so many are drawn at random."""
 
 DRAWN_MIN = 10_000
 SEED = 1
@@ -23,7 +23,7 @@ SHOWN_MAX = 5
 
 
 class PossibleFailure(msgspec.Struct, frozen=True):
-    """What can fail. `same` are others of which exactly the same is lost, such as a host with one broker."""
+    """A possible failure. `same` are others with the same effect, such as that of a host with one broker."""
 
     kind: LossKind
     text: str
@@ -32,7 +32,7 @@ class PossibleFailure(msgspec.Struct, frozen=True):
 
 
 class Rest(msgspec.Struct, frozen=True):
-    """What is left: of connections, and of memory and bandwidth where the file tells those of all brokers."""
+    """The remaining connections, and memory and bandwidth if the file tells those of all brokers."""
 
     root: str
     is_sure: bool
@@ -46,9 +46,9 @@ class Rest(msgspec.Struct, frozen=True):
 class CombinationGroup(msgspec.Struct, kw_only=True):
     """All combinations of the same kinds.
 
-    In those of `elected` an election succeeds for every order of seniority, in those of `by_seniority` for some.
-    `no_room` are those with a root and too little room for the clients. What is left (and how many clients move) is
-    that of the worst of them, for each quantity by itself.
+    `elected` counts those after which an election succeeds for every order of seniority, `by_seniority` for some.
+    `no_room` counts those with a root and too little room for the clients. The rest, and the number of clients that
+    move, are those of the worst combination, for each quantity.
     """
 
     kinds: tuple[LossKind, ...]
@@ -66,7 +66,7 @@ class CombinationGroup(msgspec.Struct, kw_only=True):
 
 
 class CombinationCount(msgspec.Struct, frozen=True):
-    """How many combinations of a size there are, and how many were looked at: all, or some by chance."""
+    """How many combinations of a size there are, and how many were checked: all, or a random sample."""
 
     failures: int
     total: int
@@ -78,9 +78,9 @@ class CombinationCount(msgspec.Struct, frozen=True):
 
 
 class Smallest(msgspec.Struct, frozen=True):
-    """The fewest failures that do something. `sets` are some of these; `count` of them is None where not all are known.
+    """The fewest failures with some effect. `sets` are examples; `count` is None if not all are known.
 
-    Where `at_least` is less than the size of the sets, it may be fewer: that many, and not less.
+    If `at_least` is less than the size of the sets, fewer failures may do, but not less than `at_least`.
     """
 
     at_least: int
@@ -97,12 +97,13 @@ class Smallest(msgspec.Struct, frozen=True):
 
 
 class Survival(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is to be said. The worst groups come first.
+    """The whole result. The worst groups come first.
 
-    `no_election`: after these no new root can be elected, though one may stay that is root (exactly half).
-    `by_seniority`: after these it hangs on who is the most senior; None where none such was looked at.
-    `no_root`: no root is left at all. `no_room`: there is a root, and too little room for the clients. Each is None
-    where no number of such failures does it.
+    `no_election`: after these no new root can be elected, though a sitting root may stay (exactly half).
+    `by_seniority`: after these it depends on who is the most senior; None if no such combination was checked.
+    `no_root`: no root is left.
+    `no_room`: there is a root, and too little room for the clients. Each is None if no number of such failures has
+    the effect.
     `is_active_passive`: all clients go to the root, so that what is left is what the smallest primary bears that can
     still be root.
     `required` failures are to leave a root that is elected for sure, 0 where nobody asked for it; `shortfall` is why
@@ -175,7 +176,7 @@ def survive(
 
 
 def _shortfall(found: Survival, required: int, *, has_links: bool) -> str:
-    """Why so many failures may leave no root, in words that end a sentence; empty where they never do."""
+    """Why so many failures may leave no root, as the end of a sentence; empty if they never do."""
     for smallest, what in (
         (found.no_election, "no root can be elected"),
         (found.by_seniority, "it hangs on seniority"),
@@ -188,14 +189,14 @@ def _shortfall(found: Survival, required: int, *, has_links: bool) -> str:
         if len(shown) <= required:
             return f"{what} after {' + '.join(shown)}"
         return f"it is not known whether {what} after {smallest.at_least} failures"
-    # Without links all primaries that run hear each other, and what ends the quorum is found by a search.
+    # Without links all running primaries hear each other, and a search finds the failures that end the quorum.
     if has_links and any(each.is_sampled and each.failures <= required for each in found.sizes):
         return "not every combination was looked at: raise --survive-max, or choose fewer --survive-kinds"
     return ""
 
 
 def failures_of(cluster: ClusterInBits, found: Iterable[Loss]) -> list[PossibleFailure]:
-    """The failures, those of the same effect as one."""
+    """The failures; those with the same effect are one."""
     by_blow: dict[Blow, list[Loss]] = {}
     for loss in found:
         by_blow.setdefault(cluster.blow(loss), []).append(loss)
@@ -213,14 +214,14 @@ def _how_bad(group: CombinationGroup) -> tuple[object, ...]:
 
 
 class SmallestSoFar(msgspec.Struct):
-    """The smallest combinations so far that do something, of each kinds the first few."""
+    """The smallest combinations so far with some effect: the first few for each kinds of failures."""
 
     size: int
     count: int = 0
     sets: dict[tuple[LossKind, ...], list[tuple[str, ...]]] = {}
 
     def shown(self) -> tuple[tuple[str, ...], ...]:
-        """Some of all kinds: one of each, then a second of each."""
+        """Examples of all kinds: one of each, then a second of each."""
         kinds = [self.sets[each] for each in sorted(self.sets, key=_by_kind)]
         by_turns = [of_kind[i] for i in range(SHOWN_MAX) for of_kind in kinds if i < len(of_kind)]
         return tuple(by_turns[:SHOWN_MAX])
@@ -231,7 +232,7 @@ def _by_kind(kinds: tuple[LossKind, ...]) -> list[int]:
 
 
 class Table:
-    """The groups while they are filled."""
+    """The groups while combinations are counted."""
 
     def __init__(self, model: Model, cluster: ClusterInBits, failures: list[PossibleFailure]) -> None:
         self._cluster = cluster
@@ -325,7 +326,7 @@ class Table:
             group.worst = tuple(failure.text for failure in chosen)
 
     def _note(self, what: str, chosen: Sequence[PossibleFailure]) -> None:
-        """A combination that does it: kept where none is known that is smaller."""
+        """Keep a combination that has the effect `what`, unless a smaller one is known."""
         found = self._found.setdefault(what, SmallestSoFar(size=len(chosen)))
         if found.size == len(chosen):
             found.count += 1
@@ -334,7 +335,7 @@ class Table:
                 of_kinds.append(tuple(failure.text for failure in chosen))
 
     def by_seniority(self) -> Smallest | None:
-        """The smallest of those looked at after which an election hangs on seniority. More failures may mend that."""
+        """The smallest checked one after which an election depends on seniority. With more failures it may not."""
         before = self._cluster.left(0, 0)
         if before.root == "elected" and not before.is_sure:
             return Smallest(0, ((),), 1)
@@ -342,7 +343,7 @@ class Table:
         return None if known is None else Smallest(known.size, known.shown(), known.count)
 
     def smallest(self, what: str, sizes: Sequence[CombinationCount]) -> Smallest | None:
-        """The smallest that does it: among those looked at, where these were all of its size, or by a search."""
+        """The smallest with this effect: among the checked ones, if these were all of its size, or by a search."""
         none_below = next((each.failures for each in sizes if each.is_sampled), len(sizes) + 1)
         before = self._cluster.left(0, 0)
         if {
@@ -355,7 +356,7 @@ class Table:
         if 0 < known.size < none_below:
             return Smallest(known.size, known.shown(), known.count)
         if what == "no_room" and (self._cluster.is_active_passive or not (self._clients or self._kbit)):
-            # Failures make no primary a possible root that was none before: what had room has it still.
+            # Failures never add a possible root, so the room at each stays as it was.
             return None
         if what == "no_room":
             at_least, found = smallest_without_room(self._cluster, [e.blow for e in self.failures], self.has_room)

@@ -1,7 +1,7 @@
-"""The same as `aftermath` in `model/loss.py`, for millions of combinations: brokers, nodes and links are bits.
+"""Computes the same as `aftermath` in `model/loss.py`, for millions of combinations: brokers, nodes, links are bits.
 
-What only broker losses change is a few operations on bits. Who reaches whom hangs on the lost nodes and links alone,
-and is remembered for each set of these; so are the parts that the network falls into for each set of nodes and trunks.
+The effect of lost brokers is a few operations on bits. Who reaches whom depends on the lost nodes and links only, and
+is cached for each set of these; so are the parts of the network for each set of lost nodes and trunks.
 """
 
 from __future__ import annotations
@@ -15,27 +15,25 @@ from topology.model.graph import Model
 from topology.model.loss import Loss, Outlook
 
 FIELD_BITS = 64
-"""A sum of any quantity below stays under 2 to the power of this."""
+"""The sum of any quantity below is less than 2 to the power of this."""
 
 REMEMBERED_BYTES_MAX = 24_000_000
-"""Of what is remembered of sets of lost nodes and links. What comes when it is full is worked out each time: single
-failures come first, and most combinations ask for theirs again."""
+"""The size of the cache for sets of lost nodes and links. When it is full, other sets are computed each time: single
+failures come first, and most combinations need those."""
 
 
 class Blow(msgspec.Struct, frozen=True):
-    """A loss in bits: the brokers that go, and the nodes and links that go (nodes first, then links)."""
+    """A loss in bits: the lost brokers; and the lost nodes and links, nodes first."""
 
     brokers: int
     network: int
 
 
 class Left(msgspec.Struct, frozen=True):
-    """What is left, in sums. Memory and bandwidth are of those brokers that tell theirs.
+    """Sums of what is left. Memory and bandwidth are those of brokers for which the file tells them.
 
-    In mode active-passive, where all clients go to the root: of each quantity what the primary has that has the least
-    of those that can be root.
-
-    `is_sure`: an election succeeds, whoever is more senior than whom.
+    In mode active-passive, where all clients go to the root: the least of each quantity among the
+    primaries that can be root. `is_sure`: an election succeeds for every order of seniority.
     """
 
     root: Outlook
@@ -64,7 +62,7 @@ def _lowest(mask: int) -> int:
 
 
 class ClusterInBits:
-    """A model in bits. Brokers are numbered as in the model, primaries by their place among the primaries."""
+    """A model in bits. Brokers are numbered in the order of the model, primaries in the order of the primaries."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -88,12 +86,12 @@ class ClusterInBits:
         return Blow(sum(self.bit[name] for name in loss.brokers), network)
 
     def _wire(self) -> None:
-        """What joins what, all links being there."""
+        """Index all links."""
         routes = self._model.routes
         self._attached = [0] * len(self._model.nodes)
-        """For each physical node the brokers that are linked to it."""
+        """For each physical node the brokers with a link to it."""
         self._access: list[tuple[int, int, int]] = []
-        """Each broker and node that are linked, with all links between the two."""
+        """Each broker and node with a link between them, and all links of these two."""
         for name, ways in routes.access.items():
             between: dict[str, int] = {}
             for node, link in ways:
@@ -133,7 +131,7 @@ class ClusterInBits:
         self._index_links()
 
     def _index_links(self) -> None:
-        """The links at each node and broker, and those that matter to primaries."""
+        """Index the links of each node and broker, and those that matter to primaries."""
         self._access_at: dict[int, list[tuple[int, int]]] = {}
         for broker, node, links in self._access:
             self._access_at.setdefault(broker, []).append((node, links))
@@ -149,7 +147,7 @@ class ClusterInBits:
                 self._between_primaries |= self._link_bit[link.index]
 
     def rows(self, network: int) -> Rows:
-        """For each primary whom it reaches when these nodes and links are lost."""
+        """For each primary the brokers that it reaches when these nodes and links are lost."""
         known = self._rows.get(network)
         if known is not None:
             return known
@@ -181,7 +179,7 @@ class ClusterInBits:
         return found
 
     def _parts_without(self, lost: int) -> list[tuple[int, int]]:
-        """The parts of the network, each its nodes and the brokers linked to these, without these nodes and trunks."""
+        """The parts of the network without these nodes and trunks: the nodes of each, and the brokers linked to it."""
         known = self._parts.get(lost)
         if known is not None:
             return known
@@ -231,7 +229,7 @@ class ClusterInBits:
         return found
 
     def with_links(self, brokers: int, network: int) -> int:
-        """These nodes and links, and all links at these nodes and brokers, as far as they matter between primaries."""
+        """These nodes and links with all links of these nodes and brokers, as far as primaries need them."""
         found = network & self._nodes
         links = network & ~self._nodes
         for each in (
@@ -242,7 +240,7 @@ class ClusterInBits:
         return found | links & self._between_primaries
 
     def ways(self, start: int, others: int, network: int) -> int:
-        """Nodes and links of one way from a primary to each of these, whom it reaches when this is lost."""
+        """The nodes and links of a path from a primary to each of `others`, which it reaches when `network` is lost."""
         paths: dict[int, int] = {}
         wave = []
         for node, links in self._access_at.get(start, ()):
@@ -272,7 +270,7 @@ class ClusterInBits:
         raise AssertionError("only who is reached is asked for")
 
     def voters(self, gone: int, rows: Rows) -> int:
-        """The most primaries that one of them reaches, itself among them."""
+        """The largest electorate: the primaries that one of them reaches, and itself."""
         up = self.of_primaries & ~gone
         wanted = up.bit_count()
         best = most = 0
@@ -328,7 +326,7 @@ class ClusterInBits:
         return Left(root, is_sure, voters, cut_off, moved, *capacity)
 
     def _who_can_be_root(self, gone: int, rows: Rows) -> int:
-        """The primaries that reach at least half of the defined ones: with fewer a root resigns."""
+        """The primaries that reach at least half of the defined ones; a root that reaches fewer resigns."""
         up = self.of_primaries & ~gone
         return sum(
             bit
@@ -337,7 +335,7 @@ class ClusterInBits:
         )
 
     def _least(self, brokers: int) -> tuple[int, int, int]:
-        """Connections, memory and bandwidth (kbit/s) of that of these brokers that has the least of each."""
+        """The least connections, the least memory and the least bandwidth (kbit/s) of any of these brokers."""
         each = [self.sums(1 << place)[1:] for place in bits(brokers)]
         if not each:
             return 0, 0, 0
@@ -345,7 +343,7 @@ class ClusterInBits:
         return takes, memory, kbit
 
     def _weigh(self) -> None:
-        """Tables of sums for every eight brokers, all quantities of a broker in one number."""
+        """Make tables of sums for every eight brokers, with all quantities of a broker in one number."""
         model = self._model
         takes = connections(model)
         packed = [

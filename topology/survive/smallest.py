@@ -1,7 +1,7 @@
-"""The fewest failures that a root does not survive, or that leave too little room: beyond what is tried one by one.
+"""The fewest failures after which there is no root, or too little room, if these are too many to try one by one.
 
-More failures never make an electorate larger. So what is contained in another failure need not be tried, and whatever
-ends the quorum must hit every way in which there is one: the search branches only on failures that hit one such way.
+More failures never make an electorate larger. So a failure contained in another need not be tried, and a set that ends
+the quorum must hit every witness of a quorum: the search branches only on failures that hit one witness.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from topology.survive.reach import Blow, ClusterInBits, Left, bits
 
 STATES_MAX = 100_000
-"""Looked at before the search gives up and says only how many failures are not enough."""
+"""After so many states the search gives up, and tells only how many failures are not enough."""
 
 
 def smallest_against_root(
     cluster: ClusterInBits, blows: Sequence[Blow], wanted: str
 ) -> tuple[int, tuple[int, ...] | None]:
-    """How many failures it takes at least, and places of such ones; (0, None) where all together do not do it.
+    """The least number of failures, and the indexes of such a set; (0, None) if even all together do not do it.
 
     `wanted` "elected": until nobody can be elected; "stays": until no root can stay either.
     """
@@ -43,7 +43,7 @@ class _Search:
         self._seen: dict[int, int] = {}
 
     def _not_contained(self) -> list[tuple[int, int]]:
-        """Place and hits of each failure that matters to primaries and is contained in no other."""
+        """Index and hits of each failure that matters to primaries and is not contained in another."""
         cluster = self._cluster
         hits = []
         for place, blow in enumerate(self._blows):
@@ -58,7 +58,7 @@ class _Search:
         return sorted(kept)
 
     def witness(self, gone: int, network: int) -> int | None:
-        """One way in which there are enough primaries, as hits; None where there is none."""
+        """A witness: one way in which enough primaries reach each other, as hits; None if there is none."""
         cluster = self._cluster
         rows = cluster.rows(network)
         up = cluster.of_primaries & ~gone
@@ -81,7 +81,7 @@ class _Search:
         return len(self.choices), self._greedy()
 
     def _within(self, lost: int, size: int, chosen: tuple[int, ...]) -> tuple[int, ...] | None:
-        """At most `size` more failures that do it."""
+        """Extend `chosen` by at most `size` failures to a set that ends the quorum; None if that is impossible."""
         self._states += 1
         hits = (1 << self._shift) - 1
         witness = self.witness(lost & hits, lost >> self._shift)
@@ -101,7 +101,7 @@ class _Search:
         return None
 
     def _greedy(self) -> tuple[int, ...]:
-        """A set that does it, not always the smallest: always what leaves the fewest primaries together."""
+        """A set that ends the quorum, not always the smallest: each step leaves the fewest primaries together."""
         cluster = self._cluster
         chosen: list[int] = []
         gone = network = 0
@@ -122,10 +122,10 @@ class _Search:
 def smallest_without_room(
     cluster: ClusterInBits, blows: Sequence[Blow], has_room: Callable[[Left], bool]
 ) -> tuple[int, tuple[int, ...] | None]:
-    """How many failures it takes at least to leave a root and too little room, and places of such ones, if any.
+    """The least number of failures that leave a root and too little room, and the indexes of a set, if any.
 
-    The set is found by always taking what leaves the least; where only brokers are lost, the bound is that of the sum
-    of the largest losses. Both together are often exact.
+    Each step takes the failure that leaves the least. If only brokers are lost, the sum of the largest losses is a
+    lower bound. Both together are often exact.
     """
     chosen: list[int] = []
     gone = network = 0

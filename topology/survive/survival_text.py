@@ -1,4 +1,4 @@
-"""What a cluster survives, in sentences and in rows of a table, for people."""
+"""Which failures a cluster survives, in sentences and in rows of a table, for people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from topology.survive.combinations import CombinationGroup, Smallest, Survival
 ROWS_MAX = 15
 NAMES_MAX = 8
 WIDTH = 150
-"""Of a table in a pipe or a file, where no terminal says how wide it is."""
+"""The width of a table in a pipe or a file, which have no terminal's width."""
 
 HEADERS = (
     "failures",
@@ -32,7 +32,7 @@ NUMBERS = HEADERS[3:7]
 
 
 def sentences(survival: Survival) -> list[str]:
-    """What was looked at, and the fewest failures that matter."""
+    """How much was checked, and the fewest failures that matter."""
     kinds = few(survival.kinds, len(survival.kinds))
     looked_at = sum(each.looked_at for each in survival.sizes)
     which = "Every combination" if survival.seed is None else "Combinations"
@@ -80,7 +80,7 @@ def _of_root(survival: Survival) -> list[str]:
 
 
 def of_required(survival: Survival) -> str:
-    """Whether it survives what it is required to; empty where nothing is."""
+    """Whether the cluster survives the required failures; empty if none are required."""
     if not survival.required:
         return ""
     failures = f"any {survival.required} failures" if survival.required > 1 else "any failure"
@@ -120,7 +120,7 @@ def rows(survival: Survival) -> list[tuple[str, ...]]:
 
 
 def left_out(survival: Survival) -> str:
-    """What of the other groups; empty where there are none."""
+    """A sentence on the groups that the table leaves out; empty if there are none."""
     others = survival.groups[ROWS_MAX:]
     if not others:
         return ""
@@ -144,7 +144,7 @@ def _row(survival: Survival, group: CombinationGroup) -> tuple[str, ...]:
 
 
 def root_of(group: CombinationGroup) -> str:
-    """What of the root, in a few words."""
+    """Whether there is a root, in a few words."""
     if group.elected == group.looked_at:
         return "elected"
     parts = []
