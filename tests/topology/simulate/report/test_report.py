@@ -79,6 +79,12 @@ MADE: dict[str, Callable[[], ResultsSummary]] = {
 }
 
 
+NAMES = [
+    *("one run", "empty", "idle", "trace"),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("four designs", "sweep", "sweep without timelines")),
+]
+
+
 @functools.cache
 def text_of(name: str) -> str:
     """The report of a summary, drawn once for all tests that look at it."""
@@ -95,7 +101,7 @@ def of_sweep() -> Page:
     return Page(text_of("sweep"))
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_part_is_there_and_linked(name: str) -> None:
     page = Page(text_of(name))
 
@@ -104,7 +110,7 @@ def test_every_part_is_there_and_linked(name: str) -> None:
     assert all("".join(words).strip() for words in page.sections.values())
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_page_fetches_nothing(name: str) -> None:
     text = text_of(name)
     page = Page(text)
@@ -116,7 +122,7 @@ def test_a_page_fetches_nothing(name: str) -> None:
     assert not re.search(r"url\((?!#)|@import|https?:", text)
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_colour_follows_light_and_dark(name: str) -> None:
     style, _, shown = text_of(name).partition("</style>")
 
@@ -192,6 +198,7 @@ def test_a_fault_has_its_timeline_and_its_numbers(of_one: Page) -> None:
         assert told in failover
 
 
+@pytest.mark.slow
 def test_every_picture_has_a_title_and_a_description(of_one: Page, of_sweep: Page) -> None:
     for page in (of_one, of_sweep):
         pictures = [number for number, (tag, attrs) in enumerate(page.tags) if tag == "svg" and "role" in attrs]
@@ -209,6 +216,7 @@ def test_lines_are_told_apart_by_more_than_colour(of_one: Page) -> None:
     assert len({is_dashed for _, is_dashed in looks}) == 2
 
 
+@pytest.mark.slow
 def test_designs_stand_side_by_side() -> None:
     page = Page(text_of("four designs"))
     told = page.words("designs")
@@ -223,6 +231,7 @@ def test_one_design_is_not_compared_with_itself(of_one: Page) -> None:
     assert "scaling" not in of_one.sections
 
 
+@pytest.mark.slow
 def test_a_sweep_shows_how_it_grows_and_the_cheapest(of_sweep: Page) -> None:
     scaling, answer = of_sweep.words("scaling"), of_sweep.words("answer")
 
@@ -235,6 +244,7 @@ def test_a_sweep_shows_how_it_grows_and_the_cheapest(of_sweep: Page) -> None:
     )  # two in each of four pictures, and its legend
 
 
+@pytest.mark.slow
 def test_a_cheapest_run_that_is_not_among_the_runs_spoils_no_page() -> None:
     made = MADE["sweep without timelines"]()
     left = [each for each in made.runs if each.run != 12]
@@ -242,6 +252,7 @@ def test_a_cheapest_run_that_is_not_among_the_runs_spoils_no_page() -> None:
     assert "none of the grid" in page_of(msgspec.structs.replace(made, runs=left)).words("scaling")
 
 
+@pytest.mark.slow
 def test_of_a_sweep_only_the_cheapest_have_timelines(of_sweep: Page) -> None:
     assert of_sweep.words("load").count("CPU of each broker over time") == 2
     assert "2 of 24 runs are shown" in of_sweep.words("load")
@@ -310,6 +321,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["one run", "sweep without timelines"])
 def test_no_text_of_a_result_becomes_markup(name: str) -> None:
     plain = msgspec.to_builtins(MADE[name]())
@@ -323,6 +335,7 @@ def test_no_text_of_a_result_becomes_markup(name: str) -> None:
     assert tags(HOSTILE) == tags("x" * len(HOSTILE))
 
 
+@pytest.mark.slow
 def test_numbers_that_are_none_spoil_no_picture() -> None:
     run = summaries.run()
     assert run.bottleneck is not None
