@@ -140,7 +140,10 @@ class LogSender:
 
     def flush(self) -> None:
         if not self._feeds:
+            # Most brokers feed nobody, and this is asked in every turn.
             self._making = None
+            self.is_busy = False
+            return
         making = self._making
         if making is not None and not making.is_made:
             making.advance(self._log.last)

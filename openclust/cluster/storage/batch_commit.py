@@ -96,13 +96,15 @@ class BatchCommit:
     def flush(self) -> None:
         """Seal the journal's batch, and make a checkpoint, if it is time to."""
         journal, sender = self._journal, self._replica.sender
-        is_full = len(self._own) + len(self._shared) >= UNDERWAY_MAX and journal.open_bytes < BATCH_BYTES_MAX
-        if not journal.is_empty and (not is_full or sender.awaits_batch):
-            self._seal()
+        if not journal.is_empty:
+            is_full = len(self._own) + len(self._shared) >= UNDERWAY_MAX and journal.open_bytes < BATCH_BYTES_MAX
+            if not is_full or sender.awaits_batch:
+                self._seal()
         sender.awaits_batch = False
-        if journal.library.source is not None and not self._replica.is_installing:
-            self._checkpoints.flush(self._seal)
-        self._relieve()
+        if journal.library.source is not None:
+            if not self._replica.is_installing:
+                self._checkpoints.flush(self._seal)
+            self._relieve()
 
     def _seal(self) -> None:
         sealed = self._journal.seal(self._broker.wall_offset_ms)
@@ -117,12 +119,12 @@ class BatchCommit:
         self._look()
 
     def _relieve(self) -> None:
-        """While messages take too much memory, drop those from memory that are on disk."""
+        """While messages take too much memory, drop those from memory that are on disk. There must be a store."""
         broker, library = self._broker, self._journal.library
         books = broker.books
         # Well before publishers would have to wait.
         bound = min(broker.limits.queue_memory_bytes, max(0, books.high_bytes - books.base_bytes) // 2)
-        if books.held_bytes > bound and library.source is not None:
+        if books.held_bytes > bound:
             library.relieve(books.held_bytes - bound, self._writes.done)
 
     def begin_reign(self, opening: Position) -> list[Change]:
