@@ -1,1 +1,1 @@
-"""What a layout of brokers does under a workload: a PySpark pipeline from a topology file to a report."""
+"""Simulates a layout of brokers under a workload: a PySpark pipeline from a topology file to a report."""

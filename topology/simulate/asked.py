@@ -1,4 +1,4 @@
-"""All that a simulation is asked, read and checked before Spark is started."""
+"""The request of a simulation, read and checked before Spark is started."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from topology.simulate.results.goal import Goal, parse_goal
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What to run. `swept` are the axes of --sweep, `notes` what a reader of the results must know of the request."""
+    """The runs to compute. `swept` are the axes of --sweep; `notes` are remarks on the request for the report."""
 
     workload: Workload
     runs: tuple[GridCell, ...]
@@ -43,7 +43,7 @@ def read_asked(
     subscribers: int | None = None,
     duration_s: float | None = None,
 ) -> Asked:
-    """Raises ConfigError with what is wrong, of the first of these that something is wrong with."""
+    """Raises ConfigError for the first of the arguments that has a mistake."""
     swept = parse_sweep(sweep)
     aim = parse_goal(goal) if goal is not None else None
     axes = dict(swept)
@@ -57,7 +57,7 @@ def read_asked(
     base = layout_of_model(read_model(topology)) if topology is not None else None
     read, notes = _changed(read_workload_file(workload), seed, duration_s)
     runs = runs_of(axes, read.workload, base=base, designs=_designs(designs))
-    # A design may leave brokers out ("single"): what counts is whom the layouts had before.
+    # The design "single" leaves brokers out. Faults may name brokers that the layout had before.
     layouts = [each.layout for each in runs]
     check_against(read, *layouts, *([base] if base is not None else []))
     return Asked(
@@ -78,7 +78,7 @@ def _designs(given: Sequence[str]) -> tuple[Design, ...]:
 
 
 def _changed(read: WorkloadFile, seed: int | None, duration_s: float | None) -> tuple[WorkloadFile, tuple[str, ...]]:
-    """The workload with what the command line says instead. Faults after an earlier end are left out, with a note."""
+    """The workload with the options of the command line. Faults after a shorter duration are left out, with a note."""
     workload, notes = read.workload, []
     if seed is not None:
         workload = msgspec.structs.replace(workload, seed=seed)
@@ -94,7 +94,7 @@ def _changed(read: WorkloadFile, seed: int | None, duration_s: float | None) -> 
 
 
 def _of_absent(workload: Workload, runs: Sequence[GridCell]) -> list[str]:
-    """Faults of brokers that only some layouts have."""
+    """Notes on faults of brokers that only some layouts have."""
     faults = {text: parse_fault(text) for text in workload.faults}
     added = {each.broker for each in faults.values() if isinstance(each, Add)}
     notes = []

@@ -1,7 +1,7 @@
-"""How the clients of one run come to their brokers, lose them and come back: a recursion in short steps of time.
+"""How the clients of one run attach to brokers, lose them and attach again: a loop over short steps of time.
 
-Within a step all that happens is said to happen in its middle; only faults have their own time. A broker that is not
-there for the whole of a step takes nobody in it.
+Everything in a step happens at its middle, except faults, which have their own times. A broker that does not run during
+the whole step attaches nobody in it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from openclust.cluster.placing.rebalance import ROUND_MS
 from openclust.cluster.protocol.roster import Roster
 from topology.simulate.clients.backoff import OPEN_ROUND_TRIPS, interval_ms, spread
-from topology.simulate.clients.broker_admission import HERE, Desk
+from topology.simulate.clients.broker_admission import HERE, BrokerAdmission
 from topology.simulate.clients.cohort import Attempt, ClientSession, Ids, Want, merged, united
 from topology.simulate.input.calibration import Calibration
 from topology.simulate.input.layout import Layout
@@ -24,7 +24,7 @@ from topology.simulate.input.workload import ClientGroup
 STEP_MIN_MS = 10
 STEP_MAX_MS = 100
 PASSES = 2
-"""In a step: who is sent on to a broker that is near is attached there in the same."""
+"""Passes over the brokers in a step, so that a client can be redirected and attached in the same step."""
 
 
 def attach(
@@ -35,7 +35,7 @@ def attach(
     calibration: Calibration,
     bin_ms: int,
 ) -> list[ClientSession]:
-    """Where every client is, from its first attempt to the end of the run. `groups` by their numbers."""
+    """The sessions of all clients, from the first attempt to the end of the run. `groups` are by their numbers."""
     step_ms = min(max(bin_ms, STEP_MIN_MS), STEP_MAX_MS)
     return _Attaching(layout, groups, timeline, calibration, step_ms).run(attempts)
 
@@ -57,11 +57,13 @@ class _Attaching:
         self._rebalances = layout.design == "openclust"
         self._names = {name: number for number, name in enumerate(layout.names)}
         staying = [each.number for each in groups if not each.follows]
-        self._desks = [Desk(layout, number, calibration, staying) for number in range(len(layout.sites))]
-        self._noted = [desk.presence() for desk in self._desks]
+        self._admissions = [
+            BrokerAdmission(layout, number, calibration, staying) for number in range(len(layout.sites))
+        ]
+        self._noted = [admission.presence() for admission in self._admissions]
         self._noted_ms = 0
         self._arrivals: dict[int, dict[tuple[int, Want], list[Ids]]] = defaultdict(lambda: defaultdict(list))
-        """By step, and by the broker they come to: -1 is any they know."""
+        """The arrivals of each step, by the broker that they try: -1 stands for any that they know."""
         self._accepting: list[int] = []
         self._sessions: list[ClientSession] = []
         self._turn = 0
@@ -69,7 +71,7 @@ class _Attaching:
         self._starts = sorted((begin, broker) for broker, begin, _ in timeline.ups if begin)
         self._ends = sorted((end, broker) for broker, _, end in timeline.ups if end < self._end_ms)
         if self._only_root:
-            # A broker that is active no more closes its connections.
+            # A broker that is no longer active closes its connections.
             reigns = {(end, root) for _, end, root in timeline.roots if root != NOBODY and end < self._end_ms}
             self._ends = sorted({*self._ends, *reigns})
         self._changes = timeline.changes()
@@ -83,18 +85,18 @@ class _Attaching:
             if self._has_changed(now_ms) or is_round:
                 self._tell(now_ms)
             elif (now_ms + ROUND_MS // 2) // ROUND_MS != (now_ms - self._step_ms + ROUND_MS // 2) // ROUND_MS:
-                self._noted = [desk.presence() for desk in self._desks]
+                self._noted = [admission.presence() for admission in self._admissions]
                 self._noted_ms = now_ms
             if is_round and self._rebalances:
                 self._rebalance(now_ms)
-            if step in self._arrivals or any(desk.queue for desk in self._desks):
+            if step in self._arrivals or any(admission.queue for admission in self._admissions):
                 self._step(step)
         return self._finish()
 
-    # -- who comes
+    # -- arrivals
 
     def _expect(self, attempts: Iterable[Attempt]) -> None:
-        """Newcomers of one group and time are put in one row, and dealt out as the attempts say."""
+        """Record first attempts. Members of one group that come at one time are one row."""
         ranges: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
         contacts: dict[tuple[int, int], dict[int, int]] = defaultdict(lambda: defaultdict(int))
         for each in attempts:
@@ -110,7 +112,7 @@ class _Attaching:
             self._arrivals[step][broker, want].append(ids)
 
     def _retry(self, now_ms: int, want: Want, ids: Ids, broker: int = NOBODY) -> None:
-        """They wait and come again: to that broker, or to those they know."""
+        """Let them try again after a wait: at that broker, or at those they know."""
         shortest, longest = interval_ms(want.tries)
         first, last = (now_ms + shortest) // self._step_ms, (now_ms + longest - 1) // self._step_ms
         self._turn += 1
@@ -119,9 +121,9 @@ class _Attaching:
             self._later(first + slot, broker, again, ids.take(count))
 
     def _arrive(self, now_ms: int, broker: int, want: Want, ids: Ids) -> None:
-        """They come to this broker; who finds it gone goes on to the others it knows, and waits if there is none."""
+        """They arrive at this broker. If it does not run, they try the others that they know, or wait if none runs."""
         if broker in self._accepting:
-            self._desks[broker].wait(want, ids)
+            self._admissions[broker].wait(want, ids)
             return
         known = [each for each in self._known(want) if each in self._accepting]
         if not known:
@@ -130,13 +132,13 @@ class _Attaching:
         self._turn += 1
         for target, part in zip(known, ids.parts(len(known), self._turn), strict=True):
             if part.count:
-                self._desks[target].wait(want._replace(is_redirected=False), part)
+                self._admissions[target].wait(want._replace(is_redirected=False), part)
 
     def _known(self, want: Want) -> list[int]:
-        """A client that follows redirects has learnt of all brokers when it was attached (known-hosts)."""
+        """The brokers that a client knows: all, once it was attached and got known-hosts, if it follows redirects."""
         group = self._groups[want.grp]
         known = [self._names[name] for name in group.brokers if name in self._names]
-        return known if known and (want.is_new or not group.follows) else list(range(len(self._desks)))
+        return known if known and (want.is_new or not group.follows) else list(range(len(self._admissions)))
 
     # -- a step
 
@@ -147,38 +149,38 @@ class _Attaching:
             return
         self._accepting = self._who_accepts(now_ms)
         if not self._accepting:
-            for desk in self._desks:
-                for want, ids in desk.dismiss():
+            for admission in self._admissions:
+                for want, ids in admission.dismiss():
                     self._retry(now_ms, want._replace(is_redirected=False), ids)
         for (broker, want), several in sorted(self._arrivals.pop(step, {}).items()):
             self._arrive(now_ms, broker, want, united(several))
-        open_desks = [(number, self._desks[number]) for number in self._accepting]
-        for _, desk in open_desks:
-            desk.open(self._step_ms)
+        open_admissions = [(number, self._admissions[number]) for number in self._accepting]
+        for _, admission in open_admissions:
+            admission.open(self._step_ms)
         for number in range(PASSES):
-            sent = [(broker, *one) for broker, desk in open_desks for one in desk.serve(now_ms)]
+            sent = [(broker, *one) for broker, admission in open_admissions for one in admission.serve(now_ms)]
             self._send(step, middle_ms, sent, is_last=number == PASSES - 1)
-        for _, desk in open_desks:
-            desk.close()
+        for _, admission in open_admissions:
+            admission.close()
 
     def _who_accepts(self, now_ms: int) -> list[int]:
         until_ms = min(now_ms + self._step_ms, self._end_ms)
         timeline = self._timeline
-        there = [each for each in range(len(self._desks)) if timeline.is_up(each, now_ms, until_ms)]
+        there = [each for each in range(len(self._admissions)) if timeline.is_up(each, now_ms, until_ms)]
         if not self._only_root:
             return there
         root = next((root for begin, end, root in timeline.roots if begin <= now_ms and until_ms <= end), NOBODY)
-        # The others refuse, unless they know where the active one is.
+        # The others refuse clients, unless they know the active broker.
         return [each for each in there if root in there and timeline.hears(each, root, now_ms)]
 
     def _send(self, step: int, middle_ms: int, sent: list[tuple[int, Want, str, Ids]], *, is_last: bool) -> None:
-        """What desks have decided: attached there, or on the way to another."""
+        """Carry out the brokers' decisions: attach clients, or send them on to another broker."""
         now_ms = step * self._step_ms
         for broker, want, target, ids in sent:
             if target == HERE:
                 at_ms = max(middle_ms, want.since_ms)
                 self._write(want.grp, ids, NOBODY, want.since_ms, at_ms)
-                self._desks[broker].attach(want.grp, at_ms, ids)
+                self._admissions[broker].attach(want.grp, at_ms, ids)
                 continue
             self._sessions += [ClientSession(want.grp, *each, broker, middle_ms, middle_ms) for each in ids]
             on = want._replace(is_redirected=True)
@@ -199,23 +201,23 @@ class _Attaching:
     # -- faults, the roster, rebalancing
 
     def _fail(self, now_ms: int) -> None:
-        """Up to the end of this step. Who comes back accepts from the first step that it is there for all of."""
+        """Apply the faults of this step. A broker that returns accepts clients from its first whole step."""
         while self._ends and self._ends[0][0] < now_ms + self._step_ms:
             at_ms, broker = self._ends.pop(0)
             self._drop(broker, at_ms)
         while self._starts and self._starts[0][0] <= now_ms:
             _, broker = self._starts.pop(0)
-            self._desks[broker].start()
-            self._noted[broker] = self._desks[broker].presence()
+            self._admissions[broker].start()
+            self._noted[broker] = self._admissions[broker].presence()
 
     def _drop(self, broker: int, at_ms: int) -> None:
         lost: dict[int, list[Ids]] = defaultdict(list)
-        for block in self._desks[broker].leave():
+        for block in self._admissions[broker].leave():
             self._write(block.grp, block.ids, broker, block.from_ms, at_ms)
             lost[block.grp].append(block.ids)
         for grp, several in sorted(lost.items()):
             self._retry(at_ms, Want(grp, at_ms), united(several))
-        for want, ids in self._desks[broker].dismiss():
+        for want, ids in self._admissions[broker].dismiss():
             self._retry(at_ms, want._replace(is_redirected=False), ids)
 
     def _has_changed(self, now_ms: int) -> bool:
@@ -225,44 +227,44 @@ class _Attaching:
         return len(self._changes) < before
 
     def _tell(self, now_ms: int) -> None:
-        """The root tells all that it hears who is there; the others have no root (`membership/presences.py`)."""
+        """The root sends the roster to the brokers that it hears; others have no root (`membership/presences.py`)."""
         timeline = self._timeline
         root = timeline.root_at(now_ms)
-        there = [number for number in range(len(self._desks)) if timeline.is_up(number, now_ms)]
+        there = [number for number in range(len(self._admissions)) if timeline.is_up(number, now_ms)]
         heard = [number for number in there if root != NOBODY and timeline.hears(root, number, now_ms)]
-        # What others have said of themselves is half a second old. The root knows itself.
+        # What the root has heard of the others is half a second old; of itself it knows everything.
         age_ms = now_ms - self._noted_ms
         infos = sorted(
             (
-                self._desks[each].presence()
+                self._admissions[each].presence()
                 if each == root
                 else msgspec.structs.replace(self._noted[each], age_ms=age_ms)
                 for each in heard
             ),
             key=lambda one: one.name,
         )
-        roster = Roster(root=self._desks[root].name if heard else "", brokers=tuple(infos))
+        roster = Roster(root=self._admissions[root].name if heard else "", brokers=tuple(infos))
         for number in there:
-            desk = self._desks[number]
+            admission = self._admissions[number]
             if number in heard:
-                desk.roster = roster
-            elif desk.roster.root:
-                desk.roster = msgspec.structs.replace(desk.roster, root="")
+                admission.roster = roster
+            elif admission.roster.root:
+                admission.roster = msgspec.structs.replace(admission.roster, root="")
 
     def _rebalance(self, now_ms: int) -> None:
-        for broker, desk in enumerate(self._desks):
+        for broker, admission in enumerate(self._admissions):
             if not self._timeline.is_up(broker, now_ms, min(now_ms + self._step_ms, self._end_ms)):
                 continue
-            for block, target in desk.surplus(now_ms):
+            for block, target in admission.surplus(now_ms):
                 self._write(block.grp, block.ids, broker, block.from_ms, now_ms)
                 self._retry(now_ms, Want(block.grp, now_ms), block.ids, self._names[target])
 
     def _finish(self) -> list[ClientSession]:
-        """Whoever is somewhere is there to the end, and who waits, waits."""
-        for broker, desk in enumerate(self._desks):
-            for block in desk.leave():
+        """End all sessions at the end of the run, those of waiting clients too."""
+        for broker, admission in enumerate(self._admissions):
+            for block in admission.leave():
                 self._write(block.grp, block.ids, broker, block.from_ms, self._end_ms)
-            for want, ids in desk.dismiss():
+            for want, ids in admission.dismiss():
                 self._write(want.grp, ids, NOBODY, want.since_ms, self._end_ms)
         for coming in self._arrivals.values():
             for (_, want), several in coming.items():

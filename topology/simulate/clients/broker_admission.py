@@ -1,4 +1,4 @@
-"""One broker as clients meet it: who waits there to be attached, who is attached, and where it sends the others."""
+"""One broker's clients: those that wait to be attached, those that are, and those that it redirects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from topology.simulate.input.calibration import Calibration
 from topology.simulate.input.layout import Layout
 
 DECISIONS = 32
-"""Where more clients wait than this, as many are placed at a time as make about so many decisions of a step."""
+"""About the most placing decisions in a step. If more clients wait, several of them get one decision."""
 
 HERE = ""
 _NEW = Newcomer()
@@ -32,11 +32,11 @@ class Block(msgspec.Struct):
     ids: Ids
 
 
-class Desk:
-    """Places by the broker's own code. `start` it with its process, `heard` whatever the root tells.
+class BrokerAdmission:
+    """Decides where clients go, by the broker's own code. Call `start` with its process, `heard` with the root's news.
 
-    A step is: `open`, then `serve` as often as others send their clients here, then `close`.
-    `staying`: the groups that do not understand a redirect.
+    A step is `open`, then `serve` as often as clients arrive, then `close`. `staying` are the groups that do not follow
+    redirects.
     """
 
     def __init__(self, layout: Layout, number: int, calibration: Calibration, staying: Collection[int]) -> None:
@@ -47,7 +47,7 @@ class Desk:
         self.connections = 0
         self._waiting = 0
         self._key = layout.cluster_key
-        # A broker of these designs that is not active takes nobody in, whatever a client understands.
+        # In the design "active-passive" a broker that is not active attaches no client at all.
         self._staying = frozenset(staying if layout.design != "active-passive" else ())
         self._attach_per_ms = calibration.attach_per_s / 1_000
         self._redirect_cost = max(0.01, calibration.open_us / calibration.attach_us if calibration.attach_us else 1.0)
@@ -62,7 +62,7 @@ class Desk:
         self.start()
 
     def start(self) -> None:
-        """Its process begins and knows nothing."""
+        """The broker's process starts, and knows of no other broker yet."""
         assert not self.connections and not self.queue
         self.roster = Roster()
         self._credit = 0.0
@@ -85,16 +85,16 @@ class Desk:
         self._waiting += ids.count
 
     def open(self, step_ms: int) -> None:
-        """Time passes in which it can attach clients."""
+        """A step begins: add its time for attaching clients."""
         self._credit += self._attach_per_ms * step_ms
 
     def close(self) -> None:
-        """Time that nobody has used is lost."""
+        """The step ends: time that was not used is lost."""
         if not self.queue:
             self._credit = 0.0
 
     def serve(self, now_ms: int) -> list[tuple[Want, str, Ids]]:
-        """Who of the queue has come to its end now, and where it is sent; `HERE` is attached, see `attach`."""
+        """The clients at the head of the queue with their targets. Those with `HERE` are for `attach`."""
         if not self.queue:
             return []
         self._placing.heard(self.roster, now_ms)
@@ -107,7 +107,7 @@ class Desk:
             sent = self._decide(want, ids.count, chunk, coming)
             coming += sent[HERE]
             self._waiting -= sent.total()
-            # Each target's in one piece, not in turns: members are exchangeable, and rows stay few.
+            # The clients of a target are consecutive, not in turns: members are exchangeable, and there are fewer rows.
             served += [(want, target, ids.take(count)) for target, count in sorted(sent.items()) if count]
             if ids.count:
                 break
@@ -115,7 +115,7 @@ class Desk:
         return served
 
     def _decide(self, want: Want, count: int, chunk: int, coming: int) -> Counter[str]:
-        """How many of these go where, as far as there is time for them."""
+        """How many of these clients go to each target, as far as the time of the step allows."""
         sent = Counter({HERE: 0})
         while count:
             own = self.connections + coming + sent[HERE]
@@ -135,7 +135,7 @@ class Desk:
         return sent
 
     def _staying_of(self, want: Want, own: int, count: int, chunk: int) -> int:
-        """How many of so many stay, of whom the first do. Once one is sent on, so would be all that come after it."""
+        """How many of them stay, from the first one on: after one is redirected, all later ones would be too."""
         decisions = range(chunk, count, chunk)
         staying = bisect_left(decisions, True, key=lambda more: self._choose(want, own + more) is not None)
         return chunk * (1 + staying)
@@ -152,19 +152,19 @@ class Desk:
     # -- leaving
 
     def leave(self) -> list[Block]:
-        """All are gone."""
+        """The process has ended: return all attached clients, and forget them."""
         gone, self._attached, self.connections = self._attached, [], 0
         return gone
 
     def dismiss(self) -> list[WaitingClients]:
-        """Nobody waits here any more."""
+        """Return all waiting clients, and forget them."""
         gone = list(self.queue)
         self.queue.clear()
         self._waiting = 0
         return gone
 
     def surplus(self, now_ms: int) -> list[tuple[Block, str]]:
-        """The clients that it moves away in this second, and where to, as `placing/moving.py` does it."""
+        """The clients that the broker moves away in this second to balance the load, as in `placing/moving.py`."""
         self._placing.heard(self.roster, now_ms)
         number = self._rebalance.surplus(self.roster, self.connections, now_ms)
         if not number or self.settings.rebalance_dry_run:
@@ -182,7 +182,7 @@ class Desk:
         return moved
 
     def _youngest(self, number: int) -> list[Block]:
-        """So many of those who came last and can follow; they are not attached any more."""
+        """Detach so many of the youngest clients that follow redirects."""
         found: list[Block] = []
         kept: list[Block] = []
         scanned = 0

@@ -1,4 +1,4 @@
-"""Where every client of every run is, and when: the recursion of `attaching`, one run beside the other."""
+"""The broker of every client of every run over time: the loop of `attaching`, for several runs in parallel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from topology.simulate.input.workload import Workload
 from topology.simulate.spark.schemas import SESSIONS
 
 PARTITIONS_PER_RUN = 4
-"""Runs are dealt out by hash: with more partitions than runs, few share one."""
+"""Spark distributes runs by hash. With more partitions than runs, few runs share one."""
 PARTITIONS_MAX = 400
 
 _COLUMNS = ["run", *ClientSession._fields]
@@ -27,14 +27,14 @@ _COLUMNS = ["run", *ClientSession._fields]
 def placement(
     population: DataFrame, runs: Sequence[GridCell], workload: Workload, calibration: Calibration
 ) -> DataFrame:
-    """Sessions of all clients. Of each run only a row for each group, time and broker comes to Python.
+    """Sessions of all clients. Python gets only a row for each run, group, time and broker.
 
     Members of a group with the same `joins_ms` and `contact` must have consecutive numbers; ValueError else.
     """
     attempts = population.groupBy("run", "grp", "joins_ms", "contact").agg(
         F.min("client").alias("first"), F.max("client").alias("last"), F.count("client").alias("members")
     )
-    # A number that is given is kept: small as the rows are, Spark would put all runs into one partition.
+    # Spark keeps an explicit number of partitions. Without one it would put so few rows into one.
     dealt = attempts.repartition(min(PARTITIONS_PER_RUN * len(runs), PARTITIONS_MAX) if len(runs) > 1 else 1, "run")
     return dealt.groupBy("run").applyInPandas(_recursion(runs, workload, calibration), SESSIONS)
 

@@ -1,4 +1,4 @@
-"""Clients that are alike and do the same at the same time: ranges of ids of one group, and what they want."""
+"""Equal clients that do the same at the same time, as ranges of ids of one group."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 
 class Ids:
-    """Members of a group, as ranges from first to last. `take` some, or `add` others of the same fate.
+    """Members of a group, as ranges from first to last. `take` some, or `add` others with the same state.
 
-    Members are exchangeable: which of them go is of no meaning, so always those of the lowest ids.
+    Members are exchangeable, so those with the lowest ids are always taken.
     """
 
     __slots__ = ("_ranges", "count")
@@ -28,7 +28,7 @@ class Ids:
         return iter(self._ranges)
 
     def take(self, count: int) -> Ids:
-        """So many of them, which are not among these any more."""
+        """Remove so many ids, and return them."""
         assert 0 <= count <= self.count
         taken: list[tuple[int, int]] = []
         self.count -= count
@@ -42,7 +42,7 @@ class Ids:
         return Ids(taken)
 
     def parts(self, number: int, turn: int = 0) -> list[Ids]:
-        """All of them in so many parts as even as can be; where that leaves some over, `turn` says who gets them."""
+        """Split the ids into even parts. `turn` varies the parts that get one more."""
         counts = [(self.count + (place + turn) % number) // number for place in range(number)]
         return [self.take(count) for count in counts]
 
@@ -52,7 +52,7 @@ def united(several: Iterable[Ids]) -> Ids:
 
 
 class Want(NamedTuple):
-    """What a waiting client is: nowhere since then, and how often it has found nobody since.
+    """The state of a waiting client: since when it is not attached, and its failed attempts since.
 
     `is_new`: it was never attached, and knows only the addresses it began with.
     """
@@ -91,7 +91,7 @@ class ClientSession(NamedTuple):
 
 
 def merged(sessions: Iterable[ClientSession]) -> list[ClientSession]:
-    """The same with neighbours of one fate in one row, in order."""
+    """The sessions in order, with neighbouring ids of equal sessions in one row."""
     found: list[ClientSession] = []
     for each in sorted(sessions, key=lambda row: (row.grp, row.from_ms, row.to_ms, row.broker, row.first)):
         last = found[-1] if found else None

@@ -1,4 +1,4 @@
-"""How many subscribers each topic has at each broker, told by how that changes."""
+"""The changes of the number of subscribers of each topic at each broker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 
 def interest(subscriptions: DataFrame, brokers: int, bin_ms: int) -> DataFrame:
-    """By topic and bin. The last of the deltas is of those who are nowhere.
+    """Deltas by topic and bin. The last delta is that of subscribers at no broker.
 
     Added up before anything is sent from partition to partition: the hottest topic is no more than any other.
     """

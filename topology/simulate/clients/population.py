@@ -12,7 +12,7 @@ from topology.simulate.input.workload import ClientGroup, Workload
 from topology.simulate.spark.rows import partitions_of, rows_of
 
 BLOCK = 10_000
-"""So many clients are made from one row."""
+"""The number of clients that are generated from one row."""
 
 _GROUPS = "run int, grp int, members long, join_at_ms int, slots int, bin_ms int, contacts array<int>"
 
@@ -39,13 +39,12 @@ def population(groups: DataFrame) -> DataFrame:
 
 
 def spread(rows: DataFrame, *keys: str) -> DataFrame:
-    """Few rows of which many are made, over all partitions: as Spark judges by their size it would leave them in one,
-    but for a number that is given."""
+    """Spread few rows, from which many are made, over all partitions. Without a number Spark keeps them in one."""
     return rows.repartition(partitions_of(rows.sparkSession), *keys)
 
 
 def groups_of(spark: SparkSession, runs: Sequence[GridCell], workload: Workload) -> DataFrame:
-    """What all members of a group have in common: few rows, of which all clients are made."""
+    """A row for each group and run, with what its members have in common. All clients are generated from these."""
     rows = [
         _row(run, group, workload)
         for run in runs
@@ -63,7 +62,7 @@ def attached(sessions: DataFrame, groups: DataFrame) -> DataFrame:
 
 
 def joins_ms(client: Column) -> Column:
-    """When a member first comes, in a row that has its group's columns."""
+    """The time of a member's first attempt, in a row with its group's columns."""
     return (F.col("join_at_ms") + _slot_of(client) * F.col("bin_ms")).cast("int")
 
 
@@ -79,7 +78,7 @@ def _first_of(slot: Column) -> Column:
 def _row(run: GridCell, group: ClientGroup, workload: Workload) -> tuple[int, int, int, int, int, int, list[int]]:
     slots = max(1, min(group.join_over_ms // workload.bin_ms, group.count))
     at_ms = group.join_at_ms // workload.bin_ms * workload.bin_ms
-    # Fewer members than bins: every so many bins one.
+    # With fewer members than bins, one joins every so many bins.
     every_ms = max(1, group.join_over_ms // workload.bin_ms // slots) * workload.bin_ms
     return run.number, group.number, group.count, at_ms, slots, every_ms, contacts(run.layout, group)
 

@@ -1,4 +1,4 @@
-"""How many clients each broker has, bin by bin, and the work that they are without a message."""
+"""The number of clients of each broker, bin by bin, and the work that clients cause without messages."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from topology.simulate.spark.rows import rows_of, schema_of
 from topology.simulate.spark.schemas import JOBS, JobKind
 
 PART_US = 1_000
-"""Work without a message is done in parts of this length, between which messages have their turn."""
+"""Work that no message causes is split into parts of this length. Messages are handled between them."""
 
 PARTS_MAX = 50
 APART = 0.618
-"""The parts of a broker begin so much of a part after those of the one before it: multiples of it are spread out."""
+"""The offset, in parts, between the work of one broker and that of the next. Its multiples are spread evenly."""
 
 _UPS = "run int, broker int, up_ms int, down_ms int"
 
 
 def ups_of(spark: SparkSession, runs: Sequence[GridCell], timelines: Sequence[Timeline]) -> DataFrame:
-    """When each broker's process is there."""
+    """The times at which each broker's process runs."""
     rows = [
         (run.number, *up) for run, timeline in zip(runs, timelines, strict=True) for up in timeline.ups if up[1] < up[2]
     ]
@@ -32,7 +32,7 @@ def ups_of(spark: SparkSession, runs: Sequence[GridCell], timelines: Sequence[Ti
 
 
 def presence(sessions: DataFrame, brokers: DataFrame, ups: DataFrame, bins: int, bin_ms: int) -> DataFrame:
-    """For each bin of each broker of each run in which it is up, also where nothing changes."""
+    """A row for each run, broker and bin in which the broker runs, also if nothing changes in it."""
     there = sessions.where("broker >= 0").withColumn("count", F.col("last") - F.col("first") + 1)
     came = F.struct((F.col("from_ms") / bin_ms).cast("int").alias("bin"), F.col("count").alias("by"))
     went = F.struct((F.col("to_ms") / bin_ms).cast("int").alias("bin"), (-F.col("count")).alias("by"))
@@ -80,7 +80,7 @@ def chores(presence: DataFrame, bin_ms: int, costs: Calibration) -> DataFrame:
     busy = presence.withColumn("work_us", work_us).where("work_us > 0")
     busy = busy.withColumn("parts", F.least(F.ceil(F.col("work_us") / PART_US), F.lit(PARTS_MAX)))
     parts = busy.select("*", F.explode(F.sequence(F.lit(0), F.col("parts") - 1)).alias("part"))
-    # Not all brokers at once: they would wait for one another where they share cores.
+    # Brokers do not start at the same time: on shared cores they would wait for each other.
     place = (F.col("part") + F.col("broker") * APART % 1) / F.col("parts")
     at_us = F.col("bin").cast("long") * bin_ms * 1000 + F.floor(place * bin_ms * 1000)
     nothing = {"deliveries": 0, "topic": -1, "size": 0, "copies": 0, "batch_us": 0.0}
@@ -90,7 +90,7 @@ def chores(presence: DataFrame, bin_ms: int, costs: Calibration) -> DataFrame:
         at_us.alias("at_us"),
         F.col("part").alias("publication"),
         F.lit(JobKind.CHORE).alias("kind"),
-        # What was measured of it has all of its turns.
+        # The measured cost includes all turns.
         F.greatest(F.col("work_us") / F.col("parts") - costs.turn_us, F.lit(0.0)).cast("float").alias("base_us"),
         F.lit(-1).alias("source"),
         "clients",

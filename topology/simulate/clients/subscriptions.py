@@ -21,7 +21,7 @@ def clients_of(sessions: DataFrame) -> DataFrame:
 
 
 def subscriptions(sessions: DataFrame, workload: Workload) -> DataFrame:
-    """Of each session that lasts. A client draws its topics once, and has the same wherever it is."""
+    """The subscriptions of each session. A client draws its topics once, and keeps them at every broker."""
     lasting = sessions.where((F.col("grp") < len(workload.subscribers)) & (F.col("from_ms") < F.col("to_ms")))
     return clients_of(lasting).select(
         "run", "grp", "client", F.explode(_topics(workload)).alias("topic"), "broker", "from_ms", "to_ms"

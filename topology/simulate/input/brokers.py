@@ -1,4 +1,4 @@
-"""The brokers of all runs, as rows, and what other stages ask of them."""
+"""The brokers of all runs as rows, for other stages."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def brokers_of(spark: SparkSession, runs: Sequence[GridCell]) -> DataFrame:
 
 
 def between_us(a: Column, b: Column) -> Column:
-    """From one broker to another."""
+    """The latency from one broker to another."""
     return F.get("latency_us", a * F.col("brokers") + b)

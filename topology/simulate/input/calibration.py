@@ -14,17 +14,18 @@ SHIPPED = "calibration.json"
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Costs of one broker. What grows with the message is told by the kilobyte (1,000 bytes) beside what does not.
+    """Costs of one broker.
 
-    In one turn of its loop a broker takes what has come (`publish_us`, `relay_in_us` each), builds deliveries
-    (`delivery_us` for each subscriber of each message), and then writes once to everybody who got something
-    (`write_us`): under load many deliveries go with one write.
+    Costs that grow with a message are by the kilobyte (1,000 bytes); the others are extra. In one turn of its loop
+    a broker takes what has come (`publish_us`, `relay_in_us` each), builds deliveries (`delivery_us` for each
+    subscriber of each message), and then writes once to everybody who got something (`write_us`): under load many
+    deliveries go with one write.
     """
 
     measured: str
     """The day, as 2026-11-18."""
     machine: str
-    """What a reader must know to compare: processor, cores, system, Python."""
+    """Processor, cores, system and Python of the measured machine."""
     version: str
 
     turn_us: float
@@ -47,11 +48,11 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     open_us: float
     """A connection that opens and is redirected."""
     attach_us: float
-    """One that stays: with channel, private queue, binding, consumer."""
+    """Attaching a subscriber: connection, channel, private queue, binding, consumer."""
     attach_per_s: float
     """How many attach at one broker in a second."""
     meta_binding_us: float
-    """A private binding as another broker learns of it."""
+    """A meta-binding, at the broker that is told of it."""
     idle_us_per_s: float
     """A connection that does nothing, in a second."""
 
@@ -62,17 +63,17 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """A topic for which another broker has a meta-binding."""
 
     election_ms: float
-    """From the end of a root to the next, where it is seen at once (median)."""
+    """The median time from the end of a root to the next one, if the end is noticed at once."""
     election_worst_ms: float
     detect_ms: float
-    """Until a broker that fell silent is held for gone."""
+    """The time until a silent broker counts as offline."""
     stack_us: float
-    """What a message takes from client to client beside the broker's CPU: two ways through the kernel, two wake-ups."""
+    """The time of a message from client to client besides the broker's CPU: twice through the kernel, two wake-ups."""
 
     wait_us_per_ms: float = 0.0
-    """What a turn costs more for each millisecond that the broker had nothing to do before it: it finds caches cold."""
+    """The extra cost of a turn for each millisecond that the broker was idle before it, because caches are cold."""
 
-    # What comes by the batch, not by the message: little under load, and most of it where messages come one by one.
+    # Costs by the batch: small under load, and most of the cost if messages come one by one.
     link_us: float = 0.0
     """A turn that has copies for another broker: giving them to the link, for each such broker, however many copies."""
     persist_batch_us: float = 0.0
@@ -82,16 +83,16 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     member_us_per_s: float = 0.0
     """A broker of a cluster with nothing to do, in a second: timers, and statuses of its own."""
     peer_us_per_s: float = 0.0
-    """And for each other broker: statuses from there."""
+    """The same for each other broker, whose statuses come."""
 
-    # In company: where other brokers work on the same cores, as in a cluster on one machine. 0: as alone.
+    # Costs in company: while other brokers work on the same cores, as in a cluster on one machine. 0: as alone.
     company_turn_us: float = 0.0
     company_wait_us_per_ms: float = 0.0
     company_write_us: float = 0.0
     company_link_us: float = 0.0
     company_stack_us: float = 0.0
     company_hop_us: float = 0.0
-    """What a message takes from one broker to the next beside the CPU of both."""
+    """The time of a message from one broker to the next besides the CPU of both."""
 
     @property
     def is_of_company(self) -> bool:
@@ -100,7 +101,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def hop_us(self) -> float:
-        """From broker to broker on one machine; half of what it is from client to client, where it was not measured."""
+        """The time from broker to broker on one machine. If it was not measured, it is half of that between clients."""
         return self.company_hop_us if self.is_of_company else self.stack_us / 2
 
     def in_company(self) -> Calibration:
@@ -119,12 +120,12 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 @cache
 def shipped() -> Calibration:
-    """The one that comes with openclust."""
+    """The calibration file that comes with openclust."""
     return msgspec.json.decode(resources.files("topology.simulate").joinpath(SHIPPED).read_bytes(), type=Calibration)
 
 
 def read_calibration(path: Path) -> Calibration:
-    """One that `openclust bench --calibrate` has written."""
+    """A calibration file that `openclust bench --calibrate` has written."""
     try:
         found = msgspec.json.decode(path.read_bytes(), type=Calibration)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Chance that hangs on nothing but a seed and on who asks: the same on any number of partitions, in any order."""
+"""Random numbers that depend only on a seed, a purpose and an identity: equal for all partitions and orders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BITS = 53
 
 
 class Purpose:
-    """What a number is drawn for: one number for two purposes would tie them together."""
+    """The purposes of random numbers. Using one number for two purposes would correlate them."""
 
     TOPIC = 1
     TIME = 2
@@ -24,7 +24,7 @@ class Purpose:
 
 
 def uniform(seed: int, purpose: int, *identity: Column | int) -> Column:
-    """A number from 0 up to, but never, 1."""
+    """A number of at least 0 and less than 1."""
     parts = (part if isinstance(part, Column) else F.lit(part) for part in identity)
     hashed = F.xxhash64(F.lit(seed), F.lit(purpose), *parts)
     return F.shiftrightunsigned(hashed, 64 - _BITS) * F.lit(2.0**-_BITS)
@@ -58,7 +58,7 @@ def share_of(topic: int, count: int, popularity: Popularity, exponent: float) ->
 
 
 def _area(low: float, high: float, exponent: float) -> float:
-    """Of x ** -exponent between the two."""
+    """The integral of x ** -exponent from `low` to `high`."""
     if exponent == 1.0:
         return math.log(high / low)
     area: float = (high ** (1 - exponent) - low ** (1 - exponent)) / (1 - exponent)

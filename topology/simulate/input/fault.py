@@ -1,4 +1,4 @@
-"""What goes wrong in a run, and when: `kill p2 at 30s` and its like."""
+"""The faults of a run and their times, such as `kill p2 at 30s`."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def parse_sweep(terms: Sequence[str]) -> dict[str, list[Any]]:
 def runs_of(
     axes: Axes, workload: Workload, *, base: Layout | None = None, designs: Sequence[Design] = ("openclust",)
 ) -> list[GridCell]:
-    """Each cell once: where the design is `single`, it makes no difference how many more brokers there are.
+    """The cells, without duplicates: with the design `single` the number of other brokers makes no difference.
 
     Without a `base` (the layout of a cluster file) it takes an axis that says how many brokers there are.
     """
@@ -113,7 +113,7 @@ def _cells(axes: Axes, base: Layout | None) -> Iterator[Layout]:
     if "brokers" in axes:
         for count in axes["brokers"]:
             primaries = min(count, max(PRIMARIES_MAX, firsts))
-            primaries -= primaries % 2 == 0  # an even number survives no more than one less
+            primaries -= primaries % 2 == 0  # an even number survives no more than the odd one below it
             yield resized(model, primaries, count - primaries)
         return
     for primaries, secondaries in product(axes.get("primaries", [firsts]), axes.get("secondaries", [others])):

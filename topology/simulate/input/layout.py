@@ -1,4 +1,4 @@
-"""The brokers of one run: who they are, how far from each other, and by which design they work."""
+"""The layout of one run: its brokers, the latencies between them, and their design."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ PRIMARIES_MAX = 3
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
-    """A broker. Where it says nothing of its machine (0), nothing of that limits it."""
+    """A broker. A capacity of 0 is unlimited."""
 
     name: str
     is_primary: bool
     weight: int = 1
     host: str = ""
-    """Those of the same host share its cores; without a name it has one of its own."""
+    """Brokers with the same host share its cores. A broker without a host has one of its own."""
     cores: int = 0
     memory_mb: int = 0
     bandwidth_mbit: float = 0
@@ -31,15 +31,15 @@ class LocalClients(msgspec.Struct, frozen=True, kw_only=True):
     """A process of clients on the brokers' host: the publishers, and this share of all subscribers."""
 
     message_us: float
-    """What it takes for a message that it publishes or gets."""
+    """The CPU of the process for each message that it publishes or gets."""
     share: float
     others_us: float = 0.0
-    """What a process with all other subscribers takes each time that it looks what has come, `others_every_us`."""
+    """The CPU of the process with all other subscribers for each poll, every `others_every_us`."""
     others_every_us: float = 0.0
 
 
 class SharedHost(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine with more to run than it has cores."""
+    """A machine with more processes than cores."""
 
     brokers: tuple[int, ...]
     cores: int
@@ -55,11 +55,11 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     redirect: Redirect = Redirect()
     cluster_key: str = "simulated"
     local_clients: LocalClients | None = None
-    """Where all clients are on the brokers' host."""
+    """The processes of clients on the brokers' host, if all clients are there."""
 
     @property
     def hosts(self) -> tuple[SharedHost, ...]:
-        """Those on which brokers wait for one another; a host has as many cores as any broker says that it has."""
+        """The hosts on which brokers wait for each other. A host's cores are the most that any of its brokers names."""
         by_name: dict[str, list[int]] = {}
         for number, site in enumerate(self.sites):
             if site.host:

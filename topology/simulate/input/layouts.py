@@ -1,4 +1,4 @@
-"""Layouts out of cluster files, and smaller and larger ones of the same kind."""
+"""Layouts from cluster files, and resized ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LATENCY_US = 100
 
 
 def read_model(path: str | Path) -> Model:
-    """The cluster file's, or ConfigError where that cannot be used, or is of no cluster."""
+    """The model of a cluster file. Raises ConfigError if it cannot be used, or has no primaries."""
     model = build(read(path), file=str(path))
     if not model.primaries:
         raise ConfigError(f"{path}: there is no primary in it ([cluster.primaries.NAME]): nobody to be root")
@@ -42,7 +42,7 @@ def layout_of_model(model: Model, design: Design = "openclust") -> Layout:
 
 
 def resized(layout: Layout, primaries: int, secondaries: int) -> Layout:
-    """The first so many of each kind, and where there are fewer, more that are like the last of them."""
+    """The layout with so many brokers of each kind: the first ones, and copies of the last one if there are too few."""
     firsts = [number for number, each in enumerate(layout.sites) if each.is_primary]
     others = [number for number, each in enumerate(layout.sites) if not each.is_primary]
     chosen = [*_stretched(firsts, primaries), *_stretched(others or firsts, secondaries)]
@@ -95,7 +95,7 @@ def _site(model: Model, broker: ListedBroker) -> Site:
 
 
 def _latency_us(model: Model, one: str, other: str) -> int:
-    """Two secondaries have no link: what goes from one to the other passes through a primary."""
+    """The latency between two brokers; between secondaries, which have no link, by way of a primary."""
     if one == other:
         return 0
     direct = _of_route(model, one, other)

@@ -1,4 +1,4 @@
-"""Spans of a run in which nothing changes between the brokers: who is root, and who reaches whom."""
+"""Periods of a run with the same root and the same reachability between brokers."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Period(NamedTuple):
 
 
 def periods(spark: SparkSession, runs: Sequence[GridCell], of_runs: Sequence[Sequence[Period]]) -> DataFrame:
-    """A row for each."""
+    """A row for each period of each run."""
     rows = [(run.number, *each) for run, spans in zip(runs, of_runs, strict=True) for each in spans]
     return rows_of(spark, rows, _PERIODS)
 
 
 def periods_of(run: GridCell, timeline: Timeline) -> Iterator[Period]:
-    """In order and without a gap, from the beginning of the run to its end."""
+    """The periods in order, without gaps, from the beginning of the run to its end."""
     brokers = range(len(run.layout.sites))
     for from_ms, to_ms in pairwise(_bounds(timeline)):
         reach = [_reaches(timeline, a, b, from_ms) for a in brokers for b in brokers]

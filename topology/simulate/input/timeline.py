@@ -1,4 +1,4 @@
-"""Who is there, who is root and who does not reach whom, over the time of one run: what faults make of a layout."""
+"""The states of one run over time, as its faults make them: running brokers, the root, brokers that are cut off."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOBODY = -1
 
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
-    """Brokers are told by number, times in ms; every span ends before its `to`.
+    """Brokers are numbers, times are in ms; every span ends before its `to`.
 
     `skipped`: faults that change nothing in this run: they name no broker of its layout, one that is not in the state
     they mean, or a time after its end.
@@ -23,7 +23,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     duration_ms: int
     detect_ms: int
     ups: tuple[tuple[int, int, int], ...]
-    """(broker, from, to): its process is there."""
+    """(broker, from, to): its process runs."""
     roots: tuple[tuple[int, int, int], ...]
     """(from, to, broker), without a gap over the whole run; -1 is nobody."""
     cuts: tuple[tuple[int, int, int, int], ...]
@@ -31,7 +31,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     skipped: tuple[Fault, ...] = ()
 
     def is_up(self, broker: int, from_ms: int, to_ms: int | None = None) -> bool:
-        """Whether one process of it is there at that moment, or from then until then."""
+        """Whether the broker's process runs at that moment, or for the whole span."""
         until_ms = from_ms + 1 if to_ms is None else to_ms
         return any(one == broker and begin <= from_ms and until_ms <= end for one, begin, end in self.ups)
 
@@ -39,7 +39,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
         return next((root for begin, end, root in self.roots if begin <= at_ms < end), NOBODY)
 
     def hears(self, one: int, other: int, at_ms: int) -> bool:
-        """Whether one holds the other for reachable: a cut is noticed after a while, and its end at once."""
+        """Whether one believes that it reaches the other: a cut is noticed after a while, its end at once."""
         pair = (min(one, other), max(one, other))
         return not any((a, b) == pair and begin + self.detect_ms <= at_ms < end for a, b, begin, end in self.cuts)
 
@@ -52,7 +52,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def timeline(layout: Layout, faults: Sequence[Fault], calibration: Calibration, duration_ms: int) -> Timeline:
-    """What happens to the brokers of this layout."""
+    """The timeline of this layout's brokers under these faults."""
     skipped: list[Fault] = []
     there = Timeline(
         duration_ms=duration_ms,
@@ -61,7 +61,7 @@ def timeline(layout: Layout, faults: Sequence[Fault], calibration: Calibration, 
         cuts=_cuts(layout, faults, duration_ms, skipped),
         roots=(),
     )
-    # A broker that is alone asks nobody.
+    # A single broker needs nobody's vote.
     election_ms = 0 if layout.design == "single" else round(calibration.election_ms)
     reigns = _Reigns(layout, there, election_ms).all()
     in_order = tuple(each for each in faults if any(each is one for one in skipped))
@@ -79,7 +79,7 @@ def _ups(
     for fault in sorted(singles, key=lambda each: each.at_ms):
         number = names.index(fault.broker) if fault.broker in names else NOBODY
         if number == NOBODY or fault.at_ms >= duration_ms or isinstance(fault, Kill) is not (number in since):
-            # One that is added after the end is away all the time: that changes something.
+            # A broker that is added after the end is absent for the whole run, which matters.
             if number == NOBODY or not isinstance(fault, Add) or number in since:
                 skipped.append(fault)
         elif isinstance(fault, Kill):
@@ -109,7 +109,7 @@ def _cuts(
 
 
 class _Reigns:
-    """The election as brokers hold it (`openclust.cluster.election.election`), without its messages."""
+    """The result of the brokers' election (`openclust.cluster.election.election`), without its messages."""
 
     def __init__(self, layout: Layout, there: Timeline, election_ms: int) -> None:
         self._there = there
@@ -133,7 +133,7 @@ class _Reigns:
                     self._stamps[broker] = now_ms
             if root != NOBODY and ((root, now_ms) in starts or not self._stays(root, now_ms)):
                 reigns.append((since_ms, now_ms, root))
-                # Who has lost its quorum is junior to all others.
+                # A root that lost its quorum becomes junior to all others.
                 self._stamps[root] = now_ms
                 root, since_ms = NOBODY, now_ms
             if root == NOBODY:
@@ -146,7 +146,7 @@ class _Reigns:
         return tuple(each for each in reigns if each[0] < each[1])
 
     def _heard(self, primary: int, now_ms: int) -> list[int]:
-        """The primaries that are together with this one, the most senior first."""
+        """The primaries that this one hears, and itself, the most senior first."""
         heard = [
             each
             for each in self._primaries
@@ -158,7 +158,7 @@ class _Reigns:
         return self._there.is_up(root, now_ms) and 2 * len(self._heard(root, now_ms)) >= len(self._primaries)
 
     def _electable(self, now_ms: int) -> int:
-        """Who has the votes of all that it hears, and they are more than half of the defined ones."""
+        """The primary with the votes of all that it hears, if these are more than half of the defined ones."""
         for candidate in self._primaries:
             voters = self._heard(candidate, now_ms)
             is_enough = candidate in voters and 2 * len(voters) > len(self._primaries)

@@ -1,4 +1,4 @@
-"""Numbers as people read them: `12.3 k`, `4.1 ms`, `63 %`. What is no number (nan, infinity) is a dash."""
+"""Numbers for people: `12.3 k`, `4.1 ms`, `63 %`. nan and infinity are a dash."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def share(part: float | None) -> str:
         return NOTHING
     percent = part * 100
     if 99 < percent < 100:
-        # As many nines as it has, and the digit after them.
+        # All leading nines, and the digit after them.
         digits = min(6, -math.floor(math.log10(100 - percent)))
         return f"{math.floor(percent * 10**digits) / 10**digits:.{digits}f} %"
     return f"{percent:,.0f} %" if percent >= 10 or not percent else f"{percent:.2g} %"
