@@ -135,7 +135,7 @@ def test_a_client_that_does_not_trust_the_broker_is_logged(strict: StrictBroker,
     [
         (1, b"AMQP\0\0\x09\x01", "it speaks AMQP without TLS, and this port is for TLS"),
         (2, b"GET / HTTP/1.1\r\n\r\n", "it speaks HTTP, and this port is for AMQP by TLS"),
-        (3, b"\0\x01\x02\x03\x04\x05\x06\x07\x08", "what it speaks is not TLS: it began with"),
+        (3, b"\0\x01\x02\x03\x04\x05\x06\x07\x08", "it does not speak TLS: it began with"),
     ],
 )
 def test_who_speaks_something_else_is_logged(strict: StrictBroker, number: int, data: bytes, told: str) -> None:
@@ -170,7 +170,7 @@ def test_a_renewed_certificate_is_shown_without_a_restart_and_a_broken_one_is_no
     assert strict.talk(context) == (b"\1", renewed)
 
     strict.certificate.write_text("not a certificate")
-    strict.wait_for("ERROR tls: tls.cert = ", "no PEM certificate and key that can be read; what was read before stays")
+    strict.wait_for("ERROR tls: tls.cert = ", "no PEM certificate and key that can be read; the files read before stay")
     assert strict.talk(context) == (b"\1", renewed)
 
 

@@ -58,12 +58,12 @@ class TlsFiles(Generic[T]):
             contexts = self._load()
         except ConfigError as error:
             for problem in error.problems:
-                log.error("%s; what was read before stays in use", problem)
+                log.error("%s; the files read before stay in use", problem)
             return
         ours = self._ours()
         for each in ours:
             if now_s >= each.certificate.expires_s and not self._has_expired(each.key, now_s):
-                log.error("%s; what was read before stays in use", each.problem(now_s))
+                log.error("%s; the files read before stay in use", each.problem(now_s))
                 return
         self.contexts, self.ours = contexts, ours
         for each in ours:

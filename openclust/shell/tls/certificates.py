@@ -150,7 +150,9 @@ def _say(ours: OurCertificate, now_s: int) -> None:
     told = fields(file=ours.path, **ours.certificate.fields())
     left_s = ours.certificate.expires_s - now_s
     if left_s <= 0:
-        what = "nobody whom it has signed is let in" if ours.is_authority else "who checks it refuses this broker"
+        what = (
+            "certificates that it signed are refused" if ours.is_authority else "peers that check it refuse this broker"
+        )
         log.error("%s has expired: %s", ours.key, what, extra=told)
     elif now_s < ours.certificate.begins_s:
         log.warning("%s is good only from %s", ours.key, stamp(ours.certificate.begins_s), extra=told)

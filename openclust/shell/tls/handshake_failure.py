@@ -30,9 +30,9 @@ _REASONS = {
     "UNSUPPORTED_PROTOCOL": "it speaks only versions of TLS that are not accepted here",
     "VERSION_TOO_LOW": "it speaks only versions of TLS that are not accepted here",
     "WRONG_SSL_VERSION": "it speaks only versions of TLS that are not accepted here",
-    "WRONG_VERSION_NUMBER": "what it speaks is not TLS",
-    "PACKET_LENGTH_TOO_LONG": "what it speaks is not TLS",
-    "RECORD_LAYER_FAILURE": "what it speaks is not TLS",
+    "WRONG_VERSION_NUMBER": "it does not speak TLS",
+    "PACKET_LENGTH_TOO_LONG": "it does not speak TLS",
+    "RECORD_LAYER_FAILURE": "it does not speak TLS",
     "NO_SHARED_CIPHER": "it offers no cipher that is accepted here",
     "NO_SUITABLE_SIGNATURE_ALGORITHM": "it offers no signature algorithm that the certificate here can be used with",
     "NO_SHARED_SIGNATURE_ALGORITHMS": "it offers no signature algorithm that the certificate here can be used with",
@@ -113,7 +113,7 @@ class HandshakeFailures:
         elif heard.startswith(_HTTP):
             self._say(peer, "it speaks HTTP, and this port is for AMQP by TLS", None, now_ms)
         elif heard[:1] not in (b"", b"\x16"):
-            self._say(peer, f"what it speaks is not TLS: it began with {heard[:8]!r}", None, now_ms)
+            self._say(peer, f"it does not speak TLS: it began with {heard[:8]!r}", None, now_ms)
         else:
             certificate = error.certificate if isinstance(error, HandshakeFailed) else None
             self._say(peer, reason(error, self._authority), certificate, now_ms)

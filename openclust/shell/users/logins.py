@@ -140,9 +140,9 @@ class Logins:
             self._next_ms = now_ms + RETRY_MS
             again = self._repeats.again(self._refused, now_ms)
             if again is not None:
-                log.warning("%s: what was edited is not taken yet: %s%s", path, escape(self._refused), again)
+                log.warning("%s: its edits are not applied yet: %s%s", path, escape(self._refused), again)
         else:
-            log.info("%s: what was edited holds for the cluster", path)
+            log.info("%s: its edits are applied to the cluster", path)
 
     def _compare(self, broker: Broker, path: str, now_ms: int) -> None:
         users = broker.users_version, self._digests

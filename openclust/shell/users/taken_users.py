@@ -52,7 +52,7 @@ class TakenUsers:
             return None
         except (OSError, msgspec.DecodeError) as error:
             reason = getattr(error, "strerror", None) or error
-            log.warning("%s: %s; what was edited in the users file meanwhile is not known", self._path, reason)
+            log.warning("%s: %s; edits of the users file since the last run are not known", self._path, reason)
             return None
 
     def keep(self) -> None:

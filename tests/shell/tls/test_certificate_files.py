@@ -92,7 +92,7 @@ def test_a_broken_file_is_named_once_and_the_old_one_kept(
     Path(tls.cert).write_text("nonsense")
     (line,) = clock.look(10)
     assert line.startswith(f"ERROR tls.cert = '{tls.cert}'")
-    assert line.endswith("no PEM certificate and key that can be read; what was read before stays in use")
+    assert line.endswith("no PEM certificate and key that can be read; the files read before stay in use")
     assert files.contexts is context
     Path(tls.cert).unlink()
     (line,) = clock.look(10)

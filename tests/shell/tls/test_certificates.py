@@ -47,13 +47,13 @@ def test_thirty_and_seven_days_before_the_end_and_at_it_there_is_one_line(caplog
     assert {day: told for day, told in lines.items() if told} == {
         1: ["WARNING tls.cert expires in 30 days"],
         24: ["WARNING tls.cert expires in 7 days"],
-        31: ["ERROR tls.cert has expired: who checks it refuses this broker"],
+        31: ["ERROR tls.cert has expired: peers that check it refuse this broker"],
     }
 
 
 def test_a_broker_that_starts_late_says_what_holds_now_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
     assert said(caplog, Expiry(), ours(3)) == ["WARNING tls.cert expires in 3 days"]
-    assert said(caplog, Expiry(), ours(-1)) == ["ERROR tls.cert has expired: who checks it refuses this broker"]
+    assert said(caplog, Expiry(), ours(-1)) == ["ERROR tls.cert has expired: peers that check it refuse this broker"]
     assert said(caplog, Expiry(), ours(365)) == []
 
 
@@ -71,7 +71,7 @@ def test_one_that_is_not_good_yet_is_said_to_be_so(caplog: pytest.LogCaptureFixt
 
 def test_an_authority_that_has_ended_lets_nobody_in(caplog: pytest.LogCaptureFixture) -> None:
     (line,) = said(caplog, Expiry(), ours(0, is_authority=True))
-    assert line == "ERROR tls.cert has expired: nobody whom it has signed is let in"
+    assert line == "ERROR tls.cert has expired: certificates that it signed are refused"
 
 
 def test_a_line_names_certificate_and_file(caplog: pytest.LogCaptureFixture) -> None:

@@ -217,7 +217,7 @@ def test_what_is_refused_is_told_and_asked_for_again(restarted: Restarted, caplo
     restarted.edit(ALICE)
     restarted.asks()
     restarted.cluster.define = define  # type: ignore[method-assign]
-    assert restarted.asks() == [] and "what was edited is not taken yet: RESOURCE_ERROR - no root" in caplog.text
+    assert restarted.asks() == [] and "its edits are not applied yet: RESOURCE_ERROR - no root" in caplog.text
     assert restarted.asks(RETRY_MS) == [DeleteUser(name="bob")]
 
 

@@ -47,4 +47,4 @@ def test_digests_that_cannot_be_read_are_logged_and_all_users_count_as_taken(
     (tmp_path / "users-taken.json").write_bytes(b"[")
     assert TakenUsers(str(tmp_path), USERS).users == digests(USERS)
     (line,) = caplog.messages
-    assert "what was edited in the users file meanwhile is not known" in line
+    assert "edits of the users file since the last run are not known" in line
