@@ -1,7 +1,7 @@
-"""The one seam between a broker and a cluster: what a broker asks of whoever decides with it.
+"""The interface from a broker to its cluster: the only way by which the broker knows of other brokers.
 
-A broker alone decides by itself, at once (`server/standalone.py`). In a cluster the root orders the changes, and a
-client may be better off elsewhere.
+A broker without a cluster decides everything itself, at once (`server/standalone.py`). In a cluster the root orders the
+changes, shared queues are active at the root, and clients may be sent to other brokers.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from openclust.wire.table import Table
 
 Done = Callable[[Any], None]
-"""Called once: with the result, or with the AmqpError that stood against it."""
+"""Called once, with the result or with the AmqpError that prevented it."""
 
 Verdict = Callable[[bool, bool], None]
-"""Called once with what became of a message: whether a queue wanted it, and whether all that did accepted it."""
+"""Called once for a message: whether it was routed to a queue, and whether all of its queues accepted it."""
 
 
 class GetResult(NamedTuple):
-    """What basic.get has fetched. The queue is asked to forget the entry, or to take it back."""
+    """A message that basic.get has fetched, and how many are left. The queue settles the entry later."""
 
     queue: Origin
     entry: Entry
@@ -44,43 +44,43 @@ class GetResult(NamedTuple):
 
 
 class ClusterPort(Protocol):
-    """What a broker asks."""
+    """The cluster, to its broker."""
 
     @property
     def peer_address(self) -> str:
-        """Where other brokers reach this one, as `host:port`; empty where it takes none."""
+        """Where other brokers connect to this one, as `host:port`; empty if none can."""
 
     @property
     def client_address(self) -> str:
-        """Where applications reach this broker, as `host:port`; empty where that is not known."""
+        """Where clients connect to this broker, as `host:port`; empty if that is not known."""
 
     @property
     def closed_to_clients(self) -> str:
-        """Why no client can be let in at this time; empty where one can."""
+        """Why no client may log in at this time; empty if clients may."""
 
     def define(self, change: Change, done: Done) -> None:
-        """Make a change that all brokers share, and call `done` when it holds here: at once, or later."""
+        """Make a change on all brokers. `done` is called when it holds here: at once, or later."""
 
     def tidy(self, change: Change) -> None:
-        """Delete what nobody uses any more. Brokers that do not decide leave it to the one that does."""
+        """Delete an unused queue or exchange. Only the root does it; other brokers do nothing."""
 
-    def came_of(self, queue: Queue, entry: Entry, mark: int) -> None:
-        """What has entered the journal's open batch since that mark are dead letters of this message."""
+    def dead_letters_entered(self, queue: Queue, entry: Entry, mark: int) -> None:
+        """The messages that entered the journal's open batch since that `mark` are dead letters of this entry."""
 
     def virtual_host(self, connection: Connection, name: str) -> str:
-        """The virtual host that a client means by a name; ConnectionError where it wants another cluster."""
+        """The virtual host of this name, which may be a cluster key instead. ConnectionError for a wrong key."""
 
     def place(self, connection: Connection) -> Placement | None:
-        """Where a client that opens should be; None is here."""
+        """The broker that a client should use; None for this one."""
 
     def known_hosts(self, connection: Connection) -> str:
-        """The brokers that a client may turn to, as open-ok tells them: `host:port,host:port`."""
+        """The brokers that clients may use, for connection.open-ok: `host:port,host:port`."""
 
     def admit(self, connection: Connection, response: bytes) -> User:
-        """The user that a broker is here, by its answer to `connection.nonce`; ConnectionError where it is none."""
+        """Check the answer of another broker to `connection.nonce`. Returns its user, or raises ConnectionError."""
 
     def control(self, connection: Connection, body: bytes) -> None:
-        """Another broker says something. Raises ChannelError where it makes no sense."""
+        """Handle a control message of another broker. ChannelError if it makes no sense."""
 
     # -- messages
 
@@ -88,54 +88,56 @@ class ClusterPort(Protocol):
         """Where an application's message goes from here, and whether the root must get it as well."""
 
     def forward(self, channel: Channel | None, vhost: ExchangeHost, message: Message, verdict: Verdict | None) -> None:
-        """Give the root a message for its shared queues; the channel's connection may be made to wait."""
+        """Send the root a message for its shared queues. The channel's connection may have to wait."""
 
     def forward_run(
         self, channel: Channel, vhost: VirtualHost, suffix: bytes, properties: bytes, bodies: list[bytes]
     ) -> int:
-        """Give the root messages of which nobody wants to be told: how many of them are on their way."""
+        """Send the root messages that need no confirm. Returns how many of the first were sent."""
 
     def reply_outlet(self, address: str) -> Destination | None:
-        """Where a reply address of another broker is reached."""
+        """The destination for a reply address that is at another broker; None if that cannot be reached."""
 
     # -- shared queues
 
     def is_elsewhere(self, queue: Destination) -> bool:
-        """Whether a queue is only known here, and active on another broker."""
+        """Whether a queue is shared and this broker is not the root: then the queue is active elsewhere, or nowhere."""
 
     def home(self, queue: Queue) -> str:
-        """The broker on which a queue is active; empty where there is none at this time."""
+        """The broker on which a queue is active; empty if there is no root."""
 
     def consume(self, consumer: Consumer, done: Done) -> None:
-        """Let a consumer here receive from a queue elsewhere."""
+        """Let a consumer here receive from a queue at the root."""
 
     def credit_changed(self, channel: Channel) -> None:
-        """The consumers of a channel may hold more deliveries together, or fewer."""
+        """The prefetch of a whole channel has changed."""
 
     def policies_changed(self, vhost: VirtualHost) -> None:
-        """The queues of a virtual host follow other policies; consumers here of queues elsewhere have to, too."""
+        """Policies of a virtual host have changed: consumers here of queues at the root must follow them."""
 
     def get(self, channel: Channel, queue: Queue, no_ack: bool, done: Done) -> None:
-        """basic.get from a queue elsewhere; `done` is called with a `GetResult`, or None where it is empty."""
+        """basic.get from a queue at the root. `done` is called with a `GetResult`, or None if it is empty."""
 
     def purge(self, queue: Queue, done: Done) -> None:
-        """Purge a queue elsewhere; `done` is called with how many messages that were."""
+        """Purge a queue at the root. `done` is called with the number of messages."""
 
     def inspect(self, queue: Queue, done: Done) -> None:
-        """Count a queue elsewhere; `done` is called with `Counts`."""
+        """Count the messages and consumers of a queue at the root. `done` is called with `Counts`."""
 
     # -- transactions
 
     def commit(self, bundle: Bundle, done: Done) -> None:
-        """Have a transaction happen, here and elsewhere, or not at all; `done` is called when it is sure to stay."""
+        """Commit a transaction, on all brokers or on none. `done` is called when it cannot be lost any more."""
 
     def committed(self, item: Unacked) -> None:
-        """A delivery from elsewhere was settled there with its transaction: nobody need be told."""
+        """A delivery of the root was settled there by a transaction: the root need not be told again."""
 
     # -- private queues
 
-    def wanted(self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int) -> None:
-        """A binding to a private queue is made (1) or gone (-1)."""
+    def private_binding_changed(
+        self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int
+    ) -> None:
+        """A binding to a private queue was made (`count` 1) or removed (-1)."""
 
     def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
-        """An exchange came to be: what others want of it can be bound."""
+        """An exchange was declared: meta-bindings to it can be bound now."""

@@ -206,7 +206,7 @@ class Server:
     def _answer_close(self, connection: Connection, close_ok: bytes) -> None:
         transport = self._transport(connection)
         if transport is not GONE:
-            connection.say_last(close_ok)
+            connection.append_close_ok(close_ok)
             transport.finish()
 
     @staticmethod
@@ -365,14 +365,14 @@ class Server:
         self.storage.begin(self.loop, self.logins)
         if config.definitions.file is not None and membership.is_alone:
             import_at_start(self.broker, config.definitions.file, config.auth.users_file)
-        books = self.broker.books
-        books.base_bytes = psutil.Process().memory_info().rss
-        if books.base_bytes > books.high_bytes:
+        accounts = self.broker.memory_accounts
+        accounts.base_bytes = psutil.Process().memory_info().rss
+        if accounts.base_bytes > accounts.high_bytes:
             log.error(
                 "limits.memory_high_watermark is %d bytes, less than the %d the broker needs for itself: "
                 "all publishers will be blocked",
-                books.high_bytes,
-                books.base_bytes,
+                accounts.high_bytes,
+                accounts.base_bytes,
             )
         for sock in listening_sockets(config.listen.host, config.listen.port, config.listen.backlog):
             listener = Listener(self.loop, sock, self.plain_connected)

@@ -1,7 +1,7 @@
 """Methods to bytes and back, driven by the annotations in `methods.py`.
 
-This codec is our own, and checked against pamqp in the tests: a broker meets hostile bytes, so nesting is bounded,
-nothing is copied twice, and all that is malformed is a 502 with the method's name.
+This codec is our own, and the tests compare it with pamqp. A broker gets hostile bytes: so nesting is bounded, nothing
+is copied twice, and malformed bytes are a 502 that names the method.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _read_bits(count: int) -> _Reader:
 
 
 class _Plan:
-    """How one method is read and written: its arguments in wire order, neighbours of fixed size or bits as one step."""
+    """How one method is decoded and encoded: its arguments in order, neighbours of fixed size or bits in one step."""
 
     def __init__(self, method: type[Method]) -> None:
         self.method = method
@@ -169,7 +169,7 @@ def decode_method(payload: bytes) -> Method:
 
 
 def encode_method(method: Method) -> bytes:
-    """The payload of a method frame. Raises ValueError for what does not fit."""
+    """The payload of a method frame. ValueError for a value that does not fit."""
     return _PLANS[type(method)].encode(method)
 
 
@@ -179,13 +179,13 @@ def method_frame(channel: int, method: Method) -> bytes:
 
 
 def method_id(payload: bytes) -> tuple[int, int]:
-    """Class and method number of a method frame's payload, (0, 0) where there are none."""
+    """Class and method id of a method frame's payload; (0, 0) if it is too short."""
     return _METHOD_ID.unpack_from(payload) if len(payload) >= 4 else (0, 0)
 
 
 @functools.cache
 def name_of(method: type[Method]) -> str:
-    """The specification's name: `queue.declare-ok`."""
+    """The name in the specification, such as `queue.declare-ok`."""
     words = [""]
     for letter in method.__name__:
         if letter.isupper():

@@ -1,7 +1,4 @@
-"""What may go wrong between a peer and us, and how far it reaches: a channel, or the connection.
-
-A peer's mistake is one of the two errors here; our own mistake is an `assert`.
-"""
+"""Errors of a peer: one closes a channel, the other the connection. Our own mistakes are an `assert`."""
 
 from __future__ import annotations
 
@@ -50,7 +47,7 @@ NAMES = {
 
 
 class AmqpError(Exception):
-    """A peer's mistake, with the reply code and text it is told."""
+    """A mistake of a peer, with the reply code and text for it."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(code, text)
@@ -59,12 +56,12 @@ class AmqpError(Exception):
 
     @property
     def reply_text(self) -> str:
-        """The text as it goes on the wire: the code's name first, cut to what a short string holds."""
+        """The text on the wire: the name of the code first, cut to the size of a short string."""
         return cut(f"{NAMES.get(self.code, str(self.code))} - {self.text}")
 
 
 class ChannelError(AmqpError):
-    """Closes the channel it happened on; the connection lives."""
+    """Closes its channel; the connection stays open."""
 
 
 class ConnectionError(AmqpError):
@@ -72,5 +69,5 @@ class ConnectionError(AmqpError):
 
 
 def cut(text: str) -> str:
-    """As much of a text as a short string holds."""
+    """The beginning of a text that fits a short string."""
     return encode_text(text)[:255].decode("utf-8", "ignore")

@@ -1,4 +1,4 @@
-"""Frames: the envelope of everything after the protocol header."""
+"""Frames: all bytes after the protocol header are in frames."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FRAME_HEARTBEAT = 8
 
 FRAME_END = b"\xce"
 FRAME_OVERHEAD = 8
-"""Type, channel, size and end: what a frame costs beside its payload."""
+"""The bytes of a frame beside its payload: type, channel, size and end."""
 
 FRAME_MIN = 4_096
 """0-9-1 1.4: no peer may negotiate a smaller maximum."""

@@ -1,4 +1,4 @@
-"""How a connection begins and ends: the server's side as a table of transitions."""
+"""The states of a connection on the server's side, and the methods that change them, as a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from openclust.wire.methods import (
 
 
 class State(Enum):
-    """Where a connection stands."""
+    """The state of a connection."""
 
     GREETING = "waiting for the protocol header"
     STARTING = "waiting for start-ok"
@@ -44,11 +44,11 @@ TRANSITIONS: dict[tuple[State, type[Method]], State] = {
     (State.CLOSING, ConnectionCloseOk): State.CLOSED,
     **{(state, ConnectionClose): State.CLOSED for state in _MET},
 }
-"""What a client may send on channel 0, and what comes of it; anything else is a 503."""
+"""The methods that a client may send on channel 0 in each state, and the next state. All others are a 503."""
 
 
 def step(state: State, method: type[Method]) -> State:
-    """The state after `method`; 503 where it has no place."""
+    """The state after `method`; 503 if the method may not come in this state."""
     after = TRANSITIONS.get((state, method))
     if after is None:
         raise ConnectionError(COMMAND_INVALID, f"{name_of(method)} while {state.value}")
@@ -56,7 +56,7 @@ def step(state: State, method: type[Method]) -> State:
 
 
 def negotiate(ours: int, theirs: int) -> int:
-    """The smaller of two maxima, of which 0 is "no limit"."""
+    """The smaller of two maxima; 0 means "no limit"."""
     if not ours or not theirs:
         return ours or theirs
     return min(ours, theirs)

@@ -33,7 +33,7 @@ _TIMESTAMP = Struct(">Q")
 
 
 class Properties(msgspec.Struct, kw_only=True):
-    """The properties of one message; None is an absent one."""
+    """The properties of one message; None means that a property is absent."""
 
     content_type: str | None = None
     content_encoding: str | None = None
@@ -70,7 +70,7 @@ _FIELDS: tuple[tuple[int, str, str], ...] = (
 
 
 def decode_properties(header: bytes) -> Properties:
-    """The properties in a content header's payload. Malformed input is a 502."""
+    """The properties in the payload of a content header. Malformed input is a 502."""
     properties = Properties()
     try:
         flags = PREAMBLE.unpack_from(header)[3]
@@ -102,12 +102,12 @@ def decode_properties(header: bytes) -> Properties:
 
 
 def content_header(properties: bytes, body_size: int) -> bytes:
-    """A content header's payload, of what it has behind the body's size."""
+    """The payload of a content header. `properties` are its bytes behind the body size."""
     return _UP_TO_FLAGS.pack(60, 0, body_size) + properties
 
 
 def header_fields(header: bytes) -> Fields:
-    """The headers in a content header's payload that was decoded before, each as it came; {} where it has none."""
+    """The headers in a content header, each as it came; {} if there are none. The payload must be well-formed."""
     flags = PREAMBLE.unpack_from(header)[3]
     if not flags & HEADERS:
         return {}
@@ -119,7 +119,7 @@ def header_fields(header: bytes) -> Fields:
 
 
 def encode_header(properties: Properties, body_size: int, fields: Fields | None = None) -> bytes:
-    """A content header's payload. With `fields` these are its headers, whatever `properties` has."""
+    """The payload of a content header. With `fields` these are its headers, in place of those in `properties`."""
     flags = 0
     parts = [b""]
     for flag, name, kind in _FIELDS:

@@ -1,9 +1,9 @@
-"""Bytes from a peer, cut into frames and, on the hot path, into whole messages.
+"""Cuts the bytes of a peer into frames and, on the hot path, into whole messages.
 
-A publish whose method, header and body frames are all in the buffer is parsed at once and handed over in one call, and
-those behind it that differ from it in nothing but their bodies are a run: one call for all of them. Everything else
-goes frame by frame. A sink that answers False has not taken what it was given: the reader keeps it, and offers it again
-at the next `read`.
+If the method, header and body frames of a publish are all in the buffer, the sink gets it in one call. Further
+publishes behind it that differ in their bodies only are a run: the sink gets all of them in one call. All other frames
+go one by one. If the sink returns False, it has not taken the frame: the reader keeps it, and offers it again at the
+next `read`.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _ACK = b"\x00\x3c\x00\x50"
 _ACK_FRAME = Struct(">BHII QB B")
 _ACK_SIZE = 21
 _CONTENT = Struct(">BHIHHQ")
-"""A header frame's envelope, then class, weight and body size."""
+"""The beginning of a header frame: envelope, class, weight and body size."""
 _BODY_SIZE = Struct(">Q")
 _WAIT_MAX = 30
-"""How many publishes in a row are taken to be no run, after as many tries in vain."""
+"""The reader skips at most so many publishes before it looks for a run again."""
 _ALIKE_SIZE = 23
-"""Of a publish before its body's size, without arguments: two envelopes, the method's number, an end, class, weight."""
+"""The bytes of a publish before its body size, without its arguments: two envelopes, ids, an end, class, weight."""
 
 
 class Sink(Protocol):
-    """Who takes the frames. Each method answers whether it took them; errors it raises pass through `read`."""
+    """Takes the frames. Each method returns whether it took them; its errors pass through `read`."""
 
     def on_publish(self, channel: int, arguments: bytes, header: bytes, body: bytes) -> bool: ...
     def on_run(self, channel: int, arguments: bytes, properties: bytes, bodies: list[bytes]) -> int:
-        """Publishes that differ in nothing but their bodies: how many it took, from the first on.
+        """Publishes that differ in their bodies only. Returns how many it took, from the first on.
 
-        `properties` are what a content header has behind the body's size, flags included.
+        `properties` are the bytes of a content header behind the body size: flags and properties.
         """
 
     def on_ack(self, channel: int, delivery_tag: int, multiple: bool) -> bool: ...
@@ -52,7 +52,7 @@ class Sink(Protocol):
 
 
 class FrameReader:
-    """Cuts one peer's stream into frames. `frame_max` bounds a frame, and with it what is kept between reads."""
+    """Cuts the stream of one peer into frames. `frame_max` bounds a frame, and so the bytes kept between reads."""
 
     __slots__ = ("frame_max", "rest", "sink")
 
@@ -62,7 +62,7 @@ class FrameReader:
         self.rest = b""
 
     def read(self, data: bytes) -> None:
-        """Hand all complete frames in `data` to the sink; what is incomplete or not taken waits for the next call."""
+        """Hand all complete frames in `data` to the sink. Bytes that are left over wait for the next call."""
         if self.rest:
             data = self.rest + data
         at = 0
@@ -70,7 +70,7 @@ class FrameReader:
         sink = self.sink
         on_publish = sink.on_publish
         on_ack = sink.on_ack
-        # Where publishes are all different, looking for runs is soon done seldom.
+        # If all publishes differ, the reader looks for runs more and more seldom.
         wait = misses = 0
         try:
             while end - at >= FRAME_OVERHEAD:
@@ -108,7 +108,7 @@ class FrameReader:
                     return
                 at = after_frame
         except BaseException:
-            # What raised is consumed: after its error only the peer's farewell counts.
+            # The frame with the error is consumed: after it only the peer's close counts.
             at = self._skip(data, at, end)
             raise
         finally:
@@ -146,7 +146,7 @@ class FrameReader:
             kind != FRAME_BODY
             or body_channel != channel
             or frame_size != body_size
-            or body_end - at > self.frame_max  # perhaps a frame over the bound: the slow way tells
+            or body_end - at > self.frame_max  # Perhaps a frame is too large: the slow way checks that.
         ):
             return None
         return (
@@ -158,9 +158,9 @@ class FrameReader:
         )
 
     def _run(self, data: bytes, at: int, after: int, alike: int, body_size: int) -> list[bytes]:
-        """The bodies of the publish from `at` to `after`, and of those behind it that have all else in common with it.
+        """The bodies of the publish from `at` to `after`, and of those behind it that differ in their bodies only.
 
-        None, if there are none of those. `alike` is how much stands before a body's size in the header.
+        Empty if there are none behind it. `alike` is the number of bytes before the body size.
         """
         before = after - at - body_size - 1
         if not body_size or not data.startswith(data[at : at + alike], after):
@@ -171,7 +171,7 @@ class FrameReader:
         beginning, end, size = data[at : at + before], len(data), after - at
         upto = beginning[:alike]
         bodies: list[bytes] = []
-        # Mostly those of one size come behind one another: one step of a C loop for each.
+        # Mostly the bodies are of one size: then each takes one step of a loop in C.
         same = memoryview(data)[at : at + (end - at) // size * size]
         for begins, body, mark in Struct(f"{before}s{body_size}sc").iter_unpack(same):
             if begins != beginning or mark != FRAME_END:
@@ -195,9 +195,9 @@ class FrameReader:
         return bodies if len(bodies) > 1 else []
 
     def _frame(self, data: bytes, at: int, end: int) -> int:
-        """Hand over the one frame at `at`. Where the next begins, 0 if this one is incomplete or not taken."""
+        """Hand over the frame at `at`. Returns where the next one begins; 0 if this one is incomplete or not taken."""
         kind, channel, size = ENVELOPE.unpack_from(data, at)
-        # Envelope and end count by the specification; clients that leave them out are let, as by RabbitMQ.
+        # By the specification envelope and end count too. As in RabbitMQ, clients that do not count them are accepted.
         if size > self.frame_max:
             raise ConnectionError(FRAME_ERROR, f"a frame of {size} bytes where at most {self.frame_max} were agreed")
         stop = at + 7 + size
@@ -223,7 +223,7 @@ class FrameReader:
         return stop + 1 if taken else 0
 
     def _skip(self, data: bytes, at: int, end: int) -> int:
-        """Where the stream goes on after the frame at `at` was refused; the end, where that cannot be known."""
+        """Where the stream goes on after the refused frame at `at`; its end, if that cannot be known."""
         size: int = ENVELOPE.unpack_from(data, at)[2]
         stop = at + 7 + size
         if stop < end and data[stop] == 0xCE and data[at] in (1, 2, 3, 8):

@@ -1,4 +1,4 @@
-"""SASL responses: who says to be whom, and how they would prove it."""
+"""SASL responses: the credentials in them."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ PLAIN = "PLAIN"
 AMQPLAIN = "AMQPLAIN"
 EXTERNAL = "EXTERNAL"
 PEER = "OPENCLUST-PEER"
-"""Brokers of one cluster to each other: see `cluster/protocol/hello.py`."""
+"""The mechanism of brokers of one cluster: see `cluster/protocol/hello.py`."""
 
 MECHANISMS = (PLAIN, AMQPLAIN, EXTERNAL)
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """A name and a password; no password where a client certificate vouches for the name."""
+    """A name and a password; None for the password if a client certificate proves the name."""
 
     name: str
     password: bytes | None
 
 
 def parse_response(mechanism: str, response: bytes, certificate_name: str) -> Credentials | None:
-    """The credentials in a response, None where it is malformed."""
+    """The credentials in a response; None if it is malformed."""
     if mechanism == PLAIN:
         return _plain(response)
     if mechanism == AMQPLAIN:

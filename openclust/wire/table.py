@@ -18,7 +18,7 @@ DEPTH_MAX = 64
 
 
 class Timestamp(int):
-    """Seconds since 1970, kept apart from plain integers so that it encodes as a timestamp again."""
+    """Seconds since 1970. A type of its own, so that it is encoded as a timestamp again."""
 
     __slots__ = ()
 
@@ -115,7 +115,7 @@ def _decode_array(data: bytes, at: int, end: int, depth: int) -> list[Value]:
 
 
 def encode_table(table: Table) -> bytes:
-    """The table with its length first. Raises ValueError for what AMQP cannot say."""
+    """The table with its length first. ValueError for a value that AMQP cannot encode."""
     parts = []
     for name, value in table.items():
         raw = encode_text(name)
@@ -158,16 +158,16 @@ def encode_value(value: Value) -> bytes:
 
 
 def encode_long(value: int) -> bytes:
-    """A count as a 64-bit field, however small it is: clients with static types ask for one size."""
+    """A number as a 64-bit field, even if it is small: clients with static types expect one size."""
     return _INT64.pack(b"l", value)
 
 
 Fields: TypeAlias = dict[str, bytes]
-"""A table whose values are still as they came, type letter first: what is not changed keeps its type."""
+"""A table whose values are still encoded, type letter first: a value that is not changed keeps its type."""
 
 
 def split_table(data: bytes) -> Fields:
-    """The fields of an encoded table, its length first. It must have been decoded before: nothing is checked here."""
+    """The fields of an encoded table, its length first. The table must be well-formed: nothing is checked here."""
     fields: Fields = {}
     at = 4
     while at < len(data):
@@ -189,7 +189,7 @@ def join_table(fields: Fields) -> bytes:
 
 
 def split_array(value: bytes) -> list[bytes]:
-    """The items of an encoded array, type letters first; none where the value is something else."""
+    """The items of an encoded array, type letters first; none if the value is no array."""
     items = []
     at = 5 if value[:1] == b"A" else len(value)
     while at < len(value):
@@ -211,7 +211,7 @@ def decode_field(value: bytes) -> Value:
 
 
 def _value_end(data: bytes, at: int) -> int:
-    """Where the value at `at` ends. Tables and arrays begin with their length, so that nothing within is looked at."""
+    """Where the value at `at` ends. Tables and arrays are skipped by their length."""
     kind = data[at]
     fixed = _FIXED_SIZES.get(kind)
     if fixed is not None:

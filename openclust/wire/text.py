@@ -1,4 +1,4 @@
-"""Text of the protocol: UTF-8, but a peer may send any bytes, and gets the same bytes back."""
+"""Text of the protocol: UTF-8. A peer may also send other bytes, and gets the same bytes back."""
 
 from __future__ import annotations
 

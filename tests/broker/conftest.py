@@ -14,7 +14,7 @@ from tests.support.invariants import check
 
 @pytest.fixture
 def new_broker() -> Iterator[Callable[..., Broker]]:
-    """Make a broker with limits of one's own; afterwards its books must be right, and empty when all have gone."""
+    """Make a broker with these limits; in the end its memory accounts must be right, and empty when all have gone."""
     brokers: list[Broker] = []
 
     def make(**limits: int) -> Broker:

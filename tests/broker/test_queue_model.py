@@ -237,7 +237,7 @@ class QueueMachine(RuleBasedStateMachine):
             rest.append(int(got.body))
         assert rest == sorted(self.ready)
         check(self.broker)
-        assert self.broker.books.held_bytes == 0
+        assert self.broker.memory_accounts.held_bytes == 0
 
 
 QueueMachine.TestCase.settings = examples(30, step_count=40, suppress=list(HealthCheck))

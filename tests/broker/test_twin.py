@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclust.broker.journal.batch import apply_work, decode_work
+from openclust.broker.journal.batch import apply_batch, decode_batch
 from openclust.broker.journal.journal import KEPT, Journal
 from openclust.broker.server.broker import Broker
 from tests.support.client import Client, new_broker
@@ -92,7 +92,7 @@ class Twins:
     def seal(self) -> None:
         sealed = self.leader.journal.seal(self.leader.wall_offset_ms)
         if sealed.shared:
-            apply_work(self.follower, decode_work(sealed.shared), KEPT)
+            apply_batch(self.follower, decode_batch(sealed.shared), KEPT)
 
     def compare(self) -> None:
         for name in NAMES:
@@ -177,7 +177,7 @@ def test_what_is_told_twice_changes_nothing(history: list[tuple[Any, ...]]) -> N
             getattr(twins, name)(*arguments)
     for _ in range(2):
         for shared in told:
-            apply_work(twins.follower, decode_work(shared), KEPT)
+            apply_batch(twins.follower, decode_batch(shared), KEPT)
     for name in NAMES:
         if name != "newest":
             ours = {entry[:3] for entry in described(twins.leader, name, 0)}

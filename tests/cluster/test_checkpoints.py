@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from openclust.broker.backlog import page as leaf
+from openclust.broker.backlog import page as page_module
 from openclust.broker.backlog.backlog import Entry
 from openclust.broker.backlog.paged_backlog import PagedBacklog
-from openclust.broker.journal import queue_notes as notebook
+from openclust.broker.journal import queue_notes as queue_notes_module
 from openclust.broker.journal.journal import Journal
 from openclust.broker.journal.store_rows import Checkpoint, Restart
 from openclust.broker.model.changes import DeclareQueue, DeleteQueue, PutPolicy
@@ -36,8 +36,8 @@ from tests.support.examples import examples
 @pytest.fixture(autouse=True, scope="module")
 def _small_pages() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leaf, "PAGE_BYTES", 300)
-        patch.setattr(notebook, "SLIP_KEYS", 6)
+        patch.setattr(page_module, "PAGE_BYTES", 300)
+        patch.setattr(queue_notes_module, "KEYS_PAGE_FULL", 6)
         yield
 
 
@@ -271,7 +271,7 @@ def test_a_policy_that_keeps_nothing_of_a_queue_takes_it_out_of_the_store() -> N
     publish(queue, *range(50))
     life.turn()
     life.turn()
-    assert isinstance(queue.backlog, PagedBacklog) and queue.backlog.shelf.away
+    assert isinstance(queue.backlog, PagedBacklog) and queue.backlog.page_index.unloaded_count
     queue.durable = False  # as if it had never been
     queue.follow(queue.settings)
     life.turn()
@@ -416,7 +416,7 @@ def test_what_is_in_pages_leaves_memory_but_for_the_head() -> None:
     for number in range(2_000):
         queue.publish(message(b"%06d" % number + bytes(5_000)))
         life.turn()
-    assert life.broker.books.held_bytes < 1_200_000
+    assert life.broker.memory_accounts.held_bytes < 1_200_000
     assert len(queue) == 2_000 and queue.ready_bytes == 5_006 * 2_000
     entry = queue.get()
     assert entry is not None and entry.message.body[:6] == b"000000"
@@ -430,7 +430,7 @@ def test_a_page_that_cannot_be_read_keeps_its_queue_waiting_and_nothing_is_lost(
     life.turn()
     life = Life(life.store)
     queue = life.queue()
-    library = life.broker.journal.library
+    page_store = life.broker.journal.page_store
 
     class Broken:
         def page(self, number: int) -> bytes:
@@ -439,7 +439,7 @@ def test_a_page_that_cannot_be_read_keeps_its_queue_waiting_and_nothing_is_lost(
         def spooled(self, part: int) -> bytes:
             raise OSError(5, "input/output error")
 
-    library.source = Broken()
+    page_store.source = Broken()
     first = drain(queue)
     assert 0 < len(first) < 20, "the head had been read"
     assert len(queue) == 100 - len(first)
@@ -447,7 +447,7 @@ def test_a_page_that_cannot_be_read_keeps_its_queue_waiting_and_nothing_is_lost(
     queue.dispatch()
     notes = [effect for effect in life.broker.effects if "cannot be read" in getattr(effect, "text", "")]
     assert len(notes) == 1
-    library.source = life.store
+    page_store.source = life.store
     assert [each.message.body for each in first + drain(queue)] == [b"%06d" % number for number in range(101)]
 
 

@@ -31,7 +31,7 @@ def queue_at(cluster: Joined, broker: str, name: str = "q") -> Queue:
 def held(cluster: Joined, broker: str, name: str = "q") -> list[tuple[int, bytes]]:
     """All that a broker has of a queue, by its places; on the root, what is delivered too."""
     queue = queue_at(cluster, broker, name)
-    entries = [*queue.backlog, *queue.out.values()]
+    entries = [*queue.backlog, *queue.recorded_unacked.values()]
     return sorted((entry.seq, entry.message.body) for entry in entries)
 
 
@@ -147,7 +147,7 @@ def test_the_last_value_of_each_key_is_the_same_everywhere(cluster: Joined) -> N
 def test_a_deleted_queue_leaves_nothing_behind(cluster: Joined) -> None:
     client = fill(cluster, b"1", b"2")
     client.call(QueueDelete(queue="q"), QueueDeleteOk)
-    assert [cluster.broker(name).books.held_bytes for name in PRIMARIES] == [0, 0, 0]
+    assert [cluster.broker(name).memory_accounts.held_bytes for name in PRIMARIES] == [0, 0, 0]
     fill(cluster, b"3")
     assert same(cluster) == [b"3"]
 
@@ -471,19 +471,19 @@ def test_publishers_wait_while_too_much_is_not_committed(cluster: Joined, monkey
     cluster.hold("p3", "p1")
     for number in range(16):
         client.publish("q", bytes([number]) * 100_000)
-    books = cluster.broker("p1").books
-    assert books.alarm and books.lacks == "log" and len(queue_at(cluster, "p1")) < 16
+    accounts = cluster.broker("p1").memory_accounts
+    assert accounts.alarm and accounts.alarm_cause == "log" and len(queue_at(cluster, "p1")) < 16
     cluster.let_go("p2", "p1")
     cluster.let_go("p3", "p1")
     cluster.settle()
-    assert not books.alarm and books.uncommitted_bytes == 0
+    assert not accounts.alarm and accounts.uncommitted_bytes == 0
     assert len(same(cluster)) == 16
 
 
 def test_what_is_not_committed_is_forgotten_with_the_reign(cluster: Joined) -> None:
     fill(cluster)
     diverge(cluster, b"x", b"y")
-    assert cluster.broker("p1").books.uncommitted_bytes == 0
+    assert cluster.broker("p1").memory_accounts.uncommitted_bytes == 0
 
 
 def test_a_snapshot_comes_to_its_end_though_what_is_under_way_waits_for_it(cluster: Joined) -> None:

@@ -176,7 +176,7 @@ class Play:
     def check(self) -> None:
         cluster, root = self.cluster, self.cluster.root
         queues: list[Queue] = [cluster.broker(root).vhosts["/"].queues[name] for name in QUEUES]
-        assert sum(len(queue.turns) for queue in queues) == sum(len(each.consumers) for each in self.clients)
+        assert sum(len(queue.consumers) for queue in queues) == sum(len(each.consumers) for each in self.clients)
         assert all(queue.unacked == 0 for queue in queues)
         assert not any(proxy.held for proxy in cluster[root].consumer_proxies)
         assert [len(cluster[name].root_requests) for name in NAMES] == [0] * len(NAMES)
@@ -188,8 +188,8 @@ class Play:
             return
         left = [entry.message for queue in queues for entry in queue.backlog]
         assert self.seen | {message.body for message in left} == self.sent
-        assert not any(len(queue) for queue in queues if len(queue.turns))
-        held = {name: cluster.broker(name).books.held_bytes for name in NAMES}
+        assert not any(len(queue) for queue in queues if len(queue.consumers))
+        held = {name: cluster.broker(name).memory_accounts.held_bytes for name in NAMES}
         assert held == {**dict.fromkeys(NAMES, 0), root: sum(message.cost for message in left)}
 
 

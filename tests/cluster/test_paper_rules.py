@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from openclust.broker.journal.batch import Work, decode_work
+from openclust.broker.journal.batch import Batch, decode_batch
 from openclust.broker.journal.store_rows import Keep
 from openclust.cluster.protocol.bounds import Bounds
 from openclust.cluster.protocol.hello import difference
@@ -520,7 +520,7 @@ def test_shared_queues_are_distributed_by_the_root_alone(cluster: Joined) -> Non
     client.publish("work", b"x")
     for name in ALL:
         local = cluster.broker(name).vhosts["/"].queues["work"]
-        assert bool(local.turns.all) is (name == "p1")
+        assert bool(local.consumers.all) is (name == "p1")
 
 
 def test_local_and_remote_consumers_share_a_queue(cluster: Joined) -> None:
@@ -563,10 +563,10 @@ def test_a_transaction_is_confirmed_when_the_disks_of_root_and_backup_have_it(cl
     for name in PRIMARIES:
         cluster.broker(name).journal.has_disk = True
 
-    def written(name: str) -> list[Work]:
+    def written(name: str) -> list[Batch]:
         """What a broker has given its disk to write, of queues' contents."""
         keeps = [each for each in cluster.members[name].driver.writes if isinstance(each, Keep)]
-        return [decode_work(each.body) for each in keeps if each.kind == "work"]
+        return [decode_batch(each.body) for each in keeps if each.kind == "work"]
 
     def disk_has_it(name: str) -> None:
         cluster[name].batch_commit.stored(cluster[name].store_writes.given)

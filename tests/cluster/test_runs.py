@@ -72,7 +72,7 @@ def test_a_run_reaches_a_consumer_anywhere_in_order_and_once(
     assert client.bodies() == [b"first", b"second", *bodies]
     assert long_way == []
     assert len(root_queue(cluster)) == root_queue(cluster).unacked == 0
-    assert all(cluster.broker(name).books.held_bytes == 0 for name in cluster.members)
+    assert all(cluster.broker(name).memory_accounts.held_bytes == 0 for name in cluster.members)
 
 
 def test_properties_cross_with_a_run(cluster: Joined) -> None:

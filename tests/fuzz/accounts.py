@@ -58,9 +58,13 @@ def _check_books(broker: Broker, channels: list[Channel], out: list[Unacked]) ->
     for channel in channels:
         total += channel.incoming.got if channel.incoming is not None else 0
         total += channel.transaction.held_bytes if channel.transaction is not None else 0
-    assert broker.books.held_bytes == total, f"held_bytes is {broker.books.held_bytes}, the messages cost {total}"
+    assert broker.memory_accounts.held_bytes == total, (
+        f"held_bytes is {broker.memory_accounts.held_bytes}, the messages cost {total}"
+    )
     pending = sum(connection.pending_bytes for connection in broker.connections)
-    assert broker.books.outbox_bytes == pending, f"outbox_bytes is {broker.books.outbox_bytes}, pending are {pending}"
+    assert broker.memory_accounts.outbox_bytes == pending, (
+        f"outbox_bytes is {broker.memory_accounts.outbox_bytes}, pending are {pending}"
+    )
 
 
 def _check_topology(vhost: VirtualHost) -> None:
@@ -90,22 +94,24 @@ def _check_queue(queue: Queue, out: list[Unacked], channels: list[Channel]) -> N
     assert len(set(sequence)) == len(sequence), f"{name}: a message stands in the queue twice"
     if queue.owner is not None:
         assert queue.owner.owned is not None and queue.owner.owned.get(name) is queue, f"{name}: its owner forgot it"
-    assert set(queue.turns.waiting) <= set(queue.turns.all), f"{name}: a consumer that left waits for its turn"
-    for consumer in queue.turns.all:
+    assert set(queue.consumers.ready) <= set(queue.consumers.all), f"{name}: a consumer that left waits for its turn"
+    for consumer in queue.consumers.all:
         assert consumer.channel in channels and consumer.channel.state == OPEN, f"{name}: a dead channel consumes"
         assert (consumer.channel.consumers or {}).get(consumer.tag) is consumer, (
             f"{name}: its channel forgot a consumer"
         )
-        assert consumer.waiting is (consumer in queue.turns.waiting), f"{name}: a consumer's `waiting`"
+        assert consumer.waiting is (consumer in queue.consumers.ready), f"{name}: a consumer's `waiting`"
         assert not (entries and _could_be_served(queue, consumer)), (
             f"{name}: a message and a consumer wait for each other"
         )
     if queue.direct is not None:
-        assert queue.direct in queue.turns.all and not entries and queue.direct.can_take(), f"{name}: `direct` is stale"
+        assert queue.direct in queue.consumers.all and not entries and queue.direct.can_take(), (
+            f"{name}: `direct` is stale"
+        )
 
 
 def _could_be_served(queue: Queue, consumer: Consumer) -> bool:
-    return consumer.can_take() and (not queue.turns.single_active or queue.turns.active() is consumer)
+    return consumer.can_take() and (not queue.consumers.single_active or queue.consumers.active() is consumer)
 
 
 def _check_channels(channels: list[Channel], out: list[Unacked]) -> None:
@@ -122,7 +128,7 @@ def _check_channels(channels: list[Channel], out: list[Unacked]) -> None:
             asked = consumer.prefetch_asked
             assert not asked or consumer.unacked <= asked, "more than the prefetch is out"
             assert consumer is getattr(channel.reply, "consumer", None) or (
-                consumer.queue.is_alive and consumer in consumer.queue.turns.all
+                consumer.queue.is_alive and consumer in consumer.queue.consumers.all
             ), "a consumer of nothing"
 
 

@@ -206,7 +206,7 @@ class Run:
         assert list(broker.connections) == [self.neighbour], "a lost connection is still there"
         assert not broker.turn_waiters and not broker.replies
         for queue in broker.vhosts["/"].queues.values():
-            assert not queue.unacked and not queue.turns.all, f"{queue.name} has consumers that are gone"
+            assert not queue.unacked and not queue.consumers.all, f"{queue.name} has consumers that are gone"
             assert queue.owner in (None, self.neighbour), f"{queue.name} has an owner that is gone"
 
     def check_neighbour(self) -> None:
@@ -229,7 +229,7 @@ class Run:
         kinds = [type(method) for _, method in said.methods]
         assert kinds == [BasicAck, BasicGetOk, BasicGetEmpty, QueueDeclareOk], f"the neighbour was told {kinds}"
         assert said.bodies == [body]
-        assert not house.broker.books.held_bytes, "memory is held for nothing"
+        assert not house.broker.memory_accounts.held_bytes, "memory is held for nothing"
 
 
 def run(choices: Choices, trace: Trace = lambda line: None) -> None:

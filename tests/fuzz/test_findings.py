@@ -67,7 +67,7 @@ def test_deliveries_of_a_deleted_queue_cost_nothing_when_their_channel_is_gone()
     house.feed(client, publish("q"))
     house.send(client, QueueDelete(queue="q"))
     house.send(client, ChannelClose())
-    assert house.broker.books.held_bytes == 0
+    assert house.broker.memory_accounts.held_bytes == 0
 
 
 def test_a_header_that_nobody_could_decode_reaches_nobody() -> None:

@@ -106,7 +106,7 @@ class _Turn:
                 host.running.receive(effect.connection, b"", host.clock.monotonic_ms(nodes.now_us))
                 self.must_follow = True
             case CloseTransport():
-                effect.connection.say_last(effect.close_ok)
+                effect.connection.append_close_ok(effect.close_ok)
                 nodes.end_later(host, effect.connection, 0, 500)
             case StartHeartbeats():
                 pass

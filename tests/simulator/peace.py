@@ -155,8 +155,9 @@ def clean_up(world: Nodes) -> None:
         _look_at(host)
         _check_broker(host)
         world.states.look_at(host, closely=True)
-        if core.books.held_bytes or core.books.outbox_bytes:
-            raise Violation(f"{host.name} still holds {core.books.held_bytes} and {core.books.outbox_bytes} bytes")
+        if core.memory_accounts.held_bytes or core.memory_accounts.outbox_bytes:
+            accounts = core.memory_accounts
+            raise Violation(f"{host.name} still holds {accounts.held_bytes} and {accounts.outbox_bytes} bytes")
         if _has_queues(host):
             raise Violation(f"{host.name} still has queues")
         held = {name: each.count for name, each in host.running.membership.meta_bindings.held.items() if each.count}

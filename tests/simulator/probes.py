@@ -147,7 +147,7 @@ def _is_told(world: Nodes) -> bool:
     node = world.brokers[root].running
     queue, replica = node.broker.vhosts["/"].queues[QUEUE], node.membership.replica
     is_told = node.broker.journal.is_empty and node.membership.commit_index.disk == replica.position
-    return is_told and not queue.backlog and not queue.out
+    return is_told and not queue.backlog and not queue.recorded_unacked
 
 
 def probe_feed(world: Nodes) -> None:

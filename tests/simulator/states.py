@@ -62,9 +62,9 @@ class States:
 def _held(core: Broker) -> Held:
     return {
         f"{vhost.name} {queue.name}": sorted(
-            (entry.seq, entry.message.body) for entry in [*queue.backlog, *queue.out.values()]
+            (entry.seq, entry.message.body) for entry in [*queue.backlog, *queue.recorded_unacked.values()]
         )
         for vhost in core.vhosts.values()
         for queue in vhost.queues.values()
-        if queue.records == SHARED and (queue.backlog or queue.out)
+        if queue.durability_level == SHARED and (queue.backlog or queue.recorded_unacked)
     }

@@ -21,7 +21,7 @@ from openclust.broker.journal.store_rows import (
 
 
 class ModelStore:
-    """`perform` does all of its writes. It is its broker's `Shelves` too."""
+    """`perform` does all of its writes. It is its broker's `StoreReader` too."""
 
     __slots__ = (
         "_ahead",

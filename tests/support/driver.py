@@ -67,7 +67,7 @@ class Driver:
             self.node.written()
 
     def rest(self) -> None:
-        """Turns until nothing is left to do."""
+        """ConsumerRotation until nothing is left to do."""
         for _ in range(TURNS_MAX):
             self.turn()
             if not self.is_busy:
@@ -96,7 +96,7 @@ class Driver:
                 knows = far_end(effect.connection).knows(effect)
                 effect.connection.checked(effect.credentials, user if knows else None)
             case CloseTransport():
-                effect.connection.say_last(effect.close_ok)
+                effect.connection.append_close_ok(effect.close_ok)
                 far_end(effect.connection).flush()
                 far_end(effect.connection).finish()
             case Resume():
@@ -130,7 +130,7 @@ def driver_of(broker: Broker) -> Driver:
 
 
 def turn(broker: Broker) -> None:
-    """Turns until nothing is left to do."""
+    """ConsumerRotation until nothing is left to do."""
     driver_of(broker).rest()
 
 

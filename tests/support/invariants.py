@@ -52,8 +52,10 @@ def _check_memory(broker: Broker, queues: list[Queue], unacked: list[Unacked]) -
         assert message.holders == holders[key], f"{message.body!r}: {message.holders} holders, not {holders[key]}"
     held_bytes = sum(message.cost for message in messages.values())
     in_progress = _in_progress_bytes(broker)
-    assert broker.books.held_bytes == held_bytes + in_progress, f"{broker.books.held_bytes} bytes, not {held_bytes}"
-    assert broker.books.outbox_bytes == sum(connection.pending_bytes for connection in broker.connections)
+    assert broker.memory_accounts.held_bytes == held_bytes + in_progress, (
+        f"{broker.memory_accounts.held_bytes} bytes, not {held_bytes}"
+    )
+    assert broker.memory_accounts.outbox_bytes == sum(connection.pending_bytes for connection in broker.connections)
 
 
 def _in_progress_bytes(broker: Broker) -> int:
@@ -84,16 +86,16 @@ def _check_queue(broker: Broker, queue: Queue, of_consumer: Counter[int]) -> Non
     settings = queue.settings
     if settings.max_length is not None:
         assert len(queue) <= settings.max_length
-    consumers = list(queue.turns)
+    consumers = list(queue.consumers)
     for consumer in consumers:
         assert consumer.unacked == of_consumer[id(consumer)], f"{consumer.tag}: {consumer.unacked} unacked"
-        assert (consumer in queue.turns.waiting) is consumer.waiting
+        assert (consumer in queue.consumers.ready) is consumer.waiting
         assert consumer.channel.state == OPEN and consumer.channel.consumers is not None
         assert consumer.channel.consumers[consumer.tag] is consumer
         assert consumer.channel.connection in broker.connections
         if entries and _may_take(queue, consumer):
             raise AssertionError(f"{queue.name}: {len(entries)} messages wait, though {consumer.tag} could take one")
-    assert set(queue.turns.waiting) <= set(consumers)
+    assert set(queue.consumers.ready) <= set(consumers)
     if queue.direct is not None:
         assert consumers == [queue.direct] and not entries and queue.direct.no_ack and queue.direct.can_take()
     due = queue.backlog.next_expiry_ms()
@@ -105,7 +107,7 @@ def _check_queue(broker: Broker, queue: Queue, of_consumer: Counter[int]) -> Non
 
 
 def _may_take(queue: Queue, consumer: Consumer) -> bool:
-    if queue.turns.single_active and queue.turns.active() is not consumer:
+    if queue.consumers.single_active and queue.consumers.active() is not consumer:
         return False
     return consumer.can_take()
 

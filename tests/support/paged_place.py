@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from openclust.broker.backlog.backlog import Entry, FifoBacklog
-from openclust.broker.backlog.page import Leaf, decode_page, found_leaf
-from openclust.broker.backlog.paged_backlog import Away, PagedBacklog
+from openclust.broker.backlog.page import PageState, decode_page, found_page
+from openclust.broker.backlog.paged_backlog import PagedBacklog, UnloadedEntries
 from openclust.broker.journal.journal import KEPT, Journal
-from openclust.broker.journal.page_store import Library
+from openclust.broker.journal.page_store import PageStore
 from openclust.broker.model.message import Message, delivery_suffix
 from openclust.broker.queues.queue import Queue
 from openclust.broker.server.broker import Broker
@@ -20,7 +20,7 @@ class Disk:
 
     def __init__(self) -> None:
         self.pages: dict[int, bytes] = {}
-        self.leaves: dict[int, Leaf] = {}
+        self.page_states: dict[int, PageState] = {}
         self.reads = 0
         self.is_broken = False
 
@@ -42,9 +42,9 @@ class Place:
         Client(self.broker).call(QueueDeclare(queue="q", durable=True), QueueDeclareOk)
         self.queue: Queue = self.broker.vhosts["/"].queues["q"]
         self.disk = Disk()
-        self.library: Library = self.broker.journal.library
-        self.library.source = self.disk
-        self.backlog = PagedBacklog(self.queue, self.library, FifoBacklog(), self.broker.books)
+        self.page_store: PageStore = self.broker.journal.page_store
+        self.page_store.source = self.disk
+        self.backlog = PagedBacklog(self.queue, self.page_store, FifoBacklog(), self.broker.memory_accounts)
         self.queue.backlog = self.backlog
         self.seq = 0
 
@@ -58,59 +58,59 @@ class Place:
     def push(self, count: int, **options: int) -> list[Entry]:
         entries = [self.entry(**options) for _ in range(count)]
         for one in entries:
-            self.broker.books.hold(one.message)
+            self.broker.memory_accounts.hold(one.message)
             self.backlog.push(one)
             if one.recorded:
-                self.library.entered(self.queue, one)
+                self.page_store.entered(self.queue, one)
         return entries
 
     def settle(self, count: int) -> list[Entry]:
         """So many are delivered, and acknowledged."""
         taken = [one for _ in range(count) if (one := self.backlog.pop()) is not None]
         for one in taken:
-            self.library.left(self.queue, one)
+            self.page_store.left(self.queue, one)
         return taken
 
     def put_back(self, entry: Entry) -> None:
         entry.recorded = -KEPT
-        self.library.entered(self.queue, entry)
+        self.page_store.entered(self.queue, entry)
         self.backlog.put_back(entry)
 
     def undo(self, seq: int) -> None:
-        """It leaves by a batch that is abandoned: of that nobody tells the library."""
+        """It leaves by a batch that is abandoned: of that nobody tells the page store."""
         one = self.backlog.find(seq)
-        if one is not None and one.recorded and not isinstance(one, Away):
-            self.queue.reinstate(self.queue.set_adrift(one))
+        if one is not None and one.recorded and not isinstance(one, UnloadedEntries):
+            self.queue.reinstate(self.queue.detach(one))
             # Who follows asks for places: from then on it is among those that may leave memory.
             assert self.backlog.find(seq) is not None
 
     def checkpoint(self) -> None:
-        found = self.library.collect(0, 0, "", [])
+        found = self.page_store.collect(0, 0, "", [])
         disk = self.disk
         disk.pages.update({page.number: page.body for page in found.pages})
-        disk.leaves.update(
+        disk.page_states.update(
             {
-                each.number: found_leaf(each.number, each.first, each.last, each.count, each.size, b"")
+                each.number: found_page(each.number, each.first, each.last, each.count, each.size, b"")
                 for each in found.pages
                 if each.count
             }
         )
         for number, notes in found.dead:
-            each = disk.leaves[number]
-            disk.leaves[number] = found_leaf(number, each.first, each.last, 1, 0, notes)
+            each = disk.page_states[number]
+            disk.page_states[number] = found_page(number, each.first, each.last, 1, 0, notes)
         for number in found.gone:
             del disk.pages[number]
-            disk.leaves.pop(number, None)
-        self.library.written(1)
+            disk.page_states.pop(number, None)
+        self.page_store.written(1)
 
     def found(self) -> dict[int, bytes]:
         """What a broker would find that starts with this disk."""
         found: dict[int, bytes] = {}
-        for number, each in self.disk.leaves.items():
+        for number, each in self.disk.page_states.items():
             for one in decode_page(each, each.alive, self.disk.pages[number], -KEPT, 0):
                 assert one.seq not in found, "it is in two pages"
                 found[one.seq] = one.message.body
         return found
 
-    def shelve(self) -> int:
-        return self.backlog.shelve(2**40, 1)
+    def unload(self) -> int:
+        return self.backlog.unload(2**40, 1)

@@ -1,4 +1,4 @@
-"""What a transaction does at its commit."""
+"""The commit of a transaction: its messages are routed, then all of it happens together."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class Bundle:
-    """All that a transaction has asked for, at its commit: messages go where they would if they were published now.
+    """A transaction at its commit. Its messages are routed again, by the bindings of this moment.
 
-    Nothing stands against it here once it is made; ChannelError where something does. Then `perform` it once, or let
-    it be. As long as that is not done its channel holds the transaction, and gives back what is in it when it fails.
+    ChannelError if a queue would refuse some of it. Call `perform` once, or drop the bundle. Until then the channel
+    holds the transaction, and returns its deliveries to their queues if the channel is closed.
     """
 
     __slots__ = ("channel", "publications", "transaction")
@@ -41,28 +41,28 @@ class Bundle:
         demand_room(self.publications)
 
     def perform(self, unroutable: Container[int] = ()) -> int:
-        """Do what is for this broker; where that must be kept before the client is told.
+        """Do the part of this broker. Returns where the open batch must be before the client is answered.
 
-        `unroutable` are the indexes of those that no queue elsewhere has wanted.
+        `unroutable` are the indexes of the publishes that were routed to no queue on other brokers.
         """
         channel, places = self.channel, 0
         for index, publication in enumerate(self.publications):
             places |= self._publish(publication, index in unroutable)
         if channel.transaction is self.transaction:
-            # Else the channel was closed meanwhile, and its deliveries have gone back.
+            # Otherwise the channel was closed meanwhile, and its deliveries are back in their queues.
             channel.transaction = Transaction()
             places |= self._settle()
         return places
 
     def perform_here(self, done: Done) -> None:
-        """Do all of it, where nothing of it is for others."""
+        """Do all of it, if no other broker has a part in it."""
         journal = self.channel.broker.journal
-        Ticket(journal, self.perform(), lambda kept: done(None if kept else not_known())).send_confirms()
+        Ticket(journal, self.perform(), lambda kept: done(None if kept else outcome_unknown())).send_confirms()
 
     def _publish(self, publication: Publication, is_unroutable: bool) -> int:
         channel, route = self.channel, publication.route
         broker, header, body = channel.broker, publication.header, publication.body
-        # It may have waited for other brokers since it was routed.
+        # Since it was routed, it may have waited for other brokers.
         route.destinations = [each for each in route.destinations if each.is_alive]
         if (
             route.mandatory
@@ -91,12 +91,12 @@ class Bundle:
             if not back and item.queue.is_here:
                 item.queue.reject(item.entry)
                 channel.credit(item)
-        # What leaves as a dead letter leaves in the same batch as all the rest.
+        # Dead letters leave their queues in the same batch as the rest of the transaction.
         return places | redirect_letters(broker, len(broker.dead_letters))
 
 
 def _routed(channel: Channel, publication: Publication) -> Publication:
-    """The same publish with the queues of this moment; those that are active elsewhere are not among them."""
+    """The same publish with the destinations of this moment, without queues that are active on the root."""
     before, header = publication.route, publication.header
     exchange, key = before.exchange, before.routing_key
     if exchange == CLUSTER_EXCHANGE or (not exchange and key.startswith(REPLY_PREFIX)):
@@ -118,7 +118,7 @@ def _routed(channel: Channel, publication: Publication) -> Publication:
 
 
 def demand_room(publications: Iterable[Publication]) -> None:
-    """Raise 406 where a queue would refuse some of these messages: it is to take them all, or nobody is."""
+    """Raise 406 if a queue would refuse some of these messages: a transaction happens as a whole."""
     coming: dict[Destination, tuple[int, int]] = {}
     for publication in publications:
         for each in publication.route.destinations:
@@ -128,18 +128,18 @@ def demand_room(publications: Iterable[Publication]) -> None:
         destination.demand_room(count, size)
 
 
-def not_known() -> ChannelError:
-    """A transaction was done, and may be lost yet."""
+def outcome_unknown() -> ChannelError:
+    """The answer for a transaction that was done and may still be lost."""
     text = "the transaction is not on the disks where it must be: whether it stays is not known"
     return ChannelError(RESOURCE_ERROR, text)
 
 
 def places_of(journal: Journal, entries: Iterable[Entry]) -> int:
-    """Where it must be kept that these messages leave, before anybody is told: where they are kept themselves."""
+    """Where the batch must be in which these messages leave: in all places where the messages are kept."""
     places = 0
     for entry in entries:
         recorded = entry.recorded
-        # What has come by the open batch will never have been there.
+        # A message that entered by the open batch is not in it if it leaves now.
         if recorded and recorded not in (journal.number, -journal.number):
             if recorded < 0:
                 places |= ON_OWN_DISK

@@ -1,4 +1,4 @@
-"""A channel: one conversation of a connection, with its consumers, its deliveries and its publishes.
+"""A channel: its consumers, unacknowledged deliveries and publishes.
 
 The methods themselves are in `declaring.py`, `publishing.py` and `consuming.py`, by the noun they act on.
 """
@@ -50,11 +50,11 @@ CLOSING = 1
 Handler: TypeAlias = "Callable[[Channel, Method], None]"
 
 HANDLERS: dict[type[Method], Handler] = {}
-"""What each method does on an open channel; the modules that hold the methods add theirs."""
+"""The function for each method on an open channel. The modules with these functions add theirs."""
 
 
 def handles(method: type[Method]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a function `(channel, method)` as what `method` does."""
+    """Register a function `(channel, method)` as the handler of `method`."""
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         HANDLERS[method] = function
@@ -64,9 +64,11 @@ def handles(method: type[Method]) -> Callable[[Callable[..., None]], Callable[..
 
 
 class Channel:
-    """`prefetch_each` is what new consumers get, `prefetch_all` what all together may hold unacknowledged.
+    """`prefetch_each` is the prefetch of new consumers, `prefetch_all` that of all consumers together (0: no limit).
 
-    With `prefetch_binds_no_ack`, a `prefetch_all` that is used up holds back consumers without acknowledgements too.
+    `prefetch_all` counts `credit_used`, the deliveries to consumers that are not acknowledged or not committed. With
+    `prefetch_binds_no_ack` it also stops consumers without acknowledgements. The channel is `starved` if a consumer was
+    refused for lack of credit.
     """
 
     __slots__ = (
@@ -107,25 +109,23 @@ class Channel:
         self.prefetch_each = 0
         self.prefetch_all = 0
         self.prefetch_binds_no_ack = False
-        # How many deliveries its consumers have to acknowledge, or to commit.
         self.credit_used = 0
         self.last_queue = ""
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
         self.incoming: Incoming | None = None
         self.reply: ReplyQueue | None = None
-        # Somebody was refused for want of the channel's credit, and waits for more of it.
         self.starved = False
         self.deadline_ms = 0
 
-    # -- what comes in
+    # -- input
 
     def publish(self, arguments: bytes, header: bytes, body: bytes) -> None:
-        """A whole publish; `arguments` are its method's behind the ids."""
+        """A whole publish; `arguments` are the bytes of its method behind the class and method id."""
         raise NotImplementedError
 
     def publish_run(self, arguments: bytes, properties: bytes, bodies: list[bytes]) -> int:
-        """Publishes alike in all but their bodies, from the first on: how many were taken together."""
+        """Publishes that differ in their bodies only. Returns how many of the first were taken."""
         raise NotImplementedError
 
     def on_method(self, method: Method) -> None:
@@ -149,7 +149,7 @@ class Channel:
         if isinstance(method, ChannelCloseOk):
             self.connection.forget_channel(self)
         elif isinstance(method, ChannelClose):
-            # Both sides closed at once: theirs is answered, ours still wants its answer.
+            # Both sides closed at once: the client gets its answer, and still owes us ours.
             self.send(ChannelCloseOk())
 
     # -- content in pieces
@@ -194,10 +194,10 @@ class Channel:
         if payload:
             incoming.pieces.append(payload)
             incoming.got += len(payload)
-            books = self.broker.books
-            books.held_bytes += len(payload)
-            if books.is_overdrawn():
-                # The alarm stops no message in the middle: so many of them together must have an end.
+            accounts = self.broker.memory_accounts
+            accounts.held_bytes += len(payload)
+            if accounts.is_overdrawn():
+                # The alarm does not stop a message that is half received: so all of these together have a bound.
                 raise ConnectionError(RESOURCE_ERROR, "no memory is left for a message in progress")
         if incoming.got > incoming.size:
             raise ConnectionError(UNEXPECTED_FRAME, "a content body is larger than its header said")
@@ -206,7 +206,7 @@ class Channel:
 
     def _finish_content(self, incoming: Incoming) -> None:
         self.incoming = None
-        self.broker.books.held_bytes -= incoming.got
+        self.broker.memory_accounts.held_bytes -= incoming.got
         try:
             self.publish(incoming.arguments, incoming.header, b"".join(incoming.pieces))
         except ConnectionError as error:
@@ -231,7 +231,7 @@ class Channel:
         return len(self.unacked) + settled
 
     def remember(self, tag: int, queue: Origin, consumer: Consumer | None, entry: Entry) -> None:
-        """Keep a delivery until it is acknowledged."""
+        """Remember a delivery until it is acknowledged."""
         now_ms = self.broker.now_ms
         if not self.unacked:
             self.lowest_tag = tag
@@ -262,7 +262,7 @@ class Channel:
         self.credit(item)
 
     def credit(self, item: Unacked) -> None:
-        """One delivery less is out: who waited for that may go on."""
+        """A delivery is settled: consumers that waited for credit may go on."""
         consumer = item.consumer
         if consumer is not None:
             consumer.unacked -= 1
@@ -273,7 +273,7 @@ class Channel:
             self.wake_consumers()
 
     def take_back(self, items: list[Unacked]) -> None:
-        """Return deliveries of this channel to their queues, in their old order, and let these deliver again."""
+        """Return deliveries of this channel to their queues, in their old order, and dispatch these queues."""
         queues: dict[Origin, None] = {}
         consumers: dict[Consumer, None] = {}
         for item in items:
@@ -292,13 +292,13 @@ class Channel:
             self.wake_consumers()
 
     def wake_consumers(self) -> None:
-        """Consumers may be sent messages again: after new credit, or a resumed flow or socket."""
+        """Consumers may be able to take messages: there is new credit, or the flow or the socket goes on."""
         self.starved = False
         consumers = self.consumers
         if not consumers:
             return
         if len(consumers) > 1:
-            # Who comes first may take all the credit there is: next time that is another.
+            # The first consumer may use up all credit: next time another one is the first.
             first = next(iter(consumers))
             consumers[first] = consumers.pop(first)
         for consumer in list(consumers.values()):
@@ -306,33 +306,33 @@ class Channel:
             if self.connection.paused:
                 break
 
-    def rest_consumers(self) -> None:
-        """Consumers may not be sent messages: the flow or the socket has stopped."""
+    def pause_consumers(self) -> None:
+        """Consumers cannot take messages: channel.flow or the socket has stopped them."""
         if self.consumers:
             for consumer in self.consumers.values():
                 consumer.queue.refresh_direct()
 
     def consumer_cancelled(self, consumer: Consumer) -> None:
-        """The queue is gone: the client will be told, if it can be."""
+        """The queue was deleted: send basic.cancel, if the client has that capability."""
         if self.consumers is None or self.consumers.pop(consumer.tag, None) is None:
             return
         if self.connection.can("consumer_cancel_notify"):
-            # After the answer to the method that brought it about, as clients expect.
+            # Clients expect it after the answer to the method that deleted the queue.
             self.broker.cancelled.append((self, consumer.tag))
 
     def tell_cancelled(self, tag: str) -> None:
         if self.state == OPEN:
             self.send(BasicCancel(consumer_tag=tag, no_wait=True))
 
-    def end_replies(self) -> None:
-        """Answers to this channel's reply address are dropped from now on."""
+    def close_reply_address(self) -> None:
+        """Drop all replies to this channel's reply address from now on."""
         if self.reply is not None:
             self.broker.replies.pop(self.reply.address, None)
             self.reply.consumer = self.reply.direct = None
             self.reply = None
 
     def take_unacked(self, tag: int, multiple: bool) -> list[Unacked]:
-        """Remove and return the deliveries that an ack, nack or reject means. 406 where there are none."""
+        """Remove and return the deliveries that an ack, nack or reject means. 406 for an unknown tag."""
         unacked = self.unacked
         if not multiple:
             item = unacked.pop(tag, None)
@@ -344,7 +344,7 @@ class Channel:
         last = tag or self.delivery_tag
         between: Iterable[int] = range(self.lowest_tag, last + 1)
         if last - self.lowest_tag > 2 * len(unacked):
-            # Most tags between were sent without ack, or are acked.
+            # Most tags of the range are of deliveries without ack, or acked already.
             between = sorted(each for each in unacked if each <= last)
         taken = []
         for each in between:
@@ -355,7 +355,7 @@ class Channel:
         return taken
 
     def on_deadline(self, now_ms: int) -> None:
-        """Close the channel if a delivery waits for its ack past the consumer's timeout."""
+        """Close the channel if a delivery was not acknowledged within the consumer's timeout."""
         soonest = 0
         for tag, item in self.unacked.items():
             timeout_ms = item.consumer.timeout_ms if item.consumer else self.broker.limits.consumer_timeout_ms
@@ -372,7 +372,7 @@ class Channel:
         if soonest:
             self.broker.deadlines.wake(self, max(soonest, now_ms + 100))
 
-    # -- what goes out
+    # -- output
 
     def send(self, method: Method) -> None:
         self.connection.send(method_frame(self.number, method))
@@ -397,7 +397,7 @@ class Channel:
     # -- the end
 
     def fail(self, error: ChannelError, class_id: int, method_id: int) -> None:
-        """Close this channel for an error; what still comes on it is dropped until the peer has answered."""
+        """Close this channel for an error. Its input is dropped until the client has answered."""
         if self.state == CLOSING:
             return
         self.send_confirms()
@@ -417,21 +417,21 @@ class Channel:
 
     def stop_consumers(self) -> None:
         """From now on nothing is delivered here; `release` must follow."""
-        self.end_replies()
+        self.close_reply_address()
         for consumer in self.consumers.values() if self.consumers else ():
             consumer.queue.stop(consumer)
 
     def release(self) -> None:
-        """Give back all the channel holds: consumers end, deliveries return to their queues."""
-        # First of all: what returns must not be delivered here again.
+        """Cancel all consumers, and return all deliveries to their queues."""
+        # Consumers first: returned deliveries must not come here again.
         self.stop_consumers()
-        books = self.broker.books
+        accounts = self.broker.memory_accounts
         if self.incoming is not None:
-            books.held_bytes -= self.incoming.got
+            accounts.held_bytes -= self.incoming.got
             self.incoming = None
         unacked = list(self.unacked.values())
         if self.transaction is not None:
-            books.held_bytes -= self.transaction.held_bytes
+            accounts.held_bytes -= self.transaction.held_bytes
             unacked += self.transaction.acks
             unacked += [item for item, _ in self.transaction.rejects]
             self.transaction = None

@@ -21,7 +21,7 @@ NO_PROPERTIES = b"\0\0"
 
 
 class ClientChannel(Channel):
-    """What a client opens; the channels that carry messages between brokers take publishes in other ways."""
+    """A channel of a client. Channels of links between brokers are `cluster/relay/relay_lane.py`."""
 
     __slots__ = ()
 
@@ -54,7 +54,7 @@ class ClientChannel(Channel):
             confirm(self, outcome)
 
     def publish_run(self, arguments: bytes, properties: bytes, bodies: list[bytes]) -> int:
-        """A run of publishes, as `publish` would take them; the caller has seen to what must wait."""
+        """Publishes that differ in their bodies only. The caller has checked that they need not wait."""
         route = self.routes.get(arguments)
         broker = self.broker
         if (

@@ -35,8 +35,8 @@ def tx_commit(channel: Channel, method: TxCommit) -> None:
 def tx_rollback(channel: Channel, method: TxRollback) -> None:
     transaction = _current(channel)
     channel.transaction = Transaction()
-    channel.broker.books.held_bytes -= transaction.held_bytes
-    # The deliveries are unacknowledged again, as if the acks had never been sent.
+    channel.broker.memory_accounts.held_bytes -= transaction.held_bytes
+    # The deliveries are unacknowledged again, as if the acks had not been sent.
     for item in transaction.items():
         channel.unacked[item.tag] = item
         channel.lowest_tag = min(channel.lowest_tag, item.tag)
@@ -50,12 +50,12 @@ def _current(channel: Channel) -> Transaction:
 
 
 def _commit(channel: Channel, transaction: Transaction, done: Done) -> None:
-    books = channel.broker.books
-    # From now on the messages are in this commit's account, whatever becomes of the channel.
+    accounts = channel.broker.memory_accounts
+    # From now on this commit accounts for the memory of the messages, even if the channel is closed.
     size, transaction.held_bytes = transaction.held_bytes, 0
 
     def ended(result: object) -> None:
-        books.held_bytes -= size
+        accounts.held_bytes -= size
         done(result)
 
     try:

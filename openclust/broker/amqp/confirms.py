@@ -1,4 +1,4 @@
-"""Publisher confirms of one channel: what became of each publish, told in as few frames as may be."""
+"""Publisher confirms of one channel, in as few frames as possible."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 Runs: TypeAlias = list[tuple[int, bool]]
-"""Where each run of equal verdicts ends, and the verdict."""
+"""Runs of publishes with equal verdicts (accepted or not): the last number of each run, and the verdict."""
 
 
 class Confirms:
-    """Publishes are numbered from 1. `settle` says what became of the next one; `take` gives what to tell.
+    """Publishes are numbered from 1. `settle` gives the verdict of the next one; `take` returns the frames to send.
 
-    Where that is not known yet, `defer` gives the next one's number, and `resolve` says it later, in any order. Behind
-    a gate (`settle_behind`) nothing is told before it opens, of what comes later neither.
+    If the verdict is not known yet, `defer` returns the number of the next publish, and `resolve` gives its verdict
+    later, in any order. `settle_behind` puts a gate before a publish: it and all later ones wait until the gate opens.
     """
 
     __slots__ = ("_deferred", "_runs", "_settled", "_taken", "gates")
@@ -29,20 +29,20 @@ class Confirms:
     def __init__(self) -> None:
         self._settled = 0
         self._taken = 0
-        # Of the numbers after `_taken`: where each run of equal verdicts ends. A deferred number in it is none of it.
+        # The runs of the numbers after `_taken`. Deferred numbers within a run do not belong to it.
         self._runs: Runs = []
         self._deferred: _Deferred | None = None
         self.gates: Gates | None = None
 
     def settle_behind(self, accepted: bool, batch: int, places: int) -> None:
-        """As `settle`, but it may not be told before that batch of the journal has come to these places."""
+        """As `settle`, but the confirm waits until that batch of the journal is in these places."""
         self.settle(accepted)
         if self.gates is None:
             self.gates = Gates()
         self.gates.add(self._settled, batch, places)
 
     def settle(self, accepted: bool) -> bool:
-        """Whether there was nothing to tell before."""
+        """Returns whether there was nothing to send before."""
         self._settled += 1
         runs = self._runs
         if not runs:
@@ -55,7 +55,7 @@ class Confirms:
         return False
 
     def defer(self) -> int:
-        """The number of the next publish, to be told when it is resolved."""
+        """Returns the number of the next publish, whose verdict comes by `resolve`."""
         self._settled = number = self._settled + 1
         deferred = self._deferred
         if deferred is None:
@@ -64,7 +64,7 @@ class Confirms:
         return number
 
     def resolve(self, number: int, accepted: bool) -> bool:
-        """Say what became of a deferred publish, once; whether there was nothing to tell before."""
+        """Give the verdict of a deferred publish, once. Returns whether there was nothing to send before."""
         deferred = self._deferred
         assert deferred is not None and number in deferred.unresolved, f"publish {number} is not deferred"
         deferred.unresolved.remove(number)
@@ -72,25 +72,25 @@ class Confirms:
         deferred.late[number] = accepted
         return was_idle
 
-    def refuse_untold(self) -> None:
-        """What was accepted and not taken yet is refused: whoever accepted it may confirm nothing any more."""
+    def refuse_unsent(self) -> None:
+        """Turn all confirms that are not sent yet into refusals: this broker may not confirm any more."""
         if self._runs:
             self._runs = [(self._runs[-1][0], False)]
         if self._deferred is not None:
             self._deferred.late = dict.fromkeys(self._deferred.late, False)
 
     def take(self, journal: Journal) -> Iterator[BasicAck | BasicNack]:
-        """The confirms not yet told, one a run of equal verdicts. Behind an unresolved publish they come one by one."""
+        """The confirms that are not sent yet: one frame for each run, or for each publish after an unresolved one."""
         runs, self._runs = self._runs, []
         if self.gates is not None and self.gates:
-            upto, lost = self.gates.look(journal)
+            upto, lost = self.gates.take_passed(journal)
             runs = _refused(runs, lost, self._taken)
             if upto is not None:
                 runs, self._runs = _split(runs, upto, self._taken)
                 if self._deferred is not None and self._deferred.matters():
                     self._runs = _joined(runs, self._runs)
                     for number, _, accepted in self._deferred.take_older(self._taken):
-                        yield _told(number, False, accepted)
+                        yield _confirmation(number, False, accepted)
                     return
         if self._deferred is not None and self._deferred.matters():
             yield from self._take_around(self._deferred, runs)
@@ -113,17 +113,17 @@ class Confirms:
             at += 1
             if first_unresolved is not None and first > first_unresolved:
                 for number in range(first, last + 1):
-                    yield _told(number, False, accepted)
+                    yield _confirmation(number, False, accepted)
                 continue
-            # What was told before counts for nothing in a multiple confirm.
+            # A multiple confirm may include numbers that were confirmed before.
             while at < len(spans) and spans[at][2] is accepted and not _is_behind(spans[at], first_unresolved):
                 last = spans[at][1]
                 at += 1
-            yield _told(last, last > first, accepted)
+            yield _confirmation(last, last > first, accepted)
 
 
 def _split(runs: Runs, upto: int, taken: int) -> tuple[Runs, Runs]:
-    """The runs up to a number, and those after it. What was taken is none of them."""
+    """The runs up to a number, and those after it. Numbers up to `taken` are in neither."""
     first: Runs = []
     for at, (last, accepted) in enumerate(runs):
         if last > upto:
@@ -141,7 +141,7 @@ def _joined(first: Runs, then: Runs) -> Runs:
 
 
 def _refused(runs: Runs, lost: list[tuple[int, int]], taken: int) -> Runs:
-    """The runs, with these ranges refused."""
+    """The runs, but with these ranges refused."""
     for first, last in lost:
         before, rest = _split(runs, first - 1, taken)
         _, after = _split(rest, last, first - 1)
@@ -150,14 +150,14 @@ def _refused(runs: Runs, lost: list[tuple[int, int]], taken: int) -> Runs:
 
 
 class _Deferred:
-    """The publishes of one channel that were or are deferred. `late` are the verdicts to be told."""
+    """The deferred publishes of one channel. `late` has verdicts that are not sent yet."""
 
     __slots__ = ("_fresh", "_order", "late", "unresolved")
 
     def __init__(self) -> None:
         self.unresolved: set[int] = set()
         self.late: dict[int, bool] = {}
-        # Those deferred since the last take; and all, ascending, as far as needed to find the first unresolved one.
+        # Those deferred since the last take; and all in ascending order, from the first unresolved one on.
         self._fresh: list[int] = []
         self._order: deque[int] = deque()
 
@@ -176,12 +176,12 @@ class _Deferred:
         return order[0] if order else None
 
     def take_older(self, taken: int) -> list[tuple[int, int, bool]]:
-        """The late verdicts up to `taken`, each a span of one."""
+        """The late verdicts up to `taken`, as spans of one number each."""
         older = sorted(number for number in self.late if number <= taken)
         return [(number, number, self.late.pop(number)) for number in older]
 
     def take_among(self, runs: Runs, taken: int) -> Iterator[tuple[int, int, bool]]:
-        """The runs after `taken`, cut where publishes were deferred; with the late verdicts among them."""
+        """The runs after `taken` as spans, without the deferred publishes, and the late verdicts between them."""
         fresh, self._fresh = deque(self._fresh), []
         first = taken + 1
         for upto, accepted in runs:
@@ -204,7 +204,7 @@ def _is_behind(span: tuple[int, int, bool], first_unresolved: int | None) -> boo
     return first_unresolved is not None and span[0] > first_unresolved
 
 
-def _told(number: int, multiple: bool, accepted: bool) -> BasicAck | BasicNack:
+def _confirmation(number: int, multiple: bool, accepted: bool) -> BasicAck | BasicNack:
     if accepted:
         return BasicAck(delivery_tag=number, multiple=multiple)
     return BasicNack(delivery_tag=number, multiple=multiple, requeue=False)

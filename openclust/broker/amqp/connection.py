@@ -1,4 +1,4 @@
-"""A client's connection: bytes in, frames out, and the channels between."""
+"""A client's connection: it takes bytes, hands methods and messages to its channels, and fills its outbox."""
 
 from __future__ import annotations
 
@@ -67,18 +67,18 @@ if TYPE_CHECKING:
     from openclust.wire.properties import Properties
 
 Hold = Literal["", "login", "proxy", "memory", "turn", "cluster"]
-"""Why a connection's input waits."""
+"""Why the input of a connection waits; empty if it does not."""
 
 _NO_PROPERTIES: Table = {}
 
 _PROXIED_MECHANISMS = (PLAIN, AMQPLAIN)
 
 TLS_HANDSHAKE = b"\x16\x03"
-"""How a TLS client begins: RFC 8446 5.1, a record of type handshake, in any version 3."""
+"""The first bytes of a TLS client. RFC 8446 5.1: a record of type handshake, of any version 3."""
 
 
 class ServingBroker(QueueBroker, RoutingBroker, Protocol):
-    """What connections, and the methods that come on their channels, ask of their broker."""
+    """The broker, as far as connections and the handlers of methods need it."""
 
     name: str
     cluster_name: str
@@ -124,7 +124,7 @@ class ServingBroker(QueueBroker, RoutingBroker, Protocol):
         connection: Connection | None = None,
         **fields: Any,
     ) -> None: ...
-    def note_again(
+    def note_repeated(
         self, level: Literal["info", "warning", "error"], event: str, connection: Connection, reason: str
     ) -> None: ...
 
@@ -155,10 +155,10 @@ class Connection:
         "routes",
         "state",
         "stays",
-        "told_blocked",
         "transport",
         "user",
         "vhost",
+        "was_told_blocked",
     )
 
     user: User
@@ -188,13 +188,13 @@ class Connection:
         self.hold: Hold = ""
         self.owned: dict[str, Queue] | None = None
         self.published = False
-        self.told_blocked = False
+        self.was_told_blocked = False
         broker.connections[self] = None
 
     # -- bytes in
 
     def receive(self, data: bytes) -> None:
-        """Take bytes from the peer. `broker.now_ms` must be up to date."""
+        """Take bytes from the client. `broker.now_ms` must be up to date."""
         state = self.state
         if state is State.GREETING:
             self._greet(data)
@@ -209,7 +209,7 @@ class Connection:
         except ConnectionError as error:
             self.fail(error, 0, 0)
         except ChannelError as error:
-            # Only where no channel was there to close.
+            # There is no channel to close.
             self.fail(ConnectionError(error.code, error.text), 0, 0)
 
     def on_publish(self, number: int, arguments: bytes, header: bytes, body: bytes) -> bool:
@@ -280,10 +280,10 @@ class Connection:
             channel.take_body(payload)
         return True
 
-    # -- frames that are not the hot path: to which channel they go, or why they may not
+    # -- frames that do not take the hot path
 
     def _misplaced_publish(self, number: int, channel: Channel | None) -> None:
-        """A whole publish where no open channel waits for one: the close says why. On a closing channel it is lost."""
+        """A whole publish where no open channel waits for one: an error, or dropped on a closing channel."""
         if self.state in (State.CLOSING, State.CLOSED):
             return
         if self.state is not State.OPEN:
@@ -299,7 +299,7 @@ class Connection:
         self.fail(error, *BasicPublish.ID)
 
     def _channel_method(self, number: int, payload: bytes) -> bool:
-        """A method on a channel; whether it was taken."""
+        """Handle a method on a channel. False if it must wait."""
         if self.state is not State.OPEN:
             raise ConnectionError(COMMAND_INVALID, f"a method on channel {number} while {self.state.value}")
         channel = self.channels.get(number)
@@ -315,7 +315,7 @@ class Connection:
         elif isinstance(method, ChannelOpen):
             self._open_channel(number)
         elif isinstance(method, ChannelClose):
-            # A close may cross ours: the answer is owed all the same.
+            # Both sides closed the channel at once: the client still gets its answer.
             self.send(method_frame(number, ChannelCloseOk()))
         elif not isinstance(method, ChannelCloseOk):
             raise _no_channel(number)
@@ -330,7 +330,7 @@ class Connection:
         self.send(method_frame(number, ChannelOpenOk()))
 
     def _channel_for_content(self, number: int) -> Channel | None:
-        """The channel that a content frame is for; None where what comes does not count any more."""
+        """The channel of a content frame; None if the connection is closing, so that the frame is dropped."""
         if self.state is State.CLOSING or self.state is State.CLOSED:
             return None
         if self.state is not State.OPEN or not number:
@@ -358,20 +358,20 @@ class Connection:
         else:
             self.proceed(method, after)
 
-    # -- how it begins: protocol header, login, tuning, opening
+    # -- the handshake: protocol header, login, tuning, opening
 
     def _greet(self, data: bytes) -> None:
-        """The first bytes must be a protocol header that is taken. Otherwise the peer is told ours, and that is all."""
+        """The first bytes must be a known protocol header. Otherwise send ours and close, as the specification says."""
         data = self.reader.rest + data
         self.reader.rest = b""
         taken = (PROTOCOL_HEADER,) if self.peer.is_peer else (PROTOCOL_HEADER, *EARLIER_HEADERS)
         if not any(header.startswith(data[:8]) for header in taken):
             self.send(PROTOCOL_HEADER)
             if data.startswith(TLS_HANDSHAKE):
-                # A client that was given the wrong port comes again and again.
-                self.broker.note_again("warning", "not AMQP 0-9-1", self, "it speaks TLS, and this port has none")
+                # A client with the wrong port connects again and again.
+                self.broker.note_repeated("warning", "not AMQP 0-9-1", self, "it speaks TLS, and this port has none")
             elif self.peer.is_peer:
-                self.broker.note_again("warning", "not a broker's link", self, f"header {data[:8]!r}")
+                self.broker.note_repeated("warning", "not a broker's link", self, f"header {data[:8]!r}")
             else:
                 self.broker.note("warning", "not AMQP 0-9-1: wrong protocol header", self, header=repr(data[:8]))
             self.state = State.CLOSED
@@ -392,7 +392,7 @@ class Connection:
             self.receive(data[8:])
 
     def _mechanisms(self) -> tuple[str, ...]:
-        """EXTERNAL is only offered to who came with a certificate; brokers have a mechanism of their own."""
+        """The mechanisms to offer: EXTERNAL only to clients with a certificate, and to brokers only their own."""
         if self.peer.is_peer:
             return (PEER,)
         offered = self.broker.mechanisms
@@ -401,7 +401,7 @@ class Connection:
         return tuple(each for each in offered if each != "EXTERNAL")
 
     def proceed(self, method: Method, after: State) -> None:
-        """A method of the handshake, in its place."""
+        """Handle a method of the handshake that may come in this state."""
         self.state = after
         if isinstance(method, ConnectionStartOk):
             self.client_properties = self.broker.share_properties(method.client_properties)
@@ -433,7 +433,7 @@ class Connection:
         self._check_login(method.response)
 
     def _wrong_port(self) -> str:
-        """What a broker is told that dials the port for clients, and a client that comes to the one for brokers."""
+        """The error text for a broker on the port for clients, or a client on the port for brokers."""
         cluster = self.broker.cluster
         if self.peer.is_peer:
             return f"wrong port: this one is for brokers; clients are at {cluster.client_address or 'another'}"
@@ -442,7 +442,7 @@ class Connection:
         return f"wrong port: this one is for clients; peers are at {cluster.peer_address}"
 
     def _check_login(self, response: bytes) -> None:
-        """Ask for the login to be checked; input waits until the answer is there."""
+        """Ask the shell to check the login. Input waits until `checked` is called."""
         if self.mechanism == PEER:
             user = self.broker.cluster.admit(self, response)
             self.checked(Credentials(user.name, None), user)
@@ -456,7 +456,7 @@ class Connection:
         self.broker.effects.append(CheckLogin(self, credentials))
 
     def checked(self, credentials: Credentials, user: User | None) -> None:
-        """The login is checked; None is a refusal. Then `connection.release()` lets its input go on."""
+        """The login was checked: `user` is None if it was refused. Input goes on."""
         if self.state is not State.CHECKING:
             return
         broker = self.broker
@@ -476,7 +476,7 @@ class Connection:
         self.release()
 
     def _why_refused(self, credentials: Credentials) -> str:
-        """For the log; the client is not told."""
+        """The reason for the log. The client is not told."""
         if self.mechanism == EXTERNAL:
             return (
                 "the client's certificate names nobody who is a user here (tls.login_from says what in it is the name)"
@@ -486,7 +486,7 @@ class Connection:
         return "wrong user name or password"
 
     def _refuse_login(self) -> None:
-        """0-9-1 says to just close the socket; who announced the capability is told why."""
+        """0-9-1: just close the socket. A client with that capability gets connection.close with a reason first."""
         self.release()
         if self.can("authentication_failure_close"):
             text = (
@@ -511,22 +511,22 @@ class Connection:
         self.heartbeat_s = method.heartbeat
 
     def _open(self, method: ConnectionOpen) -> None:
-        # The state is OPENING until nothing stands against it.
+        # The state stays OPENING until the client is let in.
         self.state = State.OPENING
-        # Kept until here for the case that another broker must be told.
+        # It was kept so that another broker could be given it.
         response, self.response = self.response, b""
         if self.peer.is_peer:
             self._let_in(self.broker.peer_vhost)
             return
         vhost = self._wanted_vhost(method.virtual_host)
-        # In 0-9-1 the bit is reserved, and pika sets it always: it only counts from who knows what it is about.
+        # In 0-9-1 the bit is reserved, and pika always sets it: so it counts only with this capability.
         self.stays = method.insist and self.can("connection.redirect")
         placement = self.broker.cluster.place(self)
         if placement is None or not self._send_away(placement, method, response):
             self._let_in(vhost)
 
     def stay(self, method: ConnectionOpen) -> None:
-        """No other broker could serve the client: let it in here, unless it has gone or must not be."""
+        """No other broker could serve the client as its proxy: let it in here, if it is still there and may be."""
         if self.hold != "proxy" or self.state is not State.OPENING:
             return
         try:
@@ -536,7 +536,7 @@ class Connection:
         self.release()
 
     def _wanted_vhost(self, name: str) -> VirtualHost:
-        """The virtual host that the client opens; ConnectionError where it may not."""
+        """The virtual host that the client opens. ConnectionError if there is none, or the user may not enter it."""
         broker = self.broker
         name = broker.cluster.virtual_host(self, name)
         vhost = broker.vhosts.get(name)
@@ -554,17 +554,17 @@ class Connection:
             )
         self.state = State.OPEN
         self.vhost = vhost
-        # Where a peer's words go tells which of its links they came by: not for its next link.
+        # The route of a control message knows the connection it came by: so links share no routes.
         self.routes = {} if self.peer.is_peer else vhost.routes_for(self.user.name)
         self.reader.frame_max = self.frame_max or 2**31
         self.send(method_frame(0, ConnectionOpenOk(known_hosts=broker.cluster.known_hosts(self))))
         broker.logged_in(self)
-        # Not before: until a connection is open, the time for its handshake runs.
+        # Not earlier: until the connection is open, the timeout of the handshake runs.
         if self.heartbeat_s:
             broker.effects.append(StartHeartbeats(self, self.heartbeat_s))
 
     def _send_away(self, placement: Placement, method: ConnectionOpen, response: bytes) -> bool:
-        """Bring a client that opens to where it should be. False where it is to be let in here all the same."""
+        """Send a client to another broker, in the way it understands. False if it must be let in here."""
         note = self.broker.note
         if self.can("connection.redirect"):
             note("debug", "client redirected", self, to=placement.name, reason=placement.reason)
@@ -583,21 +583,21 @@ class Connection:
         return False
 
     def _can_be_proxied(self) -> bool:
-        """Who came by TLS is not handed on in the clear. Nobody can log in elsewhere with a certificate not theirs."""
+        """Not with TLS, since the way to the other broker is in the clear, and not with a certificate."""
         return self.mechanism in _PROXIED_MECHANISMS and not self.peer.is_tls
 
     # -- waiting
 
     def must_wait(self) -> bool:
-        """Whether a publish must wait: for memory, or for the turn's outboxes to be written."""
+        """Whether a publish must wait: for memory, or until the turn's outboxes are written."""
         if self.peer.is_peer:
-            # Brokers speak of more than messages here: they are asked to hold back in other ways.
+            # The links of brokers carry control messages too: they are held back in other ways.
             return False
         self.published = True
         broker = self.broker
-        if broker.books.alarm:
+        if broker.memory_accounts.alarm:
             self.hold = "memory"
-            self.tell_blocked(True, broker.books.reason)
+            self.tell_blocked(True, broker.memory_accounts.reason)
             return True
         if broker.turn_bytes > broker.limits.turn_bytes_max:
             self.hold = "turn"
@@ -606,7 +606,7 @@ class Connection:
         return False
 
     def wait(self, hold: Hold) -> None:
-        """Take no more of what the client says, until it is released."""
+        """Hold the input of the connection until `release`."""
         if not self.hold:
             self.hold = hold
 
@@ -615,15 +615,15 @@ class Connection:
             self.release()
 
     def release(self) -> None:
-        """What the connection was held for is over."""
+        """Let the input go on."""
         if self.hold:
             self.hold = ""
             self.broker.effects.append(Resume(self))
 
     def tell_blocked(self, blocked: bool, reason: str = "") -> None:
-        if blocked is self.told_blocked or self.state is not State.OPEN or not self.can("connection.blocked"):
+        if blocked is self.was_told_blocked or self.state is not State.OPEN or not self.can("connection.blocked"):
             return
-        self.told_blocked = blocked
+        self.was_told_blocked = blocked
         self.send(method_frame(0, ConnectionBlocked(reason=reason) if blocked else ConnectionUnblocked()))
 
     # -- bytes out
@@ -636,14 +636,14 @@ class Connection:
         self.out.append(data)
 
     def count_out(self, size: int) -> None:
-        """Say that `size` bytes of deliveries went to the outbox: past its mark, deliveries pause."""
+        """Count `size` bytes of deliveries in the outbox. When it is too full, deliveries pause."""
         self.out_bytes += size
         if self.out_bytes > self.broker.limits.outbox_bytes_max and not self.paused:
             self.pause()
 
     def flushed(self, pending_bytes: int) -> None:
-        """The outbox was handed to the socket, which still holds back so many bytes."""
-        self.broker.books.outbox_bytes += pending_bytes - self.pending_bytes
+        """The outbox was given to the socket, which has not sent `pending_bytes` of it yet."""
+        self.broker.memory_accounts.outbox_bytes += pending_bytes - self.pending_bytes
         self.pending_bytes = self.out_bytes = pending_bytes
         limit = self.broker.limits.outbox_bytes_max
         if not self.paused:
@@ -653,7 +653,7 @@ class Connection:
             self.paused = False
             channels = self.channels
             if len(channels) > 1:
-                # Who comes first may fill the outbox again: next time that is another.
+                # The first channel may fill the outbox again: next time another one is the first.
                 first = next(iter(channels))
                 channels[first] = channels.pop(first)
             for channel in list(channels.values()):
@@ -664,13 +664,13 @@ class Connection:
     def pause(self) -> None:
         self.paused = True
         for channel in self.channels.values():
-            channel.rest_consumers()
+            channel.pause_consumers()
 
     # -- permissions
 
     def demand(self, action: Literal["configure", "write", "read"], resource: str) -> None:
-        """Raise 403 where the user may not do `action` to the exchange or queue `resource`."""
-        # In patterns and texts the default exchange goes by this name.
+        """Raise 403 if the user may not do `action` to the exchange or queue `resource`."""
+        # As in RabbitMQ, this is the name of the default exchange in patterns and texts.
         resource = resource or "amq.default"
         if not self.user.may(action, self.vhost.name, resource):
             text = f"{action} access to '{resource}' in vhost '{self.vhost.name}' refused for user '{self.user.name}'"
@@ -678,17 +678,17 @@ class Connection:
 
     @property
     def was_open(self) -> bool:
-        """Whether it ever got in."""
+        """Whether its handshake was ever completed."""
         return hasattr(self, "vhost")
 
     @property
     def known_user(self) -> User | None:
-        """Who has logged in; None before that."""
+        """The user; None before the login."""
         return getattr(self, "user", None)
 
     @property
     def client_name(self) -> str:
-        """What the client calls this connection; empty where it gives it no name."""
+        """The name that the client gave this connection; may be empty."""
         name = self.client_properties.get("connection_name")
         return cut(name) if isinstance(name, str) else ""
 
@@ -697,7 +697,7 @@ class Connection:
         capabilities = self.client_properties.get("capabilities")
         return isinstance(capabilities, dict) and capabilities.get(capability) is True
 
-    # -- what it owns
+    # -- exclusive queues and channels
 
     def own(self, queue: Queue) -> None:
         if self.owned is None:
@@ -714,23 +714,23 @@ class Connection:
     # -- the end
 
     def fail(self, error: ConnectionError, class_id: int, method_id: int) -> None:
-        """Close the connection for an error; afterwards only the peer's close-ok counts."""
+        """Close the connection for an error. Of later input only close-ok counts."""
         if self.state in (State.CLOSING, State.CLOSED):
             return
         level: Literal["info", "warning"] = "info" if error.code == CONNECTION_FORCED else "warning"
         if not self.was_open and (self.peer.is_peer or self.mechanism == PEER):
-            # It dials again and again, with the same mistake.
-            self.broker.note_again(level, "a broker was refused", self, error.text)
+            # It connects again and again, with the same mistake.
+            self.broker.note_repeated(level, "a broker was refused", self, error.text)
         else:
             self.broker.note(level, "connection closed for an error", self, text=error.reply_text)
         self.close(error.code, error.reply_text, class_id, method_id)
 
     def close(self, code: int, text: str, class_id: int = 0, method_id: int = 0) -> None:
-        """Send connection.close; what the connection holds is given back now."""
+        """Send connection.close, and release channels and exclusive queues now."""
         for channel in self.channels.values():
             channel.send_confirms()
         self.release_all()
-        # What comes behind a waiting publish is still to be read: the peer's answer is in it.
+        # Input behind a waiting publish must be read: it has the client's close-ok.
         self.release()
         self.state = State.CLOSING
         method = ConnectionClose(
@@ -740,33 +740,33 @@ class Connection:
         self.broker.closing.append(self)
 
     def end(self, close_ok: bytes = b"") -> None:
-        """Nothing more will be said but `close_ok`: write what is in the outbox and close."""
+        """Send nothing more but `close_ok`: write the outbox and close the socket."""
         self.release_all()
         self.state = State.CLOSED
         self.broker.effects.append(CloseTransport(self, close_ok))
 
-    def say_last(self, close_ok: bytes) -> None:
-        """Put the answer to connection.close into the outbox; for whoever performs `CloseTransport`."""
+    def append_close_ok(self, close_ok: bytes) -> None:
+        """Append the answer to connection.close to the outbox, for whoever performs `CloseTransport`."""
         if close_ok:
             if not self.out:
                 self.broker.dirty.append(self)
             self.out.append(close_ok)
 
     def lost(self) -> None:
-        """The transport is gone."""
+        """The socket is closed."""
         self.release_all()
         self.state = State.CLOSED
-        self.broker.books.outbox_bytes -= self.pending_bytes
+        self.broker.memory_accounts.outbox_bytes -= self.pending_bytes
         self.pending_bytes = 0
         self.out.clear()
         self.broker.connections.pop(self, None)
-        # The reader knows the connection: without the circle, both go at once and wait for no garbage collector.
+        # The reader refers to the connection: without this cycle both are freed at once, not by the garbage collector.
         del self.reader
 
     def release_all(self) -> None:
-        """Give back channels and exclusive queues."""
+        """Release all channels, and delete the exclusive queues."""
         channels, self.channels = self.channels, {}
-        # All of them first: what one returns must not go to another.
+        # All consumers first: deliveries that one channel returns must not go to another.
         for channel in channels.values():
             channel.stop_consumers()
         for channel in channels.values():

@@ -49,18 +49,18 @@ from openclust.wire.table import Table
 
 @handles(BasicQos)
 def basic_qos(channel: Channel, method: BasicQos) -> None:
-    """RabbitMQ's meaning: without `global` for each new consumer, with it for all of the channel together."""
+    """As in RabbitMQ: without `global` for each new consumer, with it for all consumers of the channel together."""
     if method.prefetch_size:
         raise ConnectionError(NOT_IMPLEMENTED, f"prefetch_size != 0 ({method.prefetch_size})")
-    # kombu takes any broker that is not called RabbitMQ for one of the specification, where a qos without `global` is
-    # the whole channel's: so Celery raises its prefetch while tasks wait for their eta.
+    # kombu expects the specification's meaning of any broker that is not called RabbitMQ: there a qos without `global`
+    # is for the whole channel. Celery relies on that, and raises its prefetch while tasks wait for their eta.
     by_specification = channel.connection.client_properties.get("product") == "py-amqp"
     if method.global_ or by_specification:
         channel.prefetch_all = method.prefetch_count
-        # The specification's prefetch leaves out consumers without acks. RabbitMQ's of a channel does not.
+        # In the specification prefetch does not count for consumers without acks; in RabbitMQ that of a channel does.
         channel.prefetch_binds_no_ack = method.global_ and method.prefetch_count > 0
         channel.broker.cluster.credit_changed(channel)
-        channel.rest_consumers()
+        channel.pause_consumers()
         channel.wake_consumers()
     else:
         channel.prefetch_each = method.prefetch_count
@@ -74,12 +74,12 @@ def channel_flow(channel: Channel, method: ChannelFlow) -> None:
     if method.active:
         channel.wake_consumers()
     else:
-        channel.rest_consumers()
+        channel.pause_consumers()
 
 
 @handles(ChannelFlowOk)
 def channel_flow_ok(channel: Channel, method: ChannelFlowOk) -> None:
-    """We never ask a client to stop this way: connection.blocked has taken its place."""
+    """Nothing to do: this broker never sends channel.flow."""
 
 
 @handles(ChannelClose)
@@ -133,9 +133,9 @@ def basic_consume(channel: Channel, method: BasicConsume) -> None:
 
 
 def demand_exclusive(queue: Queue, exclusive: bool) -> None:
-    """Raise 403 where one more consumer, or one that wants to be the only one, cannot be."""
+    """Raise 403 if the queue has an exclusive consumer, or cannot get one."""
     place = f"queue '{queue.name}' in vhost '{queue.vhost.name}'"
-    others = queue.turns.all
+    others = queue.consumers.all
     if exclusive and queue.args.single_active_consumer:
         raise ChannelError(ACCESS_REFUSED, f"{place} in exclusive use: it has a single active consumer")
     if any(other.exclusive for other in others) or (exclusive and others):
@@ -150,7 +150,7 @@ def _priority(arguments: Table) -> int:
 
 
 def _timeout(arguments: Table, of_queue_ms: int | None, channel: Channel) -> int:
-    """How long a delivery may wait for its ack: by consumer, queue or policy, or the broker's default."""
+    """How long a delivery may wait for its ack: by the consumer, its queue, or the broker's default."""
     timeout_ms = arguments.get("x-consumer-timeout", of_queue_ms)
     if timeout_ms is None:
         return channel.broker.limits.consumer_timeout_ms
@@ -166,7 +166,7 @@ def _consume_replies(channel: Channel, method: BasicConsume, consumers: dict[str
     if channel.reply is not None:
         raise ChannelError(PRECONDITION_FAILED, "reply consumer already set")
     broker = channel.broker
-    # The name in it tells other brokers where to send the answer.
+    # The broker's name in the address tells other brokers where to send replies.
     reply = ReplyQueue(channel.connection.vhost, f"{REPLY_PREFIX}{broker.name}.{broker.unguessable()}")
     channel.reply = reply
     channel.broker.replies[reply.address] = reply
@@ -178,11 +178,11 @@ def _consume_replies(channel: Channel, method: BasicConsume, consumers: dict[str
 
 @handles(BasicCancel)
 def basic_cancel(channel: Channel, method: BasicCancel) -> None:
-    """Cancelling what is not there succeeds, as in RabbitMQ."""
+    """Cancelling a consumer that does not exist succeeds, as in RabbitMQ."""
     consumer = channel.consumers.pop(method.consumer_tag, None) if channel.consumers else None
     if consumer is not None:
         if channel.reply is not None and channel.reply.consumer is consumer:
-            channel.end_replies()
+            channel.close_reply_address()
         else:
             channel.connection.vhost.drop_consumer(consumer)
     if not method.no_wait:
@@ -191,7 +191,7 @@ def basic_cancel(channel: Channel, method: BasicCancel) -> None:
 
 @handles(BasicCancelOk)
 def basic_cancel_ok(channel: Channel, method: BasicCancelOk) -> None:
-    """A client's answer to the notice that its consumer is gone."""
+    """A client's answer to our basic.cancel: nothing to do."""
 
 
 @handles(BasicGet)

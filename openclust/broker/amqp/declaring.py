@@ -1,10 +1,10 @@
-"""The methods that make and unmake exchanges, queues and bindings."""
+"""The methods that declare, delete, bind and purge exchanges and queues."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openclust.broker.amqp.channel import Channel, handles
 from openclust.broker.amqp.deferred_reply import answer
@@ -45,9 +45,13 @@ from openclust.wire.methods import (
     QueueUnbindOk,
 )
 
+if TYPE_CHECKING:
+    from openclust.broker.amqp.connection import Connection
+    from openclust.wire.table import Value
+
 
 def define(channel: Channel, change: Change, method: Method, reply: Callable[[Any], None]) -> None:
-    """Ask for a change; when it holds, reply, or close the channel for what stood against it."""
+    """Ask for a change on all brokers. When it is made, reply; if it is refused, close the channel."""
     answer(channel, method, partial(channel.broker.define, change), reply)
 
 
@@ -60,7 +64,7 @@ def _answer(channel: Channel, no_wait: bool, method: Method) -> Callable[[Any], 
 
 
 def clean(name: str) -> str:
-    """Names lose the line ends that copy and paste brings, as in RabbitMQ."""
+    """The name without line ends, as in RabbitMQ: they come from copy and paste."""
     return name.replace("\r", "").replace("\n", "") if "\r" in name or "\n" in name else name
 
 
@@ -79,12 +83,9 @@ def exchange_declare(channel: Channel, method: ExchangeDeclare) -> None:
         return
     connection = channel.connection
     connection.demand("configure", name)
-    if name.startswith("amq.") and name not in vhost.exchanges:
-        raise ChannelError(ACCESS_REFUSED, f"exchange name '{name}' contains reserved prefix 'amq.*'")
-    alternate = method.arguments.get("alternate-exchange")
-    if isinstance(alternate, str):
-        connection.demand("read", name)
-        connection.demand("write", alternate)
+    if name not in vhost.exchanges:
+        _refuse_reserved("exchange", name)
+    _demand_passing_on(connection, name, method.arguments.get("alternate-exchange"))
     change = DeclareExchange(
         vhost=vhost.name,
         name=name,
@@ -102,8 +103,7 @@ def exchange_delete(channel: Channel, method: ExchangeDelete) -> None:
     name = clean(method.exchange)
     _refuse_default(name)
     channel.connection.demand("configure", name)
-    if name.startswith("amq."):
-        raise ChannelError(ACCESS_REFUSED, f"exchange name '{name}' contains reserved prefix 'amq.*'")
+    _refuse_reserved("exchange", name)
     change = DeleteExchange(vhost=channel.connection.vhost.name, name=name, if_unused=method.if_unused)
     define(channel, change, method, _answer(channel, method.no_wait, ExchangeDeleteOk()))
 
@@ -134,7 +134,7 @@ def _change_exchange_binding(
 
 
 def _demand_ends(channel: Channel, source: str, destination: str, *, to_exchange: bool) -> tuple[str, str]:
-    """Both names of a binding, checked: write permission at its destination, read at its source."""
+    """Clean and check both names of a binding: 403 without write permission at its destination or read at source."""
     source = clean(source)
     destination = clean(destination)
     _refuse_default(source)
@@ -145,6 +145,18 @@ def _demand_ends(channel: Channel, source: str, destination: str, *, to_exchange
     return source, destination
 
 
+def _refuse_reserved(kind: str, name: str) -> None:
+    if name.startswith("amq."):
+        raise ChannelError(ACCESS_REFUSED, f"{kind} name '{name}' contains reserved prefix 'amq.*'")
+
+
+def _demand_passing_on(connection: Connection, name: str, exchange: Value) -> None:
+    """Raise 403 unless the user may read here and write there, where messages are passed on to `exchange`."""
+    if isinstance(exchange, str):
+        connection.demand("read", name)
+        connection.demand("write", exchange)
+
+
 def _refuse_default(name: str) -> None:
     if not name:
         raise ChannelError(ACCESS_REFUSED, "operation not permitted on the default exchange")
@@ -152,7 +164,7 @@ def _refuse_default(name: str) -> None:
 
 @handles(AccessRequest)
 def access_request(channel: Channel, method: AccessRequest) -> None:
-    """0-8's access tickets; permissions have taken their place, so everybody gets one."""
+    """Access tickets of 0-8 are not checked any more: every client gets the same one."""
     channel.send(AccessRequestOk(ticket=1))
 
 
@@ -160,7 +172,7 @@ def access_request(channel: Channel, method: AccessRequest) -> None:
 
 
 def named_queue(channel: Channel, name: str) -> str:
-    """A queue's name as a method gives it: empty is the last one that the channel declared."""
+    """The queue that a method names. An empty name is the last queue that the channel declared."""
     name = clean(name)
     if name:
         return name
@@ -186,7 +198,7 @@ def queue_declare(channel: Channel, method: QueueDeclare) -> None:
             channel.send(ok)
 
     if method.passive:
-        # Here an empty name is a name, and not the last queue's, as in RabbitMQ.
+        # As in RabbitMQ an empty name is not the last declared queue here.
         queue = vhost.queue(name, connection)
         if channel.broker.cluster.is_elsewhere(queue):
             answer(channel, method, partial(channel.broker.cluster.inspect, queue), reply)
@@ -194,20 +206,17 @@ def queue_declare(channel: Channel, method: QueueDeclare) -> None:
         queue.touch()
         reply(queue)
         return
-    if not name:
+    is_named = bool(name)
+    if not is_named:
         name = connection.broker.name_queue()
-    elif name.startswith("amq.") and name not in vhost.queues:
-        connection.demand("configure", name)
-        raise ChannelError(ACCESS_REFUSED, f"queue name '{name}' contains reserved prefix 'amq.*'")
     connection.demand("configure", name)
+    if is_named and name not in vhost.queues:
+        _refuse_reserved("queue", name)
     existing = vhost.queues.get(name)
     if existing is not None:
         # Before any other difference, as in RabbitMQ.
         vhost.demand_owner(existing, connection if method.exclusive else None)
-    dead_letters = method.arguments.get("x-dead-letter-exchange")
-    if isinstance(dead_letters, str):
-        connection.demand("read", name)
-        connection.demand("write", dead_letters)
+    _demand_passing_on(connection, name, method.arguments.get("x-dead-letter-exchange"))
     change = DeclareQueue(
         vhost=vhost.name,
         name=name,
@@ -216,20 +225,20 @@ def queue_declare(channel: Channel, method: QueueDeclare) -> None:
         arguments=method.arguments,
     )
     if method.exclusive:
-        # Nobody else can use it: no other broker need know.
+        # Other brokers need not know an exclusive queue.
         reply(vhost.declare_queue(change, connection))
     else:
         define(channel, change, method, reply)
 
 
 def counted(queue: Queue) -> Counts:
-    """What declaring a queue tells. What has expired by now does not count, though nobody looked yet."""
+    """The counts for queue.declare-ok, without messages that have expired by now."""
     queue.expire()
-    return Counts(len(queue), len(queue.turns.all))
+    return Counts(len(queue), len(queue.consumers.all))
 
 
 def _declare_reply(channel: Channel, name: str, no_wait: bool) -> None:
-    """Declaring a reply address asks whether somebody still waits for the answer."""
+    """Declaring a reply address asks whether its requester still exists."""
     if name != REPLY_TO and name not in channel.broker.replies:
         raise ChannelError(NOT_FOUND, f"no queue '{name}' in vhost '{channel.connection.vhost.name}'")
     if not no_wait:

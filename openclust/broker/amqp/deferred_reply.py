@@ -1,4 +1,4 @@
-"""Methods whose answer may have to wait for another broker: until it is there, their connection is not read."""
+"""Methods whose reply may have to wait for another broker. Until then the input of their connection waits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def answer(channel: Channel, method: Method, start: Callable[[Done], None], reply: Callable[[Any], None]) -> None:
-    """Start what `method` asks for; when it is done, reply, or close the channel for what stood against it."""
+    """Call `start`. When its result is there, reply; if that is an error, close the channel or connection for it."""
     connection = channel.connection
     is_done = is_waiting = False
 
@@ -25,7 +25,7 @@ def answer(channel: Channel, method: Method, start: Callable[[Done], None], repl
         if is_waiting:
             connection.release_from("cluster")
             if channel.state != OPEN or connection.state is not State.OPEN:
-                # The client did not wait.
+                # The client has closed meanwhile.
                 return
         if isinstance(result, ConnectionError):
             connection.fail(result, *method.ID)

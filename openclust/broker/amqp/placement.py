@@ -1,26 +1,23 @@
-"""Where a client should be, and how it is brought there: the best way that it understands."""
+"""The broker that a client should use, and the texts and properties by which it is sent there."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
-
-if TYPE_CHECKING:
-    pass
 
 Fallback = Literal["accept", "close", "proxy"]
 Reason = Literal["placing", "rebalancing", "draining"]
 
 PROXIED = "openclust_proxied"
-"""Client property of a connection that came through another broker: it stays where it is."""
+"""Client property of a connection that comes through another broker as proxy: it stays here."""
 
 REDIRECTED = "openclust_redirected"
-"""Client property of a connection that followed a redirect: one is enough, unless this broker is to be emptied."""
+"""Client property of a connection that followed a redirect: it is redirected again only from a draining broker."""
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """Another broker, as `host:port`, where a client should be rather than here."""
+    """Another broker that a client should use; `address` is `host:port`."""
 
     name: str
     address: str
@@ -30,5 +27,5 @@ class Placement(msgspec.Struct, frozen=True):
 
 
 def moved(address: str, reason: Reason) -> str:
-    """What a client is told whose connection is closed because it should be elsewhere; programs may read it."""
+    """The text of the connection.close that sends a client to another broker. Programs may parse it."""
     return f"CONNECTION_FORCED - moved to {address} ({reason})"

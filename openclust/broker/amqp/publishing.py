@@ -56,7 +56,7 @@ _CACHED_DESTINATIONS_MAX = 1_000_000
 
 
 def confirm(channel: Channel, outcome: int) -> None:
-    """A publish is done: it may be confirmed, once all is kept that must be."""
+    """A publish is done: confirm it, once the message is kept where it must be."""
     confirms, broker = channel.confirms, channel.broker
     assert confirms is not None, "the channel confirms"
     if not outcome:
@@ -76,7 +76,7 @@ def is_simple(channel: Channel, body: bytes) -> bool:
 
 
 def check_header(broker: ServingBroker, header: bytes) -> None:
-    """Raise 502 for properties that do not add up: all who got the message would fail on it."""
+    """Raise 502 for malformed properties: every consumer that gets the message would fail on them."""
     if header[12:] in broker.sound:
         return
     decode_properties(header)
@@ -87,14 +87,14 @@ def check_header(broker: ServingBroker, header: bytes) -> None:
 
 
 def decode_publish(arguments: bytes) -> BasicPublish:
-    """A publish method, from what follows its number."""
+    """The basic.publish of these arguments: the bytes behind its class and method id."""
     method = decode_method(PUBLISH_PREFIX + arguments)
     assert isinstance(method, BasicPublish), "the prefix is basic.publish's"
     return method
 
 
 def resolve(channel: Channel, arguments: bytes) -> Route:
-    """The route of a publish method, from now on in the cache of its user and virtual host."""
+    """Find the route of a publish, and put it into the cache of its user and virtual host."""
     method = decode_publish(arguments)
     if method.immediate:
         raise ConnectionError(NOT_IMPLEMENTED, "immediate=true")
@@ -109,7 +109,7 @@ def resolve(channel: Channel, arguments: bytes) -> Route:
             ACCESS_REFUSED, f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'"
         )
     if not method.exchange and method.routing_key.startswith(REPLY_PREFIX):
-        # Reply addresses come and go with their askers: not worth a place in the cache.
+        # Reply addresses come and go with their requesters, so they are not cached.
         broker = channel.broker
         reply = broker.replies.get(method.routing_key) or broker.cluster.reply_outlet(method.routing_key)
         found = [] if reply is None else [reply]
@@ -135,13 +135,13 @@ def resolve(channel: Channel, arguments: bytes) -> Route:
 
 
 def _to_cluster(channel: Channel, arguments: bytes, method: BasicPublish) -> Route:
-    """What brokers say to each other; nobody else may."""
+    """The route of control messages to `amq.cluster`, which only brokers may publish."""
     connection = channel.connection
     if connection.user.type != "cluster":
         raise ChannelError(ACCESS_REFUSED, f"only brokers of the cluster may publish to '{CLUSTER_EXCHANGE}'")
 
     def hear(body: bytes) -> None:
-        # What brokers say to each other is not counted among what applications publish.
+        # Control messages do not count as published messages.
         connection.broker.published -= 1
         connection.broker.cluster.control(connection, body)
 
@@ -151,7 +151,7 @@ def _to_cluster(channel: Channel, arguments: bytes, method: BasicPublish) -> Rou
 
 
 def publish_with_care(channel: Channel, route: Route, header: bytes, body: bytes) -> None:
-    """Validate what the properties say, act on it, and publish."""
+    """Check the properties, follow them, and publish."""
     limit = channel.broker.limits.message_size_max
     if len(body) > limit:
         raise too_large(len(body), limit)
@@ -182,7 +182,7 @@ def _remember(channel: Channel, transaction: Transaction, publication: Publicati
     limit = channel.broker.limits.transaction_bytes_max
     size = len(publication.body) + len(publication.header) + OVERHEAD_BYTES
     transaction.held_bytes += size
-    channel.broker.books.held_bytes += size
+    channel.broker.memory_accounts.held_bytes += size
     if transaction.held_bytes > limit:
         raise ChannelError(
             RESOURCE_ERROR, f"a transaction holds more than {limit} bytes of messages: commit more often"
@@ -191,7 +191,7 @@ def _remember(channel: Channel, transaction: Transaction, publication: Publicati
 
 
 def perform_message(channel: Channel, route: Route, header: bytes, body: bytes, properties: Properties | None) -> None:
-    """Publish what has been validated; tell the publisher what it asked to be told."""
+    """Publish a checked message; return or confirm it."""
     broker = channel.broker
     if not route.destinations and not route.forward and route.mandatory:
         channel.return_message(route, header, body)
@@ -204,7 +204,7 @@ def perform_message(channel: Channel, route: Route, header: bytes, body: bytes, 
 
 
 def _forward(channel: Channel, route: Route, header: bytes, body: bytes, accepted: bool) -> None:
-    """Give the root a message for its queues; the publisher is told what became of it when the root has said so."""
+    """Send the root a message for its queues. The publisher gets its confirm when the root has answered."""
     message = Message(route.exchange, route.routing_key, route.whole_header or header, body, route.suffix)
     verdict: Verdict | None = None
     if channel.confirms is not None or route.mandatory:
@@ -228,7 +228,7 @@ def _verdict(channel: Channel, route: Route, header: bytes, body: bytes, accepte
 
 
 def _properties(channel: Channel, header: bytes) -> Properties:
-    """Decoded properties; equal ones come often, so they are kept a while."""
+    """The decoded properties, from a cache: equal ones come often."""
     known = channel.broker.properties
     properties = known.get(header)
     if properties is None:

@@ -1,11 +1,11 @@
-"""Runs: publishes that come behind one another and differ in nothing but their bodies.
+"""Runs: publishes that come one after the other and differ in their bodies only.
 
-A feed sends them by the hundred. Where nobody has to remember them (one queue, no confirms, no acknowledgements,
-nothing kept), what there is to be decided is decided once for all, and a message costs little more than its bytes.
-Everything else goes one by one: each function here says how many it took, from the first on, and its caller publishes
-the others.
+A client with a feed sends hundreds of them. If nobody has to remember the messages (one queue, no confirms, no
+acknowledgements, not persistent), all decisions are made once for the run, and a message costs little more than its
+bytes. Other messages are published one by one: each function here returns how many messages it took, from the first
+on, and its caller publishes the rest.
 
-Of a run, `properties` are what its content headers have behind the size of the body.
+The `properties` of a run are the bytes of its content headers behind the body size.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def pass_run(broker: Sender, route: Route, properties: bytes, bodies: list[bytes]) -> int:
-    """Send a run to the only consumer of the only queue of its route, if that takes messages as they come."""
+    """Send a run to the only consumer of the only destination of its route, if that takes messages without acks."""
     taken = 0
     if len(route.destinations) == 1:
         destination = route.destinations[0]
@@ -34,7 +34,7 @@ def pass_run(broker: Sender, route: Route, properties: bytes, bodies: list[bytes
 
 
 def deliver_run(consumer: Consumer, suffix: bytes, properties: bytes, bodies: list[bytes]) -> int:
-    """Send a run to a consumer without acknowledgements: all, or none where bodies are too large for that."""
+    """Send a run to a consumer without acknowledgements: all of it, or nothing if a body is too large."""
     channel = consumer.channel
     connection = channel.connection
     sizes = set(map(len, bodies))
@@ -55,7 +55,7 @@ def deliver_run(consumer: Consumer, suffix: bytes, properties: bytes, bodies: li
 
 
 def upto_body(channel: int, properties: bytes, size: int) -> bytes:
-    """The content of a message whose body is one frame, before the body itself."""
+    """The frames of a message's content up to its body, if the body is one frame."""
     header = content_header(properties, size)
     body = ENVELOPE.pack(FRAME_BODY, channel, size)
     return ENVELOPE.pack(FRAME_HEADER, channel, len(header)) + header + FRAME_END + body

@@ -1,4 +1,4 @@
-"""connection.start: what a broker says of itself before anybody logs in."""
+"""connection.start: the first frame of a connection, with the properties of the broker."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ CAPABILITIES = (
 
 @functools.lru_cache(maxsize=64)
 def start_frame(cluster_name: str, mechanisms: tuple[str, ...]) -> bytes:
-    """What all clients are told."""
+    """The frame for clients; the same for all of them."""
     return start_frame_with(cluster_name, mechanisms)
 
 
 def start_frame_with(cluster_name: str, mechanisms: tuple[str, ...], nonce: str = "") -> bytes:
-    """The same, with a nonce for a broker of the cluster."""
+    """The frame with a nonce, for another broker of the cluster."""
     capabilities: Table = dict.fromkeys(CAPABILITIES, True)
     properties: Table = {
         "capabilities": capabilities,

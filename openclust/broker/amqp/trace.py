@@ -1,7 +1,7 @@
-"""What happens to a sample of the messages, told event by event: published, passed on, queued, handed over.
+"""The trace of a sample of messages: events such as publish, relay, enqueue and deliver.
 
-Which messages are followed is decided by what they are, not by chance or count: all brokers that sample alike follow
-the same ones, though nothing about it crosses between them. Equal messages are followed all or none, under one id.
+A hash of the message decides whether it is traced. So all brokers with the same sample rate trace the same messages,
+and need not tell each other. Equal messages are all traced under one id, or not at all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from openclust.wire.properties import Properties
 
 HASHED_BYTES_MAX = 4_096
-"""Of a body, so much says which message it is; its size is in the header."""
+"""So much of a body is hashed. The size of the whole body is in the header."""
 
 PUBLISH = PUBLISHED.event
 RELAY = "relay"
@@ -35,7 +35,7 @@ DELIVER = "deliver"
 
 
 class TraceEvent(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """One line of a trace. Time and `broker` are set by who writes it; what an event does not have is left out."""
+    """One line of a trace. The writer sets the time and `broker`; empty fields are left out."""
 
     event: str
     at_us: int = 0
@@ -55,7 +55,7 @@ class TraceEvent(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class Tracer:
-    """Calls `write` with the events of one in `sample` messages, as they happen. `is_on` may be taken back."""
+    """Calls `write` with the events of one in `sample` messages. Set `is_on` to False to stop it."""
 
     __slots__ = ("_sample", "_write", "is_on")
 
@@ -65,14 +65,14 @@ class Tracer:
         self.is_on = True
 
     def mark(self, suffix: bytes, header: bytes, body: bytes) -> str:
-        """The id of a message that is followed; empty for all others. `suffix` is that of its deliveries."""
+        """The trace id of a message; empty if it is not traced. `suffix` is that of its deliveries."""
         if len(body) > HASHED_BYTES_MAX:
             body = body[:HASHED_BYTES_MAX]
         if crc32(body, crc32(header, crc32(suffix))) % self._sample or not self.is_on:
             return ""
         return blake2b(b"%b%b%b" % (suffix, header, body), digest_size=8).hexdigest()
 
-    # -- in the place of fan_out
+    # -- in place of fan_out
 
     def fan_out(
         self,
@@ -83,7 +83,7 @@ class Tracer:
         properties: Properties | None,
         arrival: Arrival,
     ) -> int:
-        """A message goes to all destinations of its route."""
+        """Give a message to all destinations of its route, and trace it."""
         key = self.mark(route.suffix, route.whole_header or header, body)
         if not key or route.exchange == CLUSTER_EXCHANGE:
             return fan_out(broker, route, header, body, properties)
@@ -107,7 +107,7 @@ class Tracer:
             self._write(TraceEvent(event=DELIVER, id=key, count=private, size=size))
         return outcome
 
-    # -- beside what is done anyhow
+    # -- only the trace
 
     def relayed(self, message: Message, peer: str, lane: str, *, event: str = RELAY) -> None:
         """A message goes to another broker (or is dropped, because its link is full)."""
@@ -116,7 +116,7 @@ class Tracer:
             self._write(TraceEvent(event=event, id=key, peer=peer, lane=lane, size=len(message.body)))
 
     def relayed_in(self, suffix: bytes, header: bytes, body: bytes, peer: str, lane: str) -> str:
-        """A delivery of another broker comes; the message's id, if it is followed."""
+        """A delivery of another broker comes. Returns the trace id of the message."""
         key = self.mark(suffix, header, body)
         if key:
             self._write(TraceEvent(event=RELAYED_IN, id=key, peer=peer, lane=lane, size=len(body)))
@@ -130,7 +130,7 @@ class Tracer:
 
 
 class TracedConsumer(Consumer):
-    """A consumer of a shared queue, at a broker that traces."""
+    """A consumer of a shared queue, on a broker that traces."""
 
     __slots__ = ()
 

@@ -10,7 +10,7 @@ from openclust.broker.routing.route import Route
 
 
 class Unacked(msgspec.Struct, gc=False):
-    """A delivery that waits for its acknowledgement; `consumer` is None after basic.get."""
+    """An unacknowledged delivery; `consumer` is None for basic.get."""
 
     queue: Origin
     consumer: Consumer | None
@@ -20,7 +20,7 @@ class Unacked(msgspec.Struct, gc=False):
 
 
 class Publication(msgspec.Struct):
-    """A publish that waits for its transaction."""
+    """A publish that waits for the commit of its transaction."""
 
     route: Route
     header: bytes
@@ -28,7 +28,10 @@ class Publication(msgspec.Struct):
 
 
 class Transaction:
-    """What a channel has asked for since the last commit or rollback. Of a reject: whether it goes back."""
+    """The publishes and settled deliveries of a channel since its last commit or rollback.
+
+    `rejects` also say whether the message is requeued.
+    """
 
     __slots__ = ("acks", "held_bytes", "publications", "rejects")
 

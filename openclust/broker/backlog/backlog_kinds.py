@@ -11,7 +11,7 @@ from openclust.broker.model.queue_arguments import QueueArgs
 
 
 def backlog_for(args: QueueArgs, superseded: Callable[[Entry], None]) -> Backlog:
-    """A new one for a queue declared so; `superseded` hears of deliveries that a newer value has replaced."""
+    """A backlog for a queue with these arguments. `superseded` is called for deliveries that a newer value replaces."""
     if args.last_value_key is not None:
         return LastValueBacklog(superseded)
     if args.max_priority is not None:

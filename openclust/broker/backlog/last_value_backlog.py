@@ -10,9 +10,9 @@ from openclust.broker.backlog.backlog import Entry, FifoBacklog
 class LastValueBacklog(FifoBacklog):
     """Of each key only the newest entry counts; it stands at its own place, not at that of the one it replaced.
 
-    A delivery that is out when a newer value arrives is superseded, which is told: it can be acknowledged, but not put
-    back.
-    The caller must `settle` what it popped, or the last entry of every key stays in memory.
+    A delivery that is unacknowledged when a newer value arrives is superseded: `superseded` is called for it, it can be
+    acknowledged, but not put back.
+    The caller must `settle` the entries that it has popped, or the last entry of every key stays in memory.
     """
 
     __slots__ = ("_key_by_seq", "_newest", "_out", "_superseded")
@@ -44,7 +44,7 @@ class LastValueBacklog(FifoBacklog):
         return replaced
 
     def newest(self, key: str) -> Entry | None:
-        """What waits, or is out, as the value of a key."""
+        """The entry that is the value of a key, ready or delivered."""
         return None if self._newest is None else self._newest.get(key)
 
     def put_back(self, entry: Entry) -> bool:
@@ -52,7 +52,7 @@ class LastValueBacklog(FifoBacklog):
         return super().put_back(entry)
 
     def know(self, entry: Entry, key: str) -> None:
-        """An entry that was out for good comes back after all, to be `put_back`."""
+        """An entry that was taken for good comes back after all; `put_back` must follow."""
         if self._newest is None:
             self._newest, self._key_by_seq, self._out = {}, {}, set()
         newest = self._newest.get(key)

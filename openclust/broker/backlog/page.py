@@ -1,6 +1,7 @@
-"""Pages: messages of one queue as bytes, and what is known of a page whose body lies in the store (`Leaf`).
+"""Pages: messages of one queue as bytes, and what is known of a page whose body lies in the store (`PageState`).
 
-A page is written once. What becomes of its messages afterwards is in its leaf, and beside it in the store (`notes`).
+The body of a page is written once. Which of its messages have left since then is in its `PageState` in memory, and
+in the notes that the store keeps beside the page.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from openclust.broker.backlog.backlog import Entry
 from openclust.broker.model.message import Message, names_in
 
 PAGE_BYTES = 262_144
-"""About so many bytes of messages make a page."""
+"""A page has about this many bytes of messages."""
 SPAN_MAX = 8_192
-"""No more places than that lie between the first and the last message of a page: a bit each tells which are alive."""
+"""The largest distance between the first and the last place of a page: `alive` has a bit for each place between."""
 
 Row = tuple[int, bytes, bytes, bytes, int, int, int]
 """A message in a page: place, suffix, header, body, expiry by the wall clock, deliveries, priority."""
@@ -25,8 +26,8 @@ Row = tuple[int, bytes, bytes, bytes, int, int, int]
 class Notes(msgspec.Struct, array_like=True):
     """What the store keeps beside a page. `alive` has a bit for each place from the first on.
 
-    `sizes` are four bytes a place, of the messages' bodies; none where they are all equal. `deliveries` are places and
-    how often their messages came back, in turn.
+    `sizes` has four bytes for each place, the size of its message's body; it is empty where all are equal.
+    `deliveries` has pairs: a place, and how often its message was delivered.
     """
 
     alive: bytes
@@ -39,10 +40,10 @@ _rows = msgspec.msgpack.Decoder(list[Row])
 _notes = msgspec.msgpack.Decoder(Notes)
 
 
-class Leaf(msgspec.Struct, eq=False):
-    """One page. `alive` are the bits of the messages that are still there, `out` those that are in no memory.
+class PageState(msgspec.Struct, eq=False):
+    """One page. `alive` has the bits of the messages that are still in the queue, `unloaded` of those only on disk.
 
-    `each` is the size of all bodies where `sizes` is None. `written` is the number of the write that brings it to disk.
+    `each` is the size of every body where `sizes` is None. `written` is the number of the write that has the page.
     """
 
     number: int
@@ -52,15 +53,15 @@ class Leaf(msgspec.Struct, eq=False):
     each: int
     sizes: array[int] | None = None
     deliveries: dict[int, int] | None = None
-    out: int = 0
+    unloaded: int = 0
     written: int = 0
-    is_shelved: bool = True
+    is_indexed: bool = True
 
     def has(self, seq: int) -> bool:
         return self.first <= seq <= self.last and bool(self.alive >> (seq - self.first) & 1)
 
     def between(self, first: int, last: int) -> int:
-        """The bits of these places, as far as they are this page's."""
+        """The bits of these places; of places that are not in this page there is none."""
         low, high = max(first, self.first), min(last, self.last)
         return 0 if high < low else ((1 << (high - low + 1)) - 1) << (low - self.first)
 
@@ -72,7 +73,7 @@ class Leaf(msgspec.Struct, eq=False):
         return sum(sizes[at] for at in _places(bits))
 
     def runs(self, bits: int) -> list[int]:
-        """Their places: the first and the last of each run, in turn."""
+        """Their places as runs: the first and the last place of each."""
         runs: list[int] = []
         at = self.first
         while bits:
@@ -86,7 +87,7 @@ class Leaf(msgspec.Struct, eq=False):
         return runs
 
     def notes(self) -> bytes:
-        """What is to be kept beside the page."""
+        """The notes for the store, encoded."""
         alive = self.alive.to_bytes((self.last - self.first) // 8 + 1, "little")
         sizes = b"" if self.sizes is None else self.sizes.tobytes()
         deliveries = [each for pair in sorted((self.deliveries or {}).items()) for each in pair]
@@ -100,47 +101,47 @@ def _places(bits: int) -> Iterator[int]:
         bits ^= low
 
 
-def new_leaf(number: int, entries: Sequence[Entry]) -> Leaf:
-    """The leaf of a page with these messages, in ascending order, all of which are in memory."""
+def new_page(number: int, entries: Sequence[Entry]) -> PageState:
+    """The state of a page with these messages, which are in ascending order and in memory."""
     first, last = entries[0].seq, entries[-1].seq
     if last - first + 1 == len(entries):
         alive = (1 << len(entries)) - 1
     else:
         alive = sum(1 << (entry.seq - first) for entry in entries)
-    leaf = Leaf(number, first, last, alive, len(entries[0].message.body))
-    if any(len(entry.message.body) != leaf.each for entry in entries):
-        leaf.sizes = array("I", bytes(4 * (last - first + 1)))
+    page = PageState(number, first, last, alive, len(entries[0].message.body))
+    if any(len(entry.message.body) != page.each for entry in entries):
+        page.sizes = array("I", bytes(4 * (last - first + 1)))
         for entry in entries:
-            leaf.sizes[entry.seq - first] = len(entry.message.body)
-    return leaf
+            page.sizes[entry.seq - first] = len(entry.message.body)
+    return page
 
 
-def is_plain(leaf: Leaf) -> bool:
-    """Whether all that is to be known of a new page is in its first and last place and its size."""
-    return leaf.sizes is None and leaf.alive.bit_count() == leaf.last - leaf.first + 1
+def is_plain(page: PageState) -> bool:
+    """Whether a new page needs no notes: no place is empty, and all bodies have one size."""
+    return page.sizes is None and page.alive.bit_count() == page.last - page.first + 1
 
 
-def found_leaf(number: int, first: int, last: int, count: int, size: int, notes: bytes) -> Leaf:
-    """The leaf of a page as it was found in the store: nothing of it is in memory. ValueError where it is none."""
+def found_page(number: int, first: int, last: int, count: int, size: int, notes: bytes) -> PageState:
+    """The state of a page that the store has at start: all of it is unloaded. ValueError if it makes no sense."""
     if not (0 < first <= last < first + SPAN_MAX and 0 < count <= last - first + 1):
         raise ValueError(f"page {number} has {count} messages from place {first} to {last}")
     if not notes:
         alive = (1 << count) - 1
-        return Leaf(number, first, last, alive, size // count, out=alive)
+        return PageState(number, first, last, alive, size // count, unloaded=alive)
     told = _notes.decode(notes)
     alive = int.from_bytes(told.alive, "little")
-    leaf = Leaf(number, first, last, alive, size // count, out=alive)
+    page = PageState(number, first, last, alive, size // count, unloaded=alive)
     if told.sizes:
-        leaf.sizes = array("I", told.sizes)
-        if len(leaf.sizes) != last - first + 1:
+        page.sizes = array("I", told.sizes)
+        if len(page.sizes) != last - first + 1:
             raise ValueError(f"page {number}: not all of its sizes are there")
     if told.deliveries:
-        leaf.deliveries = dict(zip(told.deliveries[::2], told.deliveries[1::2], strict=True))
-    return leaf
+        page.deliveries = dict(zip(told.deliveries[::2], told.deliveries[1::2], strict=True))
+    return page
 
 
 def split(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
-    """Messages in ascending order, in as many pages as they need."""
+    """Cut messages, which are in ascending order, into pages."""
     start = size = 0
     for at, entry in enumerate(entries):
         message = entry.message
@@ -169,10 +170,10 @@ def encode_page(entries: Sequence[Entry], wall_offset_ms: int) -> bytes:
     )
 
 
-def decode_page(leaf: Leaf, bits: int, body: bytes, recorded: int, wall_offset_ms: int) -> list[Entry]:
-    """Some of a page's messages, in ascending order. ValueError where it is none."""
+def decode_page(page: PageState, bits: int, body: bytes, recorded: int, wall_offset_ms: int) -> list[Entry]:
+    """The messages of a page that have these bits, in ascending order. ValueError if the body is damaged."""
     entries = []
-    first, deliveries = leaf.first, leaf.deliveries
+    first, deliveries = page.first, page.deliveries
     for seq, suffix, header, content, expires, delivered, priority in _rows.decode(body):
         if bits >> (seq - first) & 1:
             exchange, key = names_in(suffix)
@@ -182,5 +183,5 @@ def decode_page(leaf: Leaf, bits: int, body: bytes, recorded: int, wall_offset_m
             expires_ms = max(1, expires - wall_offset_ms) if expires else 0
             entries.append(Entry(message, seq, expires_ms, delivered, priority, recorded=recorded))
     if len(entries) != bits.bit_count():
-        raise ValueError(f"page {leaf.number} has {len(entries)} of {bits.bit_count()} messages")
+        raise ValueError(f"page {page.number} has {len(entries)} of {bits.bit_count()} messages")
     return entries

@@ -1,115 +1,115 @@
-"""A queue's pages, in the order of their places."""
+"""The pages of one queue, in the order of their places."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from operator import attrgetter
 
-from openclust.broker.backlog.page import SPAN_MAX, Leaf
+from openclust.broker.backlog.page import SPAN_MAX, PageState
 
 _first = attrgetter("first")
 
 
-class Shelf:
-    """`away` is how many messages are in pages and in no memory; `out` are the pages that have such.
+class PageIndex:
+    """`unloaded_pages` have messages that are only on disk; there are `unloaded_count` of these messages.
 
-    `next` is the page with the first of them, and `low` its place; 0 for none.
+    The first of them has the place `lowest_unloaded` (0 for none), in the page `next_unloaded`.
     """
 
-    __slots__ = ("_overlap", "away", "leaves", "low", "next", "out")
+    __slots__ = ("_overlap", "lowest_unloaded", "next_unloaded", "pages", "unloaded_count", "unloaded_pages")
 
     def __init__(self) -> None:
-        self.leaves: list[Leaf] = []
-        self.out: list[Leaf] = []
-        self.away = 0
-        self.next: Leaf | None = None
-        self.low = 0
-        # Places are used anew where another root's log has others in their place: pages may overlap then.
+        self.pages: list[PageState] = []
+        self.unloaded_pages: list[PageState] = []
+        self.unloaded_count = 0
+        self.next_unloaded: PageState | None = None
+        self.lowest_unloaded = 0
+        # Where the log of another root has other entries, places are used a second time: then pages may overlap.
         self._overlap = False
 
-    def find(self, seq: int) -> Leaf | None:
-        """The page that has this message, alive."""
-        leaves = self.leaves
-        at = bisect_right(leaves, seq, key=_first) - 1
+    def find(self, seq: int) -> PageState | None:
+        """The page in which the message with this place is alive."""
+        pages = self.pages
+        at = bisect_right(pages, seq, key=_first) - 1
         while at >= 0:
-            leaf = leaves[at]
-            if leaf.has(seq):
-                return leaf
-            if not self._overlap or seq - leaf.first >= SPAN_MAX:
+            page = pages[at]
+            if page.has(seq):
+                return page
+            if not self._overlap or seq - page.first >= SPAN_MAX:
                 return None
             at -= 1
         return None
 
     def is_past(self, seq: int) -> bool:
-        """Whether no page reaches so far. Where pages overlap, any of them may, not just the last one."""
-        leaves = self.leaves
-        return not leaves or (seq > leaves[-1].last and not self._overlap)
+        """Whether no page has this place or a later one."""
+        pages = self.pages
+        return not pages or (seq > pages[-1].last and not self._overlap)
 
-    def around(self, first: int, last: int) -> list[Leaf]:
-        """The pages that may have messages with these places."""
-        return self.leaves[
-            bisect_left(self.leaves, first - SPAN_MAX, key=_first) : bisect_right(self.leaves, last, key=_first)
+    def around(self, first: int, last: int) -> list[PageState]:
+        """All pages that may have a message with one of these places."""
+        return self.pages[
+            bisect_left(self.pages, first - SPAN_MAX, key=_first) : bisect_right(self.pages, last, key=_first)
         ]
 
-    def add(self, leaf: Leaf) -> None:
-        leaves = self.leaves
-        leaf.is_shelved = True
-        if not leaves or leaf.first > leaves[-1].last:
-            leaves.append(leaf)
+    def add(self, page: PageState) -> None:
+        pages = self.pages
+        page.is_indexed = True
+        if not pages or page.first > pages[-1].last:
+            pages.append(page)
         else:
             self._overlap = True
-            insort(leaves, leaf, key=_first)
-        if leaf.out:
-            leaf.out, out = 0, leaf.out
-            self.lay_out(leaf, out)
+            insort(pages, page, key=_first)
+        if page.unloaded:
+            page.unloaded, unloaded = 0, page.unloaded
+            self.mark_unloaded(page, unloaded)
 
-    def drop(self, leaf: Leaf) -> None:
-        self.bring(leaf, leaf.out)
-        leaf.is_shelved = False
-        at = bisect_left(self.leaves, leaf.first, key=_first)
-        del self.leaves[self.leaves.index(leaf, at)]
-        if not self.leaves:
+    def drop(self, page: PageState) -> None:
+        self.mark_loaded(page, page.unloaded)
+        page.is_indexed = False
+        at = bisect_left(self.pages, page.first, key=_first)
+        del self.pages[self.pages.index(page, at)]
+        if not self.pages:
             self._overlap = False
 
     def clear(self) -> list[int]:
-        """There are no pages any more; their numbers."""
-        numbers = [leaf.number for leaf in self.leaves]
-        for leaf in self.leaves:
-            leaf.is_shelved = False
-        self.leaves.clear()
-        self.out.clear()
-        self.away = self.low = 0
-        self.next = None
+        """Forget all pages. Returns their numbers."""
+        numbers = [page.number for page in self.pages]
+        for page in self.pages:
+            page.is_indexed = False
+        self.pages.clear()
+        self.unloaded_pages.clear()
+        self.unloaded_count = self.lowest_unloaded = 0
+        self.next_unloaded = None
         self._overlap = False
         return numbers
 
-    def lay_out(self, leaf: Leaf, bits: int) -> None:
-        """These messages of the page are in no memory."""
-        if not leaf.out:
-            if not self.out or leaf.first > self.out[-1].first:
-                self.out.append(leaf)
+    def mark_unloaded(self, page: PageState, bits: int) -> None:
+        """These messages of the page are only on disk from now on."""
+        if not page.unloaded:
+            if not self.unloaded_pages or page.first > self.unloaded_pages[-1].first:
+                self.unloaded_pages.append(page)
             else:
-                insort(self.out, leaf, key=_first)
-        self.away += (bits & ~leaf.out).bit_count()
-        leaf.out |= bits
-        self._look()
+                insort(self.unloaded_pages, page, key=_first)
+        self.unloaded_count += (bits & ~page.unloaded).bit_count()
+        page.unloaded |= bits
+        self._find_next_unloaded()
 
-    def bring(self, leaf: Leaf, bits: int) -> None:
-        """They are in memory, or nowhere."""
-        if not leaf.out & bits:
+    def mark_loaded(self, page: PageState, bits: int) -> None:
+        """These messages are in memory from now on, or have left the queue."""
+        if not page.unloaded & bits:
             return
-        self.away -= (bits & leaf.out).bit_count()
-        leaf.out &= ~bits
-        if not leaf.out:
-            at = bisect_left(self.out, leaf.first, key=_first)
-            del self.out[self.out.index(leaf, at)]
-        self._look()
+        self.unloaded_count -= (bits & page.unloaded).bit_count()
+        page.unloaded &= ~bits
+        if not page.unloaded:
+            at = bisect_left(self.unloaded_pages, page.first, key=_first)
+            del self.unloaded_pages[self.unloaded_pages.index(page, at)]
+        self._find_next_unloaded()
 
-    def _look(self) -> None:
-        self.next, self.low = None, 0
-        for leaf in self.out:
-            if self.low and leaf.first > self.low:
+    def _find_next_unloaded(self) -> None:
+        self.next_unloaded, self.lowest_unloaded = None, 0
+        for page in self.unloaded_pages:
+            if self.lowest_unloaded and page.first > self.lowest_unloaded:
                 break
-            low = leaf.first + (leaf.out & -leaf.out).bit_length() - 1
-            if not self.low or low < self.low:
-                self.next, self.low = leaf, low
+            low = page.first + (page.unloaded & -page.unloaded).bit_length() - 1
+            if not self.lowest_unloaded or low < self.lowest_unloaded:
+                self.next_unloaded, self.lowest_unloaded = page, low

@@ -1,4 +1,4 @@
-"""A FIFO whose messages are in memory at both ends, and between them on disk, in pages."""
+"""A FIFO that has the messages at its two ends in memory, and those between only on disk, in pages."""
 
 from __future__ import annotations
 
@@ -7,84 +7,84 @@ from heapq import merge
 from operator import attrgetter
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from openclust.broker.backlog.backlog import Entry, FifoBacklog
-from openclust.broker.backlog.page import Leaf
+from openclust.broker.backlog.backlog import Entry, FifoBacklog, OneHead
+from openclust.broker.backlog.page import PageState
 from openclust.broker.model.message import Message
 from openclust.wire.properties import Properties, encode_header
 
 if TYPE_CHECKING:
-    from openclust.broker.backlog.page_index import Shelf
-    from openclust.broker.model.memory_accounts import Books
+    from openclust.broker.backlog.page_index import PageIndex
+    from openclust.broker.model.memory_accounts import MemoryAccounts
 
 _by_seq = attrgetter("seq")
-KEPT_LEAVES = 2
-"""So many pages at the head stay in memory: who takes from a queue does not wait for the disk."""
+KEPT_PAGES = 2
+"""This many pages at the head stay in memory, so that consumers do not wait for the disk."""
 
-# What stands for messages that are not here. It is held for ever.
+# The message of every `UnloadedEntries`. Its count of holders never reaches 0.
 _NONE = Message("", "", encode_header(Properties(), 0), b"", b"", 2**62)
 
 
-class Away(Entry, gc=False):
-    """Messages of a page that are in no memory, as they leave their queue: `seq` is the first of them."""
+class UnloadedEntries(Entry, gc=False):
+    """Stands for those messages of a page, by their `bits`, that are only on disk. `seq` is the first one's place."""
 
-    leaf: Leaf | None = None
+    of_page: PageState | None = None
     bits: int = 0
 
     @property
-    def of(self) -> Leaf:
-        assert self.leaf is not None, "made with one"
-        return self.leaf
+    def page(self) -> PageState:
+        assert self.of_page is not None, "made with one"
+        return self.of_page
 
     @property
     def runs(self) -> list[int]:
-        return self.of.runs(self.bits)
+        return self.page.runs(self.bits)
 
 
 def size_of(entry: Entry) -> int:
-    """The bytes of its body, or of the bodies that it stands for."""
-    return entry.of.size(entry.bits) if isinstance(entry, Away) else len(entry.message.body)
+    """The bytes of an entry's body, or of all bodies that it stands for."""
+    return entry.page.size(entry.bits) if isinstance(entry, UnloadedEntries) else len(entry.message.body)
 
 
 Q_contra = TypeVar("Q_contra", contravariant=True)
 Q = TypeVar("Q")
 
 
-class PageLibrary(Protocol[Q_contra]):
-    """Where pages lie that are not in memory."""
+class PageReader(Protocol[Q_contra]):
+    """Reads the pages of queues, and is told what happens to them; see `journal/page_store.py`."""
 
-    def shelf(self, queue: Q_contra) -> Shelf: ...
-    def fetch(self, queue: Q_contra, leaf: Leaf) -> list[Entry] | None: ...
-    def touched(self, leaf: Leaf, queue: Q_contra) -> None: ...
+    def page_index(self, queue: Q_contra) -> PageIndex: ...
+    def fetch(self, queue: Q_contra, page: PageState) -> list[Entry] | None: ...
+    def touched(self, page: PageState, queue: Q_contra) -> None: ...
     def mark(self, queue: Q_contra) -> int: ...
     def awaited(self, queue: Q_contra) -> Container[int]: ...
-    def came_back(self, queue: Q_contra, leaf: Leaf, seq: int, deliveries: int) -> None: ...
+    def came_back(self, queue: Q_contra, page: PageState, seq: int, deliveries: int) -> None: ...
 
 
-class PagedBacklog(Generic[Q]):
-    """A `Backlog`. What is in no memory is on the shelf, and comes back when it is at the head.
+class PagedBacklog(OneHead, Generic[Q]):
+    """A `Backlog`. Messages that are only on disk are read when they come to the head.
 
-    Where that fails, there is no head for now, though there is a length: ask again later. `find` gives an `Away` for
-    what is in no memory, which may be removed, and put back, as any other.
+    Where the disk does not give them, `peek` returns None although `len()` is not 0: ask again later. `find` returns
+    an `UnloadedEntries` for a message that is only on disk: it can be removed, and put back, as any other.
     """
 
-    __slots__ = ("_books", "_library", "_queue", "memory", "shelf")
+    __slots__ = ("_accounts", "_page_store", "_queue", "memory", "page_index")
 
-    def __init__(self, queue: Q, library: PageLibrary[Q], memory: FifoBacklog, books: Books) -> None:
-        self.shelf = library.shelf(queue)
+    def __init__(self, queue: Q, page_store: PageReader[Q], memory: FifoBacklog, accounts: MemoryAccounts) -> None:
+        self.page_index = page_store.page_index(queue)
         self._queue = queue
-        self._library = library
-        self._books = books
+        self._page_store = page_store
+        self._accounts = accounts
         self.memory = memory
 
     def __len__(self) -> int:
-        return len(self.memory) + self.shelf.away
+        return len(self.memory) + self.page_index.unloaded_count
 
     def __iter__(self) -> Iterator[Entry]:
-        """Reads one page after the other, and keeps none."""
-        return merge(self.memory, *(self._read(leaf) for leaf in list(self.shelf.out)), key=_by_seq)
+        """Reads one page after the other, and keeps none of them in memory."""
+        return merge(self.memory, *(self._read(page) for page in list(self.page_index.unloaded_pages)), key=_by_seq)
 
-    def _read(self, leaf: Leaf) -> Iterator[Entry]:
-        yield from (self._library.fetch(self._queue, leaf) or ()) if leaf.out else ()
+    def _read(self, page: PageState) -> Iterator[Entry]:
+        yield from (self._page_store.fetch(self._queue, page) or ()) if page.unloaded else ()
 
     # -- what a queue does
 
@@ -92,24 +92,24 @@ class PagedBacklog(Generic[Q]):
         return self.memory.push(entry)
 
     def put_back(self, entry: Entry) -> bool:
-        if not isinstance(entry, Away):
+        if not isinstance(entry, UnloadedEntries):
             return self.memory.put_back(entry)
-        leaf = entry.of
-        if not leaf.is_shelved:
-            self.shelf.add(leaf)
-        leaf.alive |= entry.bits
-        self.shelf.lay_out(leaf, entry.bits)
-        self._library.touched(leaf, self._queue)
+        page = entry.page
+        if not page.is_indexed:
+            self.page_index.add(page)
+        page.alive |= entry.bits
+        self.page_index.mark_unloaded(page, entry.bits)
+        self._page_store.touched(page, self._queue)
         return True
 
     def settle(self, entry: Entry) -> None:
         return None
 
     def peek(self) -> Entry | None:
-        memory, shelf = self.memory, self.shelf
+        memory, page_index = self.memory, self.page_index
         head = memory.peek()
-        while shelf.next is not None and (head is None or head.seq > shelf.low):
-            if not self.load(shelf.next):
+        while page_index.next_unloaded is not None and (head is None or head.seq > page_index.lowest_unloaded):
+            if not self.load(page_index.next_unloaded):
                 return None
             head = memory.peek()
         return head
@@ -121,124 +121,106 @@ class PagedBacklog(Generic[Q]):
         return self.memory.drop_head() if self.peek() is not None else None
 
     def remove(self, entry: Entry) -> None:
-        if not isinstance(entry, Away):
+        if not isinstance(entry, UnloadedEntries):
             self.memory.remove(entry)
             return
-        leaf = entry.of
-        self.shelf.bring(leaf, entry.bits)
-        leaf.alive &= ~entry.bits
-        self._library.touched(leaf, self._queue)
+        page = entry.page
+        self.page_index.mark_loaded(page, entry.bits)
+        page.alive &= ~entry.bits
+        self._page_store.touched(page, self._queue)
 
     def find(self, seq: int) -> Entry | None:
         found = self.memory.find(seq)
-        if found is not None or not self.shelf.away:
+        if found is not None or not self.page_index.unloaded_count:
             return found
-        leaf = self.shelf.find(seq)
-        return None if leaf is None else self._away(leaf, leaf.between(seq, seq) & leaf.out)
+        page = self.page_index.find(seq)
+        return None if page is None else self._unloaded(page, page.between(seq, seq) & page.unloaded)
 
     def between(self, first: int, last: int) -> list[Entry]:
-        """All that is ready with these places: what is in memory one by one, the rest by pages."""
+        """All ready entries with these places: those in memory one by one, the others page by page."""
         found: list[Entry] = [entry for entry in self.memory if first <= entry.seq <= last]
-        for leaf in self.shelf.around(first, last):
-            away = self._away(leaf, leaf.between(first, last) & leaf.out)
+        for page in self.page_index.around(first, last):
+            away = self._unloaded(page, page.between(first, last) & page.unloaded)
             if away is not None:
                 found.append(away)
         return found
 
-    def _away(self, leaf: Leaf, bits: int) -> Away | None:
+    def _unloaded(self, page: PageState, bits: int) -> UnloadedEntries | None:
         if not bits:
             return None
-        first = leaf.first + (bits & -bits).bit_length() - 1
-        return Away(_NONE, first, recorded=self._library.mark(self._queue), leaf=leaf, bits=bits)
-
-    def pop_expired(self, now_ms: int, limit: int = 1_000) -> list[Entry]:
-        expired: list[Entry] = []
-        while len(expired) < limit:
-            head = self.peek()
-            if head is None or not 0 < head.expires_ms <= now_ms:
-                break
-            expired.append(head)
-            self.memory.drop_head()
-        return expired
-
-    def next_expiry_ms(self) -> int:
-        head = self.peek()
-        return head.expires_ms if head is not None else 0
-
-    def heads(self) -> list[Entry]:
-        head = self.peek()
-        return [head] if head is not None else []
+        first = page.first + (bits & -bits).bit_length() - 1
+        return UnloadedEntries(_NONE, first, recorded=self._page_store.mark(self._queue), of_page=page, bits=bits)
 
     def clear(self) -> list[Entry]:
-        """Without reading: each page's messages that are in no memory come as one `Away`."""
+        """Reads nothing: the messages of a page that are only on disk are one `UnloadedEntries`."""
         cleared = self.memory.clear()
-        for leaf in list(self.shelf.out):
-            away = self._away(leaf, leaf.out)
-            assert away is not None, "it has some that are out"
+        for page in list(self.page_index.unloaded_pages):
+            away = self._unloaded(page, page.unloaded)
+            assert away is not None, "some of its messages are unloaded"
             self.remove(away)
             cleared.append(away)
         return cleared
 
     # -- between memory and disk
 
-    def load(self, leaf: Leaf) -> bool:
-        """Bring a page's messages back into memory; whether that could be."""
-        entries = self._library.fetch(self._queue, leaf)
+    def load(self, page: PageState) -> bool:
+        """Read a page's messages back into memory. False if the disk does not give them now."""
+        entries = self._page_store.fetch(self._queue, page)
         if entries is None:
             return False
-        self.shelf.bring(leaf, leaf.out)
+        self.page_index.mark_loaded(page, page.unloaded)
         for entry in reversed(entries):
-            self._books.hold(entry.message)
+            self._accounts.hold(entry.message)
             self.memory.put_back(entry)
         return True
 
-    def bring(self, seq: int) -> None:
-        """Bring a message back that is out, and its page's others."""
+    def load_message(self, seq: int) -> None:
+        """Read the message with this place, and all others of its page, if it is only on disk."""
         found = self.find(seq)
-        if isinstance(found, Away):
-            self.load(found.of)
+        if isinstance(found, UnloadedEntries):
+            self.load(found.page)
 
-    def bring_in(self) -> bool:
-        """Bring all back; whether that could be."""
-        loaded = [self.load(leaf) for leaf in list(self.shelf.out)]
+    def load_all(self) -> bool:
+        """Read all pages. False if the disk does not give one of them now."""
+        loaded = [self.load(page) for page in list(self.page_index.unloaded_pages)]
         return all(loaded)
 
-    def shelve(self, wanted_bytes: int, done: int) -> int:
-        """Let go of what is in pages on disk, at least so many bytes of it if there are, from the tail on.
+    def unload(self, wanted_bytes: int, done: int) -> int:
+        """Drop messages from memory whose pages are on disk, from the tail on, until `wanted_bytes` are free.
 
-        So many writes are `done`. How many bytes of memory that were.
+        `done` is the number of the last write that is on disk. Returns how many bytes became free.
         """
-        shelf, memory = self.shelf, self.memory
+        page_index, memory = self.page_index, self.memory
         head = memory.peek()
-        awaited = self._library.awaited(self._queue)
+        awaited = self._page_store.awaited(self._queue)
         kept: list[list[Entry]] = []
         size = 0
-        for at in range(len(shelf.leaves) - 1, -1, -1):
-            leaf = shelf.leaves[at]
+        for at in range(len(page_index.pages) - 1, -1, -1):
+            page = page_index.pages[at]
             if size >= wanted_bytes or head is None or self._is_near(at, head.seq):
                 break
-            here = leaf.alive & ~leaf.out
-            if not here or leaf.written > done:
+            here = page.alive & ~page.unloaded
+            if not here or page.written > done:
                 continue
             rest, bits = [], 0
-            for entry in memory.take_tail(leaf.first):
-                place = entry.seq - leaf.first
+            for entry in memory.take_tail(page.first):
+                place = entry.seq - page.first
                 if entry.recorded and here >> place & 1 and entry.seq not in awaited:
                     bits |= 1 << place
                     if entry.deliveries:
-                        self._library.came_back(self._queue, leaf, entry.seq, entry.deliveries)
-                    self._books.release(entry.message)
+                        self._page_store.came_back(self._queue, page, entry.seq, entry.deliveries)
+                    self._accounts.release(entry.message)
                     size += entry.message.cost
                 else:
                     rest.append(entry)
             kept.append(rest)
             if bits:
-                shelf.lay_out(leaf, bits)
+                page_index.mark_unloaded(page, bits)
         for rest in reversed(kept):
             memory.give_tail(rest)
         return size
 
     def _is_near(self, at: int, head: int) -> bool:
-        """Whether the page has what will be delivered soon."""
-        leaves = self.shelf.leaves
-        return at < KEPT_LEAVES or leaves[at - KEPT_LEAVES].last < head
+        """Whether the messages of the page will be delivered soon."""
+        pages = self.page_index.pages
+        return at < KEPT_PAGES or pages[at - KEPT_PAGES].last < head

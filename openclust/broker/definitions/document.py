@@ -1,4 +1,4 @@
-"""A definitions document as RabbitMQ writes it: its sections, their entries, and whether each has the right shape."""
+"""A definitions document as RabbitMQ writes it: its sections and entries, checked for their fields and types."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from openclust.broker.model.field_type import value_text
 from openclust.wire.table import Table
 
 Pairs: TypeAlias = "dict[str, Any] | list[tuple[str, Any]]"
-"""A mapping; `rabbitmqctl export_definitions` of RabbitMQ 3.10 writes some as lists of pairs, empty ones as lists."""
+"""A mapping. `rabbitmqctl export_definitions` of RabbitMQ 3.10 writes some as lists of pairs, empty ones as lists."""
 
 
 class UserEntry(msgspec.Struct, kw_only=True):
@@ -89,7 +89,7 @@ class BindingEntry(msgspec.Struct, kw_only=True):
 
 Entry = TypeVar("Entry", bound=msgspec.Struct)
 
-# What every export says of itself.
+# Keys by which an export describes itself.
 _ABOUT = {
     "bindings_count",
     "explanation",
@@ -110,7 +110,7 @@ FINDINGS_MAX = 1_000
 
 
 class Findings:
-    """What is to be told about a document, in its order: a bounded number of lines, and how many there would be."""
+    """Findings about a document, in its order: a bounded number of lines, and the count of all."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -124,14 +124,14 @@ class Findings:
     def __bool__(self) -> bool:
         return bool(self.count)
 
-    def told(self) -> list[str]:
-        """The lines, and a last one for those left out."""
+    def summary(self) -> list[str]:
+        """The lines, and one more that counts those left out."""
         left_out = self.count - len(self.lines)
         return [*self.lines, f"and {left_out} more"] if left_out else list(self.lines)
 
 
 def place(section: str, index: int, name: Any = None, vhost: Any = None) -> str:
-    """Where in the document something stands: `queues[3] 'orders' in vhost '/'`."""
+    """The place of an entry in the document: `queues[3] 'orders' in vhost '/'`."""
     text = f"{section}[{index}]"
     if isinstance(name, str):
         text += f" '{value_text(name)}'"
@@ -139,7 +139,7 @@ def place(section: str, index: int, name: Any = None, vhost: Any = None) -> str:
 
 
 class Reader:
-    """Takes the sections out of a document; what is wrong goes to `problems`, what has no meaning here to `ignored`."""
+    """Reads the sections of a document. Errors go to `problems`, entries without a meaning here to `ignored`."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.problems = Findings()
@@ -150,7 +150,7 @@ class Reader:
                 self.ignored.add(value_text(key), "not a section that this broker knows")
 
     def entries(self, section: str, type: type[Entry]) -> Iterator[tuple[int, Entry]]:
-        """The entries of a section that have the right shape, with their index."""
+        """The well-formed entries of a section, with their indexes."""
         for index, entry in self._list(section):
             name, vhost = (entry.get("name"), entry.get("vhost")) if isinstance(entry, dict) else (None, None)
             read = self.convert(entry, type, place(section, index, name, vhost))
@@ -158,7 +158,7 @@ class Reader:
                 yield index, read
 
     def convert(self, entry: Any, type: type[Entry], where: str) -> Entry | None:
-        """The entry, or None and a problem. Keys that it does not have are ignored, and named."""
+        """The entry as `type`, or None and a problem. Unknown keys are ignored and reported."""
         try:
             read = msgspec.convert(entry, type)
         except (msgspec.ValidationError, RecursionError) as error:
@@ -169,7 +169,7 @@ class Reader:
         return read
 
     def name_not_taken(self) -> None:
-        """Say what stands in sections that this broker has no use for."""
+        """Report the entries of sections that this broker does not support."""
         for index, entry in self._list("topic_permissions"):
             told = entry if isinstance(entry, dict) else {}
             where = place("topic_permissions", index, told.get("user"), told.get("vhost"))
@@ -190,5 +190,5 @@ class Reader:
 
 
 def as_table(pairs: Pairs) -> Table:
-    """The mapping that was meant; JSON's values are field values as they are."""
+    """The pairs as a field table."""
     return dict(pairs)

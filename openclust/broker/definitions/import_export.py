@@ -1,6 +1,6 @@
-"""Definitions: what a broker is told to have, as one document in RabbitMQ's JSON shape, out of a broker and into one.
+"""Imports and exports definitions, in the JSON form of RabbitMQ: users, virtual hosts, policies, exchanges, queues.
 
-Python values of JSON come in and go out; the caller reads and writes files. Messages are no part of it.
+The caller reads and writes the JSON. Messages are not part of it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ PENDING_MAX = 10_000
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What came of an import. Where there are `problems` and nothing `changed`, the broker is as it was.
+    """The result of an import. With `problems` and nothing `changed`, the broker is as before.
 
-    Of an import that skips problems, `problems` are the entries that were left out, each with the reason.
+    If the import skips problems, `problems` are the entries that were left out, with the reasons.
     """
 
     changed: int
@@ -45,18 +45,18 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Import:
-    """One import under way: call `run` until it returns True.
+    """One import: call `run` until it returns True.
 
-    It checks the whole document first and then asks for the changes: for none where the check found a problem, or with
-    `skip_problems` for those of all entries that have none. Both go on by parts, so that the broker can serve in
-    between. When all changes are answered, `on_finished` is called.
+    It first checks the whole document, then makes the changes. If the check found a problem, it makes none; with
+    `skip_problems` it makes those of all entries without one. Both go in parts, so that the broker can serve clients
+    in between. When all changes are made, `on_finished` is called.
     """
 
     def __init__(self, broker: Broker, document: Mapping[str, Any], *, skip_problems: bool = False) -> None:
         self.broker = broker
         self.on_finished: Callable[[], None] | None = None
         self.users: set[str] = set()
-        """The users that have been changed, for who keeps them in a file."""
+        """The users that were changed, for the users file."""
         self._skip_problems = skip_problems
         self._planner = Planner(broker, document, takes_what_has_room=skip_problems)
         self._plan: Iterator[str] | None = self._planner.plan()
@@ -66,7 +66,7 @@ class Import:
         self._pending = 0
 
     def run(self, at_most: int | None = None) -> bool:
-        """Do the next part, of so many entries; True when nothing is left. Answers may come later, in a cluster."""
+        """Do the next part, of at most so many entries. True when nothing is left, but in a cluster answers may be."""
         if self._plan is not None:
             for _ in islice(self._plan, at_most) if at_most is not None else self._plan:
                 pass
@@ -81,7 +81,7 @@ class Import:
             self._next += 1
             self._pending += 1
             self.broker.define(change, self._done(where, change))
-        self._look()
+        self._tell_if_finished()
         return self._next == len(self._steps)
 
     def _done(self, where: str, change: Change) -> Callable[[Any], None]:
@@ -95,18 +95,18 @@ class Import:
                     self.users.add(change.user.name)
                 elif isinstance(change, PutPermission):
                     self.users.add(change.user)
-            self._look()
+            self._tell_if_finished()
 
         return done
 
-    def _look(self) -> None:
+    def _tell_if_finished(self) -> None:
         if self.finished and self.on_finished is not None:
             tell, self.on_finished = self.on_finished, None
             tell()
 
     @property
     def is_backed_up(self) -> bool:
-        """Whether so many changes wait for their answer that no more should be asked for now."""
+        """Whether too many changes wait for their answer to ask for more now."""
         return self._pending > PENDING_MAX
 
     @property
@@ -115,20 +115,20 @@ class Import:
 
     def report(self) -> Report:
         reader = self._planner.reader
-        return Report(self._changed, self._planner.unchanged, reader.problems.told(), reader.ignored.told())
+        return Report(self._changed, self._planner.unchanged, reader.problems.summary(), reader.ignored.summary())
 
 
 def import_definitions(broker: Broker, document: Mapping[str, Any]) -> Report:
-    """Import all at once. In a cluster, changes may still wait for their order: use `Import` to know when they hold."""
+    """Import a whole document. In a cluster the changes may be made later: `Import` tells when they are."""
     one = Import(broker, document)
     one.run()
     return one.report()
 
 
 def export_definitions(broker: Broker) -> dict[str, Any]:
-    """The broker's users, virtual hosts, policies, durable exchanges and queues and what binds them, in a fixed order.
+    """The broker's users, virtual hosts, policies, and its durable exchanges, queues and bindings, in a fixed order.
 
-    What JSON cannot say (names or values that are not UTF-8) is left out, and named in `openclust_left_out`.
+    Entries that JSON cannot have (names or values that are not UTF-8) are left out, and named in `openclust_left_out`.
     """
     out = _Export()
     vhosts = [broker.vhosts[name] for name in sorted(broker.vhosts)]
@@ -152,7 +152,7 @@ def export_definitions(broker: Broker) -> dict[str, Any]:
         "bindings": out.entries(vhosts, _bindings),
     }
     if out.left_out:
-        document["openclust_left_out"] = out.left_out.told()
+        document["openclust_left_out"] = out.left_out.summary()
     return document
 
 
@@ -163,12 +163,12 @@ class _Export:
     def entries(
         self, vhosts: list[VirtualHost], entries: Callable[[VirtualHost], list[dict[str, Any]]]
     ) -> list[dict[str, Any]]:
-        """The entries of all virtual hosts that JSON can say."""
+        """The entries of all virtual hosts, without those that JSON cannot have."""
         found = []
         for vhost in vhosts:
             for entry in entries(vhost):
                 try:
-                    found.append(_said(entry))
+                    found.append(_json_value(entry))
                 except ValueError as error:
                     name = entry.get("name") or f"{entry.get('source')} -> {entry.get('destination')}"
                     self.left_out.add(f"'{value_text(name)}' in vhost '{value_text(vhost.name)}'", str(error))
@@ -176,7 +176,7 @@ class _Export:
 
 
 def is_exported(thing: Target) -> bool:
-    """Whether definitions have it: what does not outlive its broker or its connection is no definition."""
+    """Whether an export has it: durable, and neither exclusive nor predeclared."""
     is_predeclared = thing.is_exchange and thing.name in PREDECLARED
     return thing.durable and not thing.is_private and not is_predeclared
 
@@ -254,12 +254,12 @@ def _bindings(vhost: VirtualHost) -> list[dict[str, Any]]:
     return found
 
 
-def _said(value: Any) -> Any:
-    """A field value as JSON has it. ValueError for what it cannot say."""
+def _json_value(value: Any) -> Any:
+    """A field value as JSON. ValueError if JSON cannot have it."""
     if isinstance(value, dict):
-        return {_said(name): _said(one) for name, one in value.items()}
+        return {_json_value(name): _json_value(one) for name, one in value.items()}
     if isinstance(value, list):
-        return [_said(one) for one in value]
+        return [_json_value(one) for one in value]
     if isinstance(value, bytes):
         value = decode_text(value)
     if isinstance(value, str):
@@ -272,7 +272,7 @@ def _said(value: Any) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
-        return int(value)  # a timestamp is a number to RabbitMQ's definitions too
+        return int(value)  # RabbitMQ too writes a timestamp as a number.
     number = float(value)
     if not isfinite(number):
         raise ValueError("an argument is not a finite number")

@@ -1,4 +1,4 @@
-"""From a definitions document to the changes that bring a broker there, checked before any of them is made."""
+"""Turns a definitions document into changes, and checks all of them before the first is made."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ if TYPE_CHECKING:
     from openclust.broker.server.broker import Broker
     from openclust.broker.server.vhost import VirtualHost
 
-# What RabbitMQ writes of a virtual host that nobody has changed.
+# The values that RabbitMQ writes for a virtual host as it was made.
 _MEANS_NOTHING = ("Default virtual host", "undefined", "classic")
 
 Step: TypeAlias = "tuple[str, Change]"
-"""A place in the document, and the change it asks for."""
+"""A place in the document, and the change for it."""
 
 
 class Planner:
-    """Go through `plan` to its end: it changes nothing. `steps` are the changes of the entries without a problem.
+    """Iterate `plan` to its end; it changes nothing. Then `steps` are the changes for all entries without a problem.
 
-    Entries that need one with a problem have one themselves: a binding to a queue that is refused, for example.
-    With `takes_what_has_room` a document that passes a limit is no problem as a whole: the broker refuses the rest.
+    An entry that needs one with a problem has a problem too: for example, a binding to a queue that is refused.
+    With `takes_what_has_room` a document that would pass a limit is accepted, and the broker refuses what is too much.
     """
 
     def __init__(self, broker: Broker, document: Mapping[str, Any], *, takes_what_has_room: bool = False) -> None:
@@ -73,7 +73,7 @@ class Planner:
         self._new = {"exchanges": 0, "queues": 0, "bindings": 0}
 
     def plan(self) -> Iterator[str]:
-        """Check one entry after the other, and give its place; a large document leaves room in between."""
+        """Check one entry after the other, and yield its place, so that the caller can stop in between."""
         for index, user in self.reader.entries("users", UserEntry):
             yield self._at(place("users", index, user.name), self._user, user)
         for index, vhost in self.reader.entries("vhosts", VhostEntry):
@@ -96,7 +96,7 @@ class Planner:
             self._check_room()
 
     def _at(self, where: str, check: Callable[[Any], None], entry: Any) -> str:
-        """Check one entry: its ValueError or AmqpError is a problem at this place."""
+        """Check one entry: a ValueError or AmqpError is a problem at this place."""
         self._where = where
         try:
             check(entry)
@@ -109,7 +109,7 @@ class Planner:
         self.reader.ignored.add(self._where, text)
 
     def _add(self, identity: tuple[Any, ...], change: Change, *, holds: bool) -> bool:
-        """Plan a change, unless it `holds` already or stands twice in the document; whether it was planned."""
+        """Plan a change, unless it `holds` already or the document has it twice. Returns whether it was planned."""
         before = self._seen.get(identity)
         if before is not None:
             if before[1] != change:
@@ -312,10 +312,10 @@ class Planner:
         key = binding_key(target, change.routing_key, change.arguments)
         return key in vhost.exchanges[change.source].bindings
 
-    # -- the whole
+    # -- checks across entries
 
     def _demand_vhost(self, name: str) -> VirtualHost | None:
-        """The virtual host, None where the document makes it."""
+        """The virtual host; None if the document will make it."""
         if name not in self._vhosts:
             raise ValueError(f"no vhost '{value_text(name)}', neither in the document nor in the broker")
         return self.broker.vhosts.get(name)
@@ -342,7 +342,7 @@ def _arrow(entry: BindingEntry) -> str:
 
 
 def _without_place(text: str, entry: Any) -> str:
-    """The broker's own texts name the queue or exchange, which the place in the document does already."""
+    """The text of a broker's error without the name of the queue or exchange, which the place in the document has."""
     for kind, type in (("queue", QueueEntry), ("exchange", ExchangeEntry)):
         if isinstance(entry, type):
             text = text.replace(f" for {kind} '{value_text(entry.name)}' in vhost '{value_text(entry.vhost)}'", "", 1)

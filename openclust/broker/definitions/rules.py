@@ -1,4 +1,4 @@
-"""What names, patterns, policies and arguments of definitions must be, wherever they come from."""
+"""Checks of names, patterns, policies and arguments, for documents and for the HTTP API."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ PATTERN_CHARACTERS_MAX = 4_096
 
 
 def permission_of(configure: str, write: str, read: str) -> Permission:
-    """The permission of these patterns; ValueError names the one that is none. An empty one permits nothing."""
+    """The permission of these patterns. ValueError names one that is no regular expression."""
     for action, pattern in (("configure", configure), ("write", write), ("read", read)):
         _check_pattern(action, pattern)
-    # RabbitMQ takes an empty pattern for ^$; the regular expression would match every name.
+    # As in RabbitMQ an empty pattern means ^$: as a regular expression it would match every name.
     return Permission(configure or "^$", write or "^$", read or "^$")
 
 
@@ -34,7 +34,7 @@ def _check_pattern(action: str, pattern: str) -> None:
 
 
 def check_policy(policy: Policy, *, operator: bool) -> None:
-    """ValueError for a policy that cannot be set, without the name, which the caller tells."""
+    """ValueError for a policy that cannot be set. Its text does not name the policy: the caller does."""
     check_short(policy.name, "the name of a policy")
     if len(policy.pattern) > PATTERN_CHARACTERS_MAX:
         raise ValueError(f"the pattern has more than {PATTERN_CHARACTERS_MAX} characters")
@@ -49,7 +49,7 @@ def check_policy(policy: Policy, *, operator: bool) -> None:
 
 
 def check_name(name: str, what: str) -> None:
-    """ValueError unless it is a name that the protocol can say."""
+    """ValueError unless it is a name that fits the protocol."""
     check_short(name, what)
     if not name:
         raise ValueError(f"{what} must not be empty")
@@ -61,7 +61,7 @@ def check_short(text: str, what: str) -> None:
 
 
 def checked_arguments(arguments: Table) -> Table:
-    """The arguments, if AMQP can say them."""
+    """The arguments. ValueError if AMQP cannot encode them."""
     try:
         decode_table(encode_table(arguments), 0)
     except RecursionError:

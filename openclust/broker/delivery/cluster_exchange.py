@@ -1,4 +1,4 @@
-"""`amq.cluster`: where the brokers of a cluster speak to each other. Nothing is queued there."""
+"""The exchange `amq.cluster`: brokers publish their control messages to it. They are handled at once, not queued."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CLUSTER_EXCHANGE = "amq.cluster"
 
 
 class ControlQueue(Destination):
-    """Where the messages go that one peer publishes to `amq.cluster`."""
+    """The destination of the control messages of one peer. `hear` is called with the body of each."""
 
     __slots__ = ("_hear",)
 

@@ -20,7 +20,7 @@ pack_tag = Struct(">Q").pack
 
 
 LARGE_BYTES = 16_384
-"""Bodies from here on are shared between outboxes instead of copied into each."""
+"""Contents from this size on are shared by all outboxes, and not copied into each."""
 
 
 class DeliveryTracer(Protocol):
@@ -31,7 +31,7 @@ class DeliveryTracer(Protocol):
 
 
 class Sender(Protocol):
-    """The broker, to those who fill its outboxes. `dirty` are the connections whose outboxes are not empty."""
+    """The broker, to whoever fills outboxes. `dirty` are the connections whose outboxes are not empty."""
 
     turn_bytes: int
 
@@ -44,7 +44,7 @@ class Sender(Protocol):
 
 
 class ReceivingConnection(Protocol):
-    """A connection, to its consumers."""
+    """The connection of a consumer."""
 
     out: list[bytes]
     frame_max: int
@@ -56,7 +56,7 @@ class ReceivingConnection(Protocol):
 
 
 class ReceivingChannel(Protocol):
-    """A channel, to its consumers."""
+    """The channel of a consumer."""
 
     number: int
     state: int
@@ -85,9 +85,9 @@ class OriginHost(Protocol):
 
 
 class Origin(Protocol):
-    """A queue here, a queue at the root, or a reply address: a consumer receives from it, and its deliveries go back.
+    """What a consumer receives from: a queue here, a queue at the root, or a reply address.
 
-    Where an origin has nothing to do or to say, it inherits what is here.
+    A class that has nothing of its own to do or to say inherits the default from here.
     """
 
     __slots__ = ()
@@ -107,22 +107,22 @@ class Origin(Protocol):
 
     @property
     def is_shared(self) -> bool:
-        """Whether it is, or stands for, a queue that all brokers of the cluster know."""
+        """Whether it is a shared queue, here or at the root."""
         return False
 
     @property
     def is_here(self) -> bool:
-        """Whether this broker decides what becomes of its deliveries, and not the cluster's root."""
+        """Whether this broker settles its deliveries. Otherwise the root does."""
         return True
 
     @property
     def is_void(self) -> bool:
-        """Whether what it has delivered is in its queue again: the root, or the link to it, is another."""
+        """Whether its deliveries are back in their queue: there is a new root, or a new link to it."""
         return False
 
     @property
     def is_deserted(self) -> bool:
-        """Whether it goes with its last consumer, and has none."""
+        """Whether it is auto-delete and has lost its last consumer."""
         return False
 
     # -- consumers
@@ -132,7 +132,7 @@ class Origin(Protocol):
         return
 
     def refresh_direct(self) -> None:
-        """Look again whether messages may pass straight through."""
+        """Compute `direct` again: see `Destination`."""
         return
 
     def stop(self, consumer: Consumer) -> None:
@@ -140,13 +140,13 @@ class Origin(Protocol):
         return
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """The consumer ends."""
+        """The consumer was cancelled, or its channel is closed."""
         return
 
     # -- deliveries
 
     def forget(self, entry: Entry) -> None:
-        """A message is delivered for good."""
+        """A delivery is done: it was acknowledged, or needs no acknowledgement."""
         return
 
     def put_back(self, entry: Entry) -> None:
@@ -154,18 +154,20 @@ class Origin(Protocol):
         return
 
     def reject(self, entry: Entry) -> None:
-        """A consumer refuses a delivery for good."""
+        """A consumer rejects a delivery without requeueing it."""
         return
 
     def dispatch(self) -> None:
-        """Deliver what waits to whoever is ready."""
+        """Deliver ready messages to ready consumers."""
         return
 
 
 class Consumer:
-    """`shape` is equal for consumers whose content frames are equal: channel number and frame_max.
+    """A client's consumer. It is `waiting` while its queue's rotation has it among the ready ones.
 
-    `prefetch_asked` is what the client asked for, `prefetch` what counts; 0 is without end.
+    The content frames of a message are equal for consumers of one `shape`: channel number and frame_max.
+    `prebuilt_head` is the beginning of its deliveries for messages with a suffix of `prebuilt_for_size` bytes.
+    `prefetch_asked` is the client's prefetch, `prefetch` the one in force; 0 means no limit.
     """
 
     __slots__ = (
@@ -218,7 +220,7 @@ class Consumer:
         self.prebuilt_for_size = -1
 
     def head(self, suffix_size: int) -> bytes:
-        """The delivery method's frame up to its delivery tag, for a message with a suffix of that size."""
+        """The frame of basic.deliver up to the delivery tag, for a message with a suffix of that size."""
         if suffix_size != self.prebuilt_for_size:
             tag = encode_text(self.tag)
             # Payload: ids 4, tag 1 + n, delivery tag 8, suffix without the frame end.
@@ -239,7 +241,7 @@ class Consumer:
         )
 
     def deliver(self, entry: Entry) -> None:
-        """Send it one message; with acknowledgements, the channel remembers it."""
+        """Send it one message. The channel remembers the delivery if it needs an acknowledgement."""
         channel = self.channel
         connection = channel.connection
         message = entry.message
@@ -269,31 +271,31 @@ class Consumer:
             channel.remember(tag, self.queue, self, entry)
 
     def pass_run(self, suffix: bytes, properties: bytes, bodies: list[bytes]) -> int:
-        """Take messages alike in all but their bodies, from the first on, without a place in the queue: how many."""
+        """Take messages that differ in their bodies only, without a place in the queue. Returns how many."""
         return 0
 
     @property
     def is_straight(self) -> bool:
-        """Whether messages may be sent to it without a detour through its queue, as far as it is concerned."""
+        """Whether it may be its queue's `direct` consumer: nobody acknowledges, and no prefetch counts."""
         return self.no_ack and not self.channel.prefetch_binds_no_ack
 
-    def queue_gone(self) -> None:
+    def queue_deleted(self) -> None:
         """Its queue was deleted."""
         self.channel.consumer_cancelled(self)
 
     def follow_timeout(self, of_queue_ms: int | None) -> None:
-        """The queue's timeout is another, for the deliveries to come; one of the consumer's own stands before it."""
+        """The queue's consumer timeout has changed. A timeout in the consumer's own arguments goes first."""
         if "x-consumer-timeout" not in self.arguments:
             broker_ms = self.channel.broker.limits.consumer_timeout_ms
             self.timeout_ms = broker_ms if of_queue_ms is None else of_queue_ms
 
     def follow_prefetch(self, of_queue_max: int | None) -> None:
-        """Its queue bounds what a consumer may hold; what this one holds beyond that it keeps. Call `wake` after it."""
+        """The queue's bound of the prefetch has changed. Deliveries beyond the new bound stay. Then call `wake`."""
         if not self.no_ack:
             asked = self.prefetch_asked
             self.prefetch = asked if of_queue_max is None else min(asked or of_queue_max, of_queue_max)
 
     def wake(self) -> None:
-        """Say that it may be able to take messages again: after an ack, a resumed socket, a flow."""
+        """It may be able to take messages again: after an ack, a resumed socket, or channel.flow."""
         if not self.cancelled and self.can_take():
             self.queue.consumer_ready(self)

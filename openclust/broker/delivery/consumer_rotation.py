@@ -1,4 +1,4 @@
-"""Whose turn it is: the consumers of one queue, by priority and then round robin."""
+"""Which consumer of a queue gets the next message: by priority, and round robin among equal priorities."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ def _rank(consumer: Consumer) -> int:
     return -consumer.priority
 
 
-class Turns:
-    """`all` are the consumers in the order they came, `waiting` those that may be sent a message, best first.
+class ConsumerRotation:
+    """`all` has the consumers in the order in which they came, `ready` those that may get a message, the next first.
 
-    A consumer that could not take its turn leaves `waiting` and comes back by `resume`. With `single_active` only the
-    first of `all` is ever waiting.
+    A consumer that cannot take a message leaves `ready`, and comes back by `resume`. With `single_active` only the
+    first of `all` is ever in `ready`.
     """
 
-    __slots__ = ("all", "single_active", "waiting")
+    __slots__ = ("all", "ready", "single_active")
 
     def __init__(self, *, single_active: bool) -> None:
         self.single_active = single_active
         self.all: tuple[Consumer, ...] = ()
-        self.waiting: list[Consumer] = []
+        self.ready: list[Consumer] = []
 
     def __iter__(self) -> Iterator[Consumer]:
         return iter(self.all)
@@ -39,7 +39,7 @@ class Turns:
         self.resume(consumer)
 
     def remove(self, consumer: Consumer) -> None:
-        """Take a consumer out, for good; a second time changes nothing."""
+        """Remove a consumer; a second call changes nothing."""
         if consumer.cancelled:
             return
         consumer.cancelled = True
@@ -47,26 +47,26 @@ class Turns:
         at = self.all.index(consumer)
         self.all = self.all[:at] + self.all[at + 1 :]
         if consumer.waiting:
-            self.waiting.remove(consumer)
+            self.ready.remove(consumer)
             consumer.waiting = False
         if was_active and self.all:
             self.resume(self._successor())
 
     def resume(self, consumer: Consumer) -> None:
-        """Let a consumer wait for its turn again."""
+        """A consumer may be able to take messages again."""
         if consumer.waiting or consumer.cancelled or (self.single_active and self.active() is not consumer):
             return
         consumer.waiting = True
-        waiting = self.waiting
-        if not waiting or waiting[-1].priority >= consumer.priority:
-            waiting.append(consumer)
+        ready = self.ready
+        if not ready or ready[-1].priority >= consumer.priority:
+            ready.append(consumer)
         else:
-            waiting.insert(bisect_right(waiting, -consumer.priority, key=_rank), consumer)
+            ready.insert(bisect_right(ready, -consumer.priority, key=_rank), consumer)
 
     def clear(self) -> tuple[Consumer, ...]:
-        """Take all consumers out, for good."""
+        """Remove and return all consumers."""
         gone, self.all = self.all, ()
-        self.waiting = []
+        self.ready = []
         for consumer in gone:
             consumer.cancelled = True
             consumer.waiting = False
@@ -77,32 +77,32 @@ class Turns:
         return self.all[0] if self.all else None
 
     def _successor(self) -> Consumer:
-        """The next single active consumer: the highest priority, of these the one that waits longest."""
+        """The next single active consumer: of those with the highest priority the one that has been here longest."""
         best = max(self.all, key=lambda consumer: consumer.priority)
         self.all = (best, *(other for other in self.all if other is not best))
         return best
 
     def next(self) -> Consumer | None:
-        """The consumer to send the next message to; it goes behind its equals."""
-        waiting = self.waiting
-        while waiting:
-            consumer = waiting[0]
+        """The consumer for the next message. It moves behind all others of its priority."""
+        ready = self.ready
+        while ready:
+            consumer = ready[0]
             if consumer.can_take():
-                if len(waiting) > 1:
-                    self._to_the_end_of_its_equals(consumer)
+                if len(ready) > 1:
+                    self._move_behind_equals(consumer)
                 return consumer
             consumer.waiting = False
-            del waiting[0]
+            del ready[0]
         return None
 
-    def _to_the_end_of_its_equals(self, consumer: Consumer) -> None:
-        waiting = self.waiting
-        del waiting[0]
-        if not waiting or waiting[-1].priority == consumer.priority:
-            waiting.append(consumer)
+    def _move_behind_equals(self, consumer: Consumer) -> None:
+        ready = self.ready
+        del ready[0]
+        if not ready or ready[-1].priority == consumer.priority:
+            ready.append(consumer)
         else:
-            waiting.insert(bisect_right(waiting, -consumer.priority, key=_rank), consumer)
+            ready.insert(bisect_right(ready, -consumer.priority, key=_rank), consumer)
 
     def only(self) -> Consumer | None:
-        """The one consumer, where there is just one."""
+        """The consumer, if there is exactly one."""
         return self.all[0] if len(self.all) == 1 else None

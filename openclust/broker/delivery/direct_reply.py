@@ -1,4 +1,4 @@
-"""Direct reply-to: answers go straight to the asker's channel, with no queue between."""
+"""Direct reply-to: a reply goes straight to the channel of the requester, without a queue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REPLY_PREFIX = REPLY_TO + "."
 
 
 class ReplyConsumer(Consumer):
-    """The asker. No prefetch holds it back: what it cannot be sent at once would be lost."""
+    """The requester. Prefetch does not count: a reply that cannot be sent at once is lost."""
 
     __slots__ = ()
 
@@ -26,10 +26,7 @@ class ReplyConsumer(Consumer):
 
 
 class ReplyQueue(Destination, Origin):
-    """One channel's reply address, and where its one consumer receives from.
-
-    Nothing waits here: a message is sent or lost.
-    """
+    """The reply address of one channel, and the origin of its one consumer. A message is sent at once or lost."""
 
     __slots__ = ("address", "consumer", "direct", "vhost")
 
@@ -56,7 +53,7 @@ class ReplyQueue(Destination, Origin):
         return consumer
 
     def publish(self, message: Message) -> int:
-        """Deliver, or drop where the asker does not read its socket."""
+        """Deliver the reply; drop it if the requester does not read its socket."""
         if self.consumer is not None and self.consumer.can_take():
             self.consumer.deliver(Entry(message, 0))
         return 0
@@ -69,8 +66,8 @@ class ReplyQueue(Destination, Origin):
         self.consumer = self.direct = None
 
     def forget(self, entry: Entry) -> None:
-        """Nothing was kept."""
+        """Replies are not kept."""
 
     def consumer_ready(self, consumer: Consumer) -> None:
-        """Nothing waits; but answers flow again."""
+        """The requester reads its socket again."""
         self.refresh_direct()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Arrival(NamedTuple):
-    """How a message came here, for a tracer."""
+    """How a message came to this broker, for a tracer."""
 
     event: str
     peer: str = ""
@@ -28,11 +28,11 @@ class Arrival(NamedTuple):
 
 PUBLISHED = Arrival("publish")
 PUBLISHED_BEFORE = Arrival("")
-"""The message was traced when it came. It has found the way to its destinations now."""
+"""The message was traced when it came to this broker; only now it is given to its destinations."""
 
 
 class MessageTracer(DeliveryTracer, Protocol):
-    """Told of the messages that it follows; see `amqp/trace.py`."""
+    """Writes a trace of a sample of the messages; see `amqp/trace.py`."""
 
     def fan_out(
         self,
@@ -60,9 +60,9 @@ def fan_out(
     properties: Properties | None = None,
     arrival: Arrival | None = None,
 ) -> int:
-    """Give the message to every destination of the route; what became of it, as bits of `model/outcome.py`.
+    """Give the message to every destination of the route. Returns bits of `model/outcome.py`.
 
-    Without `arrival` it is not traced.
+    Without `arrival` the message is not traced.
     """
     if broker.tracer is not None and arrival is not None:
         return broker.tracer.fan_out(broker, route, header, body, properties, arrival)

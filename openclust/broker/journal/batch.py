@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from openclust.broker.backlog.backlog import Entry
-from openclust.broker.backlog.paged_backlog import Away
+from openclust.broker.backlog.paged_backlog import UnloadedEntries
 from openclust.broker.model.message import Message, names_in
 from openclust.wire.text import decode_text, encode_text
 
 if TYPE_CHECKING:
     from openclust.broker.queues.queue import Queue, QueueBroker
 
-AHEAD = 100
-"""So many places more than were delivered are told as such: they may be delivered before anybody hears of that."""
+REACHED_AHEAD = 100
+"""A batch says of so many places more that they were delivered: they may be, before the next batch is anywhere."""
 ENTRY_BYTES = 80
-"""What a message costs in a batch beside its header and body, roughly."""
+"""About what a message takes in a batch beside its header and body."""
 
 
-class OfQueue(msgspec.Struct, array_like=True):
-    """What happened to one queue. Names are bytes: they may be no text.
+class QueueBatch(msgspec.Struct, array_like=True):
+    """What happened to one queue. Names are bytes, since they need not be UTF-8.
 
-    `runs` are messages with consecutive places: the first place, the first message's index, how many. `singles` have
-    more to be said of them: place, index, expiry by the wall clock, deliveries, priority. `left` are places, first and
-    last in turn. `reached` is the highest place that was delivered, 0 where that is not told. `seen` are keys of the
-    dedup window whose messages came and went. `last` is the highest place that was ever taken, 0 where that is not
-    told.
+    `runs` are messages that entered at consecutive places: first place, index of the first message, count. `singles`
+    are messages that have more to them: place, index, expiry by the wall clock, deliveries, priority. `left` has ranges
+    of places: first and last. `returned` has places and how often their messages were delivered. `reached` is the
+    highest place that was delivered, and `last` the highest that was ever taken; 0 says nothing. `seen` has the dedup
+    keys of messages that came and left.
     """
 
     vhost: bytes
@@ -41,33 +41,34 @@ class OfQueue(msgspec.Struct, array_like=True):
     last: int = 0
 
 
-class Work(msgspec.Struct, array_like=True):
-    """`messages` are suffix, header and body: one that went to many queues is there once.
+class Batch(msgspec.Struct, array_like=True):
+    """`messages` are suffix, header and body. A message that went to several queues is there once.
 
-    `commits` name the transactions in it: whose, its number, and the first of that one's that is not answered yet.
+    `commits` are the transactions in it: the broker that asked, its number, and that broker's first unanswered number.
     """
 
     messages: list[tuple[bytes, bytes, bytes]]
-    queues: list[OfQueue]
+    queues: list[QueueBatch]
     commits: list[tuple[bytes, int, int]] = []
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Work)
+_decoder = msgspec.msgpack.Decoder(Batch)
 
 
-def decode_work(body: bytes) -> Work:
-    """ValueError where it is none."""
+def decode_batch(body: bytes) -> Batch:
+    """ValueError if these bytes are no batch."""
     return _decoder.decode(body)
 
 
-def encode_work(work: Work) -> bytes:
-    return _encoder.encode(work)
+def encode_batch(batch: Batch) -> bytes:
+    return _encoder.encode(batch)
 
 
-class Writing:
-    """An open batch: lists of queues and their entries, in the order in which things happened. Of what came and went
-    in it a queue that knows repetitions has `seen` the key.
+class OpenBatch:
+    """A batch that is not sealed yet: queues and their entries, in the order in which things happened.
+
+    A message that came and left within the batch is not in it, but for the key that a dedup window has `seen`.
     """
 
     __slots__ = ("commits", "entered", "left", "reached", "returned", "seen")
@@ -89,39 +90,41 @@ class Writing:
         return sum(len(entry.message.body) + ENTRY_BYTES for _, entry in self.entered)
 
     def encode(self, number: int, wall_offset_ms: int) -> bytes:
-        """Empty where nothing is left to be told."""
+        """The bytes of the batch; empty if nothing is in it."""
         table = _Table()
         for queue, entry in self.entered:
-            # Another number: it has left again.
+            # With another number it has left again.
             if entry.recorded == number:
-                of_queue = table.of(queue)
-                if of_queue is not None:
-                    _enter(of_queue, table.index(entry.message), entry, wall_offset_ms)
+                queue_batch = table.of(queue)
+                if queue_batch is not None:
+                    _enter(queue_batch, table.index(entry.message), entry, wall_offset_ms)
         for queue, entry in self.left:
-            of_queue = table.of(queue)
-            if of_queue is not None:
-                ranges, seq = of_queue.left, entry.seq
-                if isinstance(entry, Away):
+            queue_batch = table.of(queue)
+            if queue_batch is not None:
+                ranges, seq = queue_batch.left, entry.seq
+                if isinstance(entry, UnloadedEntries):
                     ranges += entry.runs
                 elif ranges and ranges[-1] == seq - 1:
                     ranges[-1] = seq
                 else:
                     ranges += (seq, seq)
         for queue, entry in self.returned:
-            of_queue = table.of(queue)
-            if of_queue is not None and entry.recorded:
-                of_queue.returned.append((entry.seq, entry.deliveries))
+            queue_batch = table.of(queue)
+            if queue_batch is not None and entry.recorded:
+                queue_batch.returned.append((entry.seq, entry.deliveries))
         for queue, key in self.seen:
-            of_queue = table.of(queue)
-            if of_queue is not None:
-                of_queue.seen.append(encode_text(key))
+            queue_batch = table.of(queue)
+            if queue_batch is not None:
+                queue_batch.seen.append(encode_text(key))
         for queue in self.reached:
-            of_queue = table.of(queue)
-            if of_queue is not None:
-                # Whoever is root next may not hear of the very last deliveries: so they are told before they are made.
-                of_queue.reached = queue.reached if number < 0 else min(queue.next_seq, queue.reached + AHEAD)
+            queue_batch = table.of(queue)
+            if queue_batch is not None:
+                # The next root may not hear of the very last deliveries: so the log says some places in advance.
+                queue_batch.reached = (
+                    queue.reached if number < 0 else min(queue.next_seq, queue.reached + REACHED_AHEAD)
+                )
         queues = table.queues()
-        return _encoder.encode(Work(table.messages, queues, self.commits)) if queues or self.commits else b""
+        return _encoder.encode(Batch(table.messages, queues, self.commits)) if queues or self.commits else b""
 
 
 class _Table:
@@ -129,20 +132,20 @@ class _Table:
 
     def __init__(self) -> None:
         self.messages: list[tuple[bytes, bytes, bytes]] = []
-        self._of: dict[Queue, OfQueue | None] = {}
+        self._of: dict[Queue, QueueBatch | None] = {}
         self._indexes: dict[int, int] = {}
 
-    def of(self, queue: Queue) -> OfQueue | None:
-        """None where the queue is gone: what happened to it is told by that."""
+    def of(self, queue: Queue) -> QueueBatch | None:
+        """None if the queue is deleted: then nothing else of it matters."""
         try:
             return self._of[queue]
         except KeyError:
-            of_queue = None
+            queue_batch = None
             if queue.is_alive:
                 vhost = encode_text(queue.vhost.name)
-                of_queue = OfQueue(vhost, encode_text(queue.name), [], [], [], [], 0, [])
-            self._of[queue] = of_queue
-            return of_queue
+                queue_batch = QueueBatch(vhost, encode_text(queue.name), [], [], [], [], 0, [])
+            self._of[queue] = queue_batch
+            return queue_batch
 
     def index(self, message: Message) -> int:
         if message.holders > 1:
@@ -153,25 +156,26 @@ class _Table:
         self.messages.append((message.suffix, message.header, message.body))
         return len(self.messages) - 1
 
-    def queues(self) -> list[OfQueue]:
-        return [of_queue for of_queue in self._of.values() if of_queue is not None]
+    def queues(self) -> list[QueueBatch]:
+        return [queue_batch for queue_batch in self._of.values() if queue_batch is not None]
 
 
-def _enter(of_queue: OfQueue, index: int, entry: Entry, wall_offset_ms: int) -> None:
+def _enter(queue_batch: QueueBatch, index: int, entry: Entry, wall_offset_ms: int) -> None:
     if entry.expires_ms or entry.deliveries or entry.priority:
         expires = entry.expires_ms + wall_offset_ms if entry.expires_ms else 0
-        of_queue.singles.append((entry.seq, index, expires, entry.deliveries, entry.priority))
+        queue_batch.singles.append((entry.seq, index, expires, entry.deliveries, entry.priority))
         return
-    runs = of_queue.runs
+    runs = queue_batch.runs
     if runs and runs[-3] + runs[-1] == entry.seq and runs[-2] + runs[-1] == index:
         runs[-1] += 1
     else:
         runs += (entry.seq, index, 1)
 
 
-class Applied(msgspec.Struct, frozen=True):
-    """What a batch has done here: to be undone, where it does not stay. Entries that left, and what is new: places, and
-    keys of dedup windows without them.
+class AppliedBatch(msgspec.Struct, frozen=True):
+    """What a batch has done to the queues here, so that a rollback can undo it.
+
+    Entries that left, places that were taken, and dedup keys of messages that came and left.
     """
 
     left: list[tuple[Queue, Entry]]
@@ -179,12 +183,12 @@ class Applied(msgspec.Struct, frozen=True):
     seen: list[tuple[Queue, str]]
 
 
-def apply_work(broker: QueueBroker, work: Work, recorded: int) -> Applied:
-    """Do to the queues here what was done elsewhere, or before. What was done already changes nothing."""
-    applied = Applied([], [], [])
+def apply_batch(broker: QueueBroker, batch: Batch, recorded: int) -> AppliedBatch:
+    """Do to the queues here what a batch says. What they have already does not change them."""
+    applied = AppliedBatch([], [], [])
     offset_ms = broker.wall_offset_ms
-    messages = [Message(*names_in(suffix), header, body, suffix) for suffix, header, body in work.messages]
-    for each in work.queues:
+    messages = [Message(*names_in(suffix), header, body, suffix) for suffix, header, body in batch.messages]
+    for each in batch.queues:
         vhost = broker.vhosts.get(decode_text(each.vhost))
         queue = vhost.queues.get(decode_text(each.name)) if vhost is not None else None
         if queue is None or queue.owner is not None:
@@ -209,7 +213,7 @@ def apply_work(broker: QueueBroker, work: Work, recorded: int) -> Applied:
             applied.left.extend((queue, gone) for gone in queue.remove_run(left[at], left[at + 1]))
         for seq, deliveries in each.returned:
             queue.came_back(seq, deliveries)
-        broker.journal.library.mentioned(queue)
+        broker.journal.page_store.mentioned(queue)
         queue.reached = max(queue.reached, each.reached)
         queue.next_seq = max(queue.next_seq, each.last)
         for raw in each.seen:

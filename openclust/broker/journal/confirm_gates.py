@@ -1,4 +1,4 @@
-"""What may not be told yet: numbers, each behind the batch of the journal that has what it is about."""
+"""Confirms that may not be sent yet: each waits for a batch of the journal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _Gate(msgspec.Struct, gc=False):
-    """The numbers from `first` to `last` wait for `batch` to be where `places` says."""
+    """The publishes from `first` to `last` wait until `batch` is in all of `places`."""
 
     first: int
     last: int
@@ -22,9 +22,9 @@ class _Gate(msgspec.Struct, gc=False):
 
 
 class Ticket:
-    """Something to be done once a batch, or the open one, is where it must be, or is known to come there never.
+    """Calls `done` once: with True when a batch is in all of `places`, with False when it never will be.
 
-    Call `send_confirms` to begin with.
+    Without `batch` that is the open one. Call `send_confirms` once to begin.
     """
 
     __slots__ = ("_batch", "_done", "_journal", "_places")
@@ -46,7 +46,7 @@ class Ticket:
 
 
 class Gates:
-    """Numbers are added in ascending order, and pass in that order."""
+    """The numbers of publishes are added in ascending order, and pass in that order."""
 
     __slots__ = ("_gates",)
 
@@ -65,10 +65,10 @@ class Gates:
                 return
         gates.append(_Gate(number, number, batch, places))
 
-    def look(self, journal: Journal) -> tuple[int | None, list[tuple[int, int]]]:
-        """The number up to which all may be told, None where nothing waits; and the ranges of those that were lost.
+    def take_passed(self, journal: Journal) -> tuple[int | None, list[tuple[int, int]]]:
+        """The number up to which publishes may be confirmed, None for all; and the ranges whose batches were lost.
 
-        What passes is forgotten.
+        The gates up to there are removed.
         """
         gates = self._gates
         lost: list[tuple[int, int]] = []

@@ -1,9 +1,10 @@
 """The journal: which messages entered and left the queues whose contents are kept.
 
-Queues note it here; `seal` makes one batch of it, as bytes. What is atomic lies in one batch: a transaction, a message
-and the queues it went to, a dead letter and the place it left. What leaves before its batch is sealed was never there.
+Queues call the journal for each such message; `seal` encodes one batch of these calls. One batch has all that must
+happen together: a transaction, a message and all queues it went to, a dead letter and the place that it left. A message
+that leaves before its batch is sealed is not in the batch.
 
-Who seals keeps the batches, and says where they have come to (`advance`): confirms wait for that.
+The caller of `seal` stores the batches, and calls `advance` when they are where they must be: confirms wait for that.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from openclust.broker.journal.batch import Writing
-from openclust.broker.journal.page_store import Library
+from openclust.broker.journal.batch import OpenBatch
+from openclust.broker.journal.page_store import PageStore
 from openclust.broker.model.durability_level import NOTHING, OWN, SHARED
 from openclust.broker.model.outcome import IN_MEMORIES, ON_DISKS, ON_OWN_DISK
 
@@ -23,21 +24,21 @@ if TYPE_CHECKING:
     from openclust.broker.queues.queue import Queue
 
 KEPT = 1
-"""The batch of what was there before: of a store, a snapshot, another root. Batches of this broker count from 2."""
+"""The number of all that this broker did not seal itself: read from a store, a snapshot or another root's log."""
 
 
 class ConfirmWaiter(Protocol):
-    """Somebody with something to tell."""
+    """Somebody who must tell a client something once a batch is where it must be."""
 
     def send_confirms(self) -> None: ...
 
 
 class Sealed(msgspec.Struct, frozen=True):
-    """One batch: what is this broker's own, and what is the cluster's, each empty where there is nothing.
+    """One batch: `own` is for this broker's disk, `shared` for the cluster's log. Each is empty if nothing happened.
 
-    `entered` are the places that were taken by the cluster's part, `left` the entries that left by it, and `seen` the
-    keys of what came and went: to be undone, where it does not stay. It `is_urgent` where somebody waits for it to be
-    in memories, not on disks.
+    For a rollback of the shared part there are the places that were taken (`entered`), the entries that left (`left`),
+    and the dedup keys of messages that came and left (`seen`). A batch `is_urgent` if somebody waits for it to be in
+    the memories of other primaries, and not only on disks.
     """
 
     number: int
@@ -50,27 +51,27 @@ class Sealed(msgspec.Struct, frozen=True):
 
 
 class Journal:
-    """`mode` says whether there is a log that others have. Without a disk nothing is this broker's own.
+    """In `mode` "shared" there is a log that other primaries have too. Without a disk nothing is kept on this broker.
 
-    `number` is that of the open batch. `is_in_charge` is not so where shared queues only follow; `since` is the first
-    batch of the time in which it is.
+    `number` is that of the open batch. `is_in_charge` is False while the shared queues here only follow those of the
+    root; `since` is the first batch of the time in which it is True.
     """
 
     __slots__ = (
+        "_has_news",
         "_is_urgent",
-        "_looked",
         "_lost",
-        "_moved",
         "_own",
         "_places",
         "_refused",
         "_repeated",
+        "_settled_on_own_disk",
         "_shared",
         "has_disk",
         "is_in_charge",
-        "library",
         "mode",
         "number",
+        "page_store",
         "since",
         "strays",
         "waiters",
@@ -82,25 +83,25 @@ class Journal:
         self.is_in_charge = True
         self.number = self.since = KEPT + 1
         self.waiters: dict[ConfirmWaiter, None] = {}
-        self.library = Library()
-        # What was in queues whose contents the log has from now on, and is not in it; out of their backlogs.
+        self.page_store = PageStore()
+        # Messages of queues that became replicated while this broker followed: they are in no log, and in no backlog.
         self.strays: list[tuple[Queue, Entry]] = []
-        self._own = Writing()
-        self._shared = Writing()
-        # The last batch that has come to each place; and which of those up to there never will: place, first, last.
+        self._own = OpenBatch()
+        self._shared = OpenBatch()
+        # The last batch that is in each place; and the batches before it that never will be: place, first, last.
         self._places = {ON_OWN_DISK: KEPT, IN_MEMORIES: KEPT, ON_DISKS: KEPT}
         self._lost: list[tuple[int, int, int]] = []
-        # Up to there nothing waits for the own disk any more, nor behind what does.
-        self._looked = KEPT
-        # The last batch for whose coming to a place nobody waits any more.
+        # Up to this batch nothing waits for this broker's own disk any more.
+        self._settled_on_own_disk = KEPT
+        # For each place the last batch for which nobody waits any more.
         self._refused: dict[int, int] = {}
-        self._moved = False
-        # Whether somebody waits for the open batch, though it may have nothing to tell.
+        self._has_news = False
+        # Whether somebody waits for the open batch, even if it has nothing in it.
         self._repeated = False
         self._is_urgent = False
 
     def level(self, queue: Queue) -> int:
-        """What is kept of a queue."""
+        """The durability level of a queue: `NOTHING`, `OWN` or `SHARED`."""
         if queue.owner is not None:
             return NOTHING
         replicate = queue.settings.replicate or ("messages" if queue.durable else "configuration")
@@ -111,7 +112,7 @@ class Journal:
     # -- what happens
 
     def entered(self, queue: Queue, entry: Entry, level: int) -> int:
-        """A message has its place in a queue of which that much is kept; where the open batch must be for that."""
+        """A message has its place in a queue with this level. Returns where the open batch must be for its confirm."""
         if level == SHARED:
             entry.recorded = self.number
             self._shared.entered.append((queue, entry))
@@ -126,9 +127,9 @@ class Journal:
         return ON_OWN_DISK
 
     def repeated(self, message: Message, level: int) -> int:
-        """A message is in a queue already, or was: it is accepted, but not before the first of it is where it must be.
+        """A publisher repeats a message. Its confirm must wait until the first copy is where it must be.
 
-        That is in no batch after the open one.
+        The first copy is in the open batch or in one before it.
         """
         self._repeated |= level != NOTHING
         if level == SHARED:
@@ -139,39 +140,39 @@ class Journal:
     def left(self, queue: Queue, entry: Entry) -> None:
         """A recorded message has left its queue for good."""
         recorded, entry.recorded = entry.recorded, 0
-        queue.out.pop(entry.seq, None)
+        queue.recorded_unacked.pop(entry.seq, None)
         if recorded > 0 and not self.is_in_charge:
-            # The log's: who is in charge tells it.
-            self.library.left(queue, entry)
+            # The message is in the log: the root's entries say that it has left.
+            self.page_store.left(queue, entry)
             return
-        writing = self._shared if recorded > 0 else self._own
+        batch = self._shared if recorded > 0 else self._own
         if recorded in (self.number, -self.number):
             key = queue.dedup.key(entry.message) if queue.dedup is not None else None
             if key is not None:
-                writing.seen.append((queue, key))
+                batch.seen.append((queue, key))
         else:
-            writing.left.append((queue, entry))
+            batch.left.append((queue, entry))
 
     def returned(self, queue: Queue, entry: Entry) -> None:
-        """A recorded message is back in its place, delivered in vain once more."""
+        """A recorded message is back in its place after one more delivery."""
         if entry.recorded not in (self.number, -self.number):
             (self._shared if entry.recorded > 0 else self._own).returned.append((queue, entry))
 
     def reached(self, queue: Queue, level: int) -> None:
-        """A message was delivered, and may be again."""
+        """A message was delivered: after a crash it may be delivered again."""
         (self._shared if level == SHARED else self._own).reached[queue] = None
 
     def committed(self, commit: tuple[bytes, int, int]) -> None:
-        """All that a transaction does to queues of which the cluster keeps all is in the open batch."""
+        """All that a transaction does to replicated queues is in the open batch."""
         self._shared.commits.append(commit)
 
     @property
     def mark(self) -> int:
-        """How far the open batch has come; see `taken`."""
+        """How many messages have entered by the shared part of the open batch: for `taken`."""
         return len(self._shared.entered)
 
     def taken(self, since: int) -> list[tuple[Queue, Entry]]:
-        """What has entered by the cluster's part of the open batch since that mark."""
+        """The messages that have entered by the shared part of the open batch since that `mark`."""
         return self._shared.entered[since:]
 
     # -- who is in charge
@@ -189,11 +190,11 @@ class Journal:
 
     @property
     def open_bytes(self) -> int:
-        """What the open batch has to hold, roughly."""
+        """About how large the open batch is."""
         return self._own.size + self._shared.size
 
     def seal(self, wall_offset_ms: int) -> Sealed:
-        """End the open batch. Moments in it are the wall clock's: that is so much ahead of the broker's."""
+        """End the open batch. Times in it are those of the wall clock: `wall_offset_ms` ahead of the broker's clock."""
         own, shared = self._own, self._shared
         number = self.number
         entered = [(queue, entry.seq) for queue, entry in shared.entered if entry.recorded == number]
@@ -207,57 +208,58 @@ class Journal:
             shared.seen,
             self._is_urgent,
         )
-        self._own, self._shared = Writing(), Writing()
+        self._own, self._shared = OpenBatch(), OpenBatch()
         self._repeated = self._is_urgent = False
-        self.library.sealed(own)
-        self.library.sealed(shared)
+        self.page_store.sealed(own)
+        self.page_store.sealed(shared)
         self.number = number + 1
         return sealed
 
     def abandon(self) -> tuple[list[tuple[Queue, Entry]], list[tuple[Queue, Entry]]]:
-        """This broker is in charge no more: what has entered by the open batch, and what has left.
+        """This broker is no longer in charge. Returns the messages that entered by the open batch, and those that left.
 
-        The first is nobody's now, the second is still where the log has it. What waits will never be told.
+        The first are in no log; the second are still in the log. Their publishers and consumers are told of neither.
         """
         self.is_in_charge = False
-        shared, self._shared = self._shared, Writing()
+        shared, self._shared = self._shared, OpenBatch()
         entered = [(queue, entry) for queue, entry in shared.entered if entry.recorded == self.number]
         for _, entry in entered:
             entry.recorded = 0
         for queue, key in shared.seen:
-            # It is in no log that this has come: it is new where it comes again.
-            queue.unsee(key)
-        self._lose()
+            # No log says that a message with this key came: if it comes again, it is new.
+            queue.forget_key(key)
+        self._mark_lost()
         self._is_urgent = False
-        self._moved = True
+        self._has_news = True
         self.number += 1
-        # What is this broker's own stays in the open batch, under its new number.
+        # What only this broker keeps stays in the open batch, which has a new number.
         for _, entry in self._own.entered:
             if entry.recorded == 1 - self.number:
                 entry.recorded = -self.number
         return entered, shared.left
 
-    def _lose(self) -> None:
-        """What of the cluster's is not where it must be will never be known to come there.
+    def _mark_lost(self) -> None:
+        """Remember that the shared batches that are not committed yet are lost.
 
-        Batches of a later time do not tell of it: it is remembered as long as it may be asked for, behind the own disk.
+        A later batch may be committed, which says nothing of these. They are remembered as long as a confirm may ask
+        for them: it may wait for this broker's own disk first.
         """
         firsts = {place: self._places[place] + 1 for place in (IN_MEMORIES, ON_DISKS)}
-        self._lost = [each for each in self._lost if each[1] < firsts[each[0]] and each[2] > self._looked]
+        self._lost = [each for each in self._lost if each[1] < firsts[each[0]] and each[2] > self._settled_on_own_disk]
         self._lost += [(place, first, self.number) for place, first in firsts.items()]
 
     # -- where batches are
 
     def advance(self, place: int, number: int) -> None:
-        """All batches up to this one are there."""
+        """All batches up to this one are in that place."""
         if number > self._places[place]:
             self._places[place] = number
-            self._moved = True
+            self._has_news = True
 
     def refuse(self, place: int, number: int) -> None:
-        """Nobody waits any more for the batches up to this one to come there; they may come yet."""
+        """Give up waiting for the batches up to this one to be in that place; they may still come."""
         self._refused[place] = number
-        self._moved = True
+        self._has_news = True
 
     def has(self, number: int, places: int) -> bool:
         """Whether a batch is in all of these places."""
@@ -266,7 +268,7 @@ class Journal:
         return not self._lost or not self._has_lost(number, places)
 
     def has_lost(self, number: int, places: int) -> bool:
-        """Whether a batch will never be there, or not while anybody waits for it."""
+        """Whether a batch will never be in one of these places, or nobody waits for that any more."""
         if self._has_lost(number, places):
             return True
         return any(places & place and number <= last for place, last in self._refused.items())
@@ -275,10 +277,10 @@ class Journal:
         return any(places & place and first <= number <= last for place, first, last in self._lost)
 
     def take_waiters(self) -> list[ConfirmWaiter]:
-        """Who may have something to tell by now."""
-        if not self._moved:
+        """The waiters that may have something to tell since batches have moved."""
+        if not self._has_news:
             return []
-        self._moved = False
-        self._looked = max(self._places[ON_OWN_DISK], self._refused.get(ON_OWN_DISK, 0))
+        self._has_news = False
+        self._settled_on_own_disk = max(self._places[ON_OWN_DISK], self._refused.get(ON_OWN_DISK, 0))
         waiters, self.waiters = self.waiters, {}
         return list(waiters)

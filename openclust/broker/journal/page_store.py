@@ -1,7 +1,8 @@
-"""All that this broker's store has in pages, queue by queue, and what has happened since the last checkpoint.
+"""All pages that this broker's store has, queue by queue, and what has happened to their messages since a checkpoint.
 
-What is recorded enters and leaves by the journal (`sealed`) where this broker is in charge, one by one (`entered`,
-`left`) where it follows or begins. What comes and goes between two checkpoints costs a place in a list.
+Where this broker is in charge, the batches of its journal tell which messages enter and leave (`sealed`). Where it
+follows, or reads its store at start, it tells of each message (`entered`, `left`). A message that comes and goes
+between two checkpoints only takes a place in a list.
 """
 
 from __future__ import annotations
@@ -14,180 +15,183 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from openclust.broker.backlog.backlog import FifoBacklog
-from openclust.broker.backlog.page import Leaf, decode_page, encode_page, is_plain, new_leaf, split
-from openclust.broker.backlog.page_index import Shelf
-from openclust.broker.backlog.paged_backlog import Away, PagedBacklog
-from openclust.broker.journal.queue_notes import Notebook
+from openclust.broker.backlog.page import PageState, decode_page, encode_page, is_plain, new_page, split
+from openclust.broker.backlog.page_index import PageIndex
+from openclust.broker.backlog.paged_backlog import PagedBacklog, UnloadedEntries
+from openclust.broker.journal.queue_notes import QueueNotes
 from openclust.broker.journal.store_rows import Page
 from openclust.broker.model.durability_level import SHARED
 
 if TYPE_CHECKING:
     from openclust.broker.backlog.backlog import Entry
-    from openclust.broker.journal.batch import Writing
-    from openclust.broker.journal.store_rows import Shelves
+    from openclust.broker.journal.batch import OpenBatch
+    from openclust.broker.journal.store_rows import StoreReader
     from openclust.broker.queues.queue import Queue
 
 _by_seq = attrgetter("seq")
 _KEPT = 1
 RELIEF_BYTES = 4_194_304
-"""So much leaves memory in one turn: about 10 ms."""
+"""At most so many bytes are freed in one turn, which takes about 10 ms."""
 
 
 class Collected(msgspec.Struct, frozen=True):
-    """What a checkpoint says of pages."""
+    """The part of a `Checkpoint` that is about pages."""
 
     pages: list[Page]
     dead: list[tuple[int, bytes]]
     gone: list[int]
 
 
-class Library:
-    """It does nothing before `source` is there. Call `relieve` once a turn while memory is short."""
+class PageStore:
+    """Without a `source` it does nothing. Call `relieve` once a turn while memory is short."""
 
     def __init__(self) -> None:
-        self.source: Shelves | None = None
+        self.source: StoreReader | None = None
         self.number = 1
         # How many messages have come or gone since the last checkpoint.
         self.count = 0
-        self.notebook = Notebook()
-        self._shelves: dict[Queue, Shelf] = {}
+        self.queue_notes = QueueNotes()
+        self._page_indexes: dict[Queue, PageIndex] = {}
         # Since the last checkpoint. An entry that has left by now is recorded no more.
         self._entered: list[list[tuple[Queue, Entry]]] = []
         self._left: list[list[tuple[Queue, Entry]]] = []
         self._returned: list[list[tuple[Queue, Entry]]] = []
-        # Of these places too, what had left and was put back. What a page has there may have left for good.
+        # The places of messages that had left and were put back: what a page has at such a place may be out of date.
         self._put_back: dict[Queue, set[int]] = {}
-        self._touched: dict[Leaf, Queue] = {}
+        self._touched: dict[PageState, Queue] = {}
         self._gone: list[int] = []
-        # Empty pages of shared queues may be wanted again, until the log is sure to stay as far as it was then.
-        self._dying: list[tuple[int, Leaf]] = []
-        # Whose pages may be let go of.
-        self._full: dict[Queue, None] = {}
-        self._new: list[Leaf] = []
+        # Empty pages of shared queues, and the last sequence of the log at that time: a rollback may need them.
+        self._empty_shared: list[tuple[int, PageState]] = []
+        # The queues with pages whose messages may leave memory.
+        self._unloadable: dict[Queue, None] = {}
+        self._unwritten: list[PageState] = []
         self._is_unreadable = False
 
-    def shelf(self, queue: Queue) -> Shelf:
-        shelf = self._shelves.get(queue)
-        if shelf is None:
-            shelf = self._shelves[queue] = Shelf()
-        return shelf
+    def page_index(self, queue: Queue) -> PageIndex:
+        page_index = self._page_indexes.get(queue)
+        if page_index is None:
+            page_index = self._page_indexes[queue] = PageIndex()
+        return page_index
 
     def mark(self, queue: Queue) -> int:
-        """How an entry is recorded that was in a page."""
-        return _KEPT if queue.records == SHARED else -_KEPT
+        """`Entry.recorded` of a message that is read from a page."""
+        return _KEPT if queue.durability_level == SHARED else -_KEPT
 
     # -- what happens
 
-    def sealed(self, writing: Writing) -> None:
+    def sealed(self, batch: OpenBatch) -> None:
         """A batch of the journal has ended."""
         if self.source is None:
             return
-        if writing.entered:
-            self._entered.append(writing.entered)
-        if writing.left:
-            self._left.append(writing.left)
-        if writing.returned:
-            self._returned.append(writing.returned)
-        self.count += len(writing.entered) + len(writing.left)
-        if writing.seen:
-            self.notebook.mention(queue for queue, _ in writing.seen)
-        if writing.reached:
-            self.notebook.mention(writing.reached)
+        if batch.entered:
+            self._entered.append(batch.entered)
+        if batch.left:
+            self._left.append(batch.left)
+        if batch.returned:
+            self._returned.append(batch.returned)
+        self.count += len(batch.entered) + len(batch.left)
+        if batch.seen:
+            self.queue_notes.mention(queue for queue, _ in batch.seen)
+        if batch.reached:
+            self.queue_notes.mention(batch.reached)
 
     def entered(self, queue: Queue, entry: Entry) -> None:
-        """A recorded message has its place in its queue, by no batch of this broker's; perhaps once more."""
-        if self.source is not None and not isinstance(entry, Away):
-            self._of_following(self._entered, queue, entry)
+        """A recorded message has its place in its queue, though by no batch of this broker. It may not be new."""
+        if self.source is not None and not isinstance(entry, UnloadedEntries):
+            self._append(self._entered, queue, entry)
 
     def put_back(self, queue: Queue, entry: Entry) -> None:
-        """It had left, and has its place again."""
+        """A message that had left has its place again."""
         self.entered(queue, entry)
         if self.source is not None:
             self._put_back.setdefault(queue, set()).add(entry.seq)
 
     def awaited(self, queue: Queue) -> Container[int]:
-        """The places of messages that must be in memory at the next checkpoint, whatever pages there are."""
+        """The places of messages that must stay in memory until the next checkpoint, even if a page has the place."""
         return self._put_back.get(queue, ())
 
     def left(self, queue: Queue, entry: Entry) -> None:
-        """It has left, by no batch of this broker's."""
+        """A message has left its queue, though by no batch of this broker."""
         if self.source is not None:
             entry.recorded = 0
-            self._of_following(self._left, queue, entry)
+            self._append(self._left, queue, entry)
 
     def returned(self, queue: Queue, entry: Entry) -> None:
-        """It was delivered in vain, by another broker."""
+        """A message was delivered by another broker, and came back."""
         if self.source is not None:
-            self._of_following(self._returned, queue, entry)
+            self._append(self._returned, queue, entry)
 
-    def _of_following(self, lists: list[list[tuple[Queue, Entry]]], queue: Queue, entry: Entry) -> None:
+    def _append(self, lists: list[list[tuple[Queue, Entry]]], queue: Queue, entry: Entry) -> None:
         self.count += 1
         if not lists or len(lists[-1]) >= 1_000:
             lists.append([])
         lists[-1].append((queue, entry))
 
     def mentioned(self, queue: Queue) -> None:
-        """There may be something new of a queue beside its messages."""
+        """The notes of a queue may have changed: write them at the next checkpoint."""
         if self.source is not None:
-            self.notebook.mention((queue,))
+            self.queue_notes.mention((queue,))
 
-    def touched(self, leaf: Leaf, queue: Queue) -> None:
-        """What is alive of a page is not what its notes in the store say."""
-        self._touched[leaf] = queue
+    def touched(self, page: PageState, queue: Queue) -> None:
+        """The notes of a page have changed: write them at the next checkpoint."""
+        self._touched[page] = queue
 
     def lost(self, number: int) -> None:
-        """A page was found that is nobody's."""
+        """The store has a page that belongs to no queue: delete it at the next checkpoint."""
         self._gone.append(number)
 
     def dropped(self, queue: Queue) -> None:
-        """A queue is gone, with all it held."""
-        shelf = self._shelves.pop(queue, None)
-        if shelf is not None:
-            self._gone += [leaf.number for leaf in shelf.leaves]
-        self._gone += self.notebook.dropped(queue)
-        self._full.pop(queue, None)
+        """A queue was deleted, with all its messages."""
+        page_index = self._page_indexes.pop(queue, None)
+        if page_index is not None:
+            self._gone += [page.number for page in page_index.pages]
+        self._gone += self.queue_notes.dropped(queue)
+        self._unloadable.pop(queue, None)
         self._put_back.pop(queue, None)
 
     def emptied(self, queue: Queue) -> None:
-        """All that a queue held is gone, and others take the places: what its pages have is none of these."""
-        shelf = self._shelves.get(queue)
-        if shelf is not None:
-            self._gone += shelf.clear()
-        self._full.pop(queue, None)
+        """A queue was emptied, and other messages will take the places: its pages are out of date."""
+        page_index = self._page_indexes.get(queue)
+        if page_index is not None:
+            self._gone += page_index.clear()
+        self._unloadable.pop(queue, None)
         self._put_back.pop(queue, None)
 
     # -- a snapshot
 
     def lay_ahead(self) -> list[Page]:
-        """New pages of what replicated queues hold, while a snapshot is put to use: the store knows nothing of that."""
-        entered, self._entered = _shared(self._entered)
-        left, self._left = _shared(self._left)
-        returned, self._returned = _shared(self._returned)
-        self._bury(left)
-        self._count(returned)
-        return self._store(entered)
+        """New pages of replicated queues, written while a snapshot is installed, ahead of its checkpoint."""
+        entered, self._entered = _split_replicated(self._entered)
+        left, self._left = _split_replicated(self._left)
+        returned, self._returned = _split_replicated(self._returned)
+        self._mark_left(left)
+        self._mark_deliveries(returned)
+        return self._new_pages(entered)
 
     def begin_anew(self, queues: Iterable[Queue]) -> list[int]:
-        """The store is to begin with what these queues hold, which are all: the pages that it must keep for that."""
-        self._gone, self._dying = [], []
-        self.notebook = Notebook()
-        self.notebook.mention(queues)
-        return [leaf.number for shelf in self._shelves.values() for leaf in shelf.leaves]
+        """The store will begin anew with the messages of these queues: all there are. Returns the pages to keep."""
+        self._gone, self._empty_shared = [], []
+        self.queue_notes = QueueNotes()
+        self.queue_notes.mention(queues)
+        return [page.number for page_index in self._page_indexes.values() for page in page_index.pages]
 
     # -- a checkpoint
 
     def collect(self, sequence: int, sure: int, uuid: str, commits: list[tuple[bytes, int, int]]) -> Collected:
-        """What has become of pages; the journal is sealed, and the log ends at `sequence` and is sure up to `sure`."""
+        """All that the next checkpoint says of pages. Seal the journal first.
+
+        The log ends at `sequence`, and is committed up to `sure`.
+        """
         self.count = 0
         entered, self._entered = self._entered, []
         left, self._left = self._left, []
         returned, self._returned = self._returned, []
-        self._bury(left)
-        self._count(returned)
-        pages = self._store(entered)
+        self._mark_left(left)
+        self._mark_deliveries(returned)
+        pages = self._new_pages(entered)
         self._put_back.clear()
-        dead, gone = self._tell(sequence, sure)
-        noted, stale = self.notebook.collect(uuid, commits, self._next_number)
+        dead, gone = self._changed_pages(sequence, sure)
+        noted, stale = self.queue_notes.collect(uuid, commits, self._next_number)
         return Collected(pages + noted, dead, gone + stale)
 
     def _next_number(self) -> int:
@@ -195,40 +199,40 @@ class Library:
         self.number += 1
         return number
 
-    def _bury(self, left: list[list[tuple[Queue, Entry]]]) -> None:
-        shelves, touched = self._shelves, self._touched
+    def _mark_left(self, left: list[list[tuple[Queue, Entry]]]) -> None:
+        page_indexes, touched = self._page_indexes, self._touched
         mentioned: dict[Queue, None] = {}
         for some in left:
             for queue, entry in some:
                 mentioned[queue] = None
-                if entry.recorded or isinstance(entry, Away):
+                if entry.recorded or isinstance(entry, UnloadedEntries):
                     continue
-                shelf = shelves.get(queue)
-                if shelf is None or shelf.is_past(entry.seq):
+                page_index = page_indexes.get(queue)
+                if page_index is None or page_index.is_past(entry.seq):
                     continue
-                leaf = shelf.find(entry.seq)
-                if leaf is not None:
-                    leaf.alive ^= 1 << (entry.seq - leaf.first)
-                    touched[leaf] = queue
-        self.notebook.mention(mentioned)
+                page = page_index.find(entry.seq)
+                if page is not None:
+                    page.alive ^= 1 << (entry.seq - page.first)
+                    touched[page] = queue
+        self.queue_notes.mention(mentioned)
 
-    def _count(self, returned: list[list[tuple[Queue, Entry]]]) -> None:
+    def _mark_deliveries(self, returned: list[list[tuple[Queue, Entry]]]) -> None:
         for some in returned:
             for queue, entry in some:
-                shelf = self._shelves.get(queue)
-                leaf = shelf.find(entry.seq) if shelf is not None and entry.recorded else None
-                if leaf is not None:
-                    self.came_back(queue, leaf, entry.seq, entry.deliveries)
+                page_index = self._page_indexes.get(queue)
+                page = page_index.find(entry.seq) if page_index is not None and entry.recorded else None
+                if page is not None:
+                    self.came_back(queue, page, entry.seq, entry.deliveries)
 
-    def came_back(self, queue: Queue, leaf: Leaf, seq: int, deliveries: int) -> None:
-        """A message of a page was delivered in vain, so often in all."""
-        if leaf.deliveries is None:
-            leaf.deliveries = {}
-        if leaf.deliveries.get(seq) != deliveries:
-            leaf.deliveries[seq] = deliveries
-            self._touched[leaf] = queue
+    def came_back(self, queue: Queue, page: PageState, seq: int, deliveries: int) -> None:
+        """A message of a page came back; it was delivered this many times in all."""
+        if page.deliveries is None:
+            page.deliveries = {}
+        if page.deliveries.get(seq) != deliveries:
+            page.deliveries[seq] = deliveries
+            self._touched[page] = queue
 
-    def _store(self, entered: list[list[tuple[Queue, Entry]]]) -> list[Page]:
+    def _new_pages(self, entered: list[list[tuple[Queue, Entry]]]) -> list[Page]:
         alive: dict[Queue, list[Entry]] = {}
         mentioned: dict[Queue, None] = {}
         for some in entered:
@@ -241,8 +245,8 @@ class Library:
                         found.append(entry)
                 else:
                     mentioned[queue] = None
-        self.notebook.mention(mentioned)
-        self.notebook.mention(alive)
+        self.queue_notes.mention(mentioned)
+        self.queue_notes.mention(alive)
         pages: list[Page] = []
         for queue, entries in alive.items():
             if not queue.is_alive:
@@ -254,78 +258,78 @@ class Library:
         return pages
 
     def _without_superseded(self, queue: Queue, entries: list[Entry]) -> list[Entry]:
-        """A newer value has come while they were delivered: elsewhere that has taken their place, and here it will."""
-        superseded = {seq for seq, entry in queue.out.items() if entry.gone}
+        """Without deliveries that a newer value of their key has replaced: followers have removed them already."""
+        superseded = {seq for seq, entry in queue.recorded_unacked.items() if entry.gone}
         for seq in superseded:
-            leaf = self.shelf(queue).find(seq)
-            if leaf is not None:
-                leaf.alive ^= 1 << (seq - leaf.first)
-                self._touched[leaf] = queue
+            page = self.page_index(queue).find(seq)
+            if page is not None:
+                page.alive ^= 1 << (seq - page.first)
+                self._touched[page] = queue
         return [entry for entry in entries if entry.seq not in superseded]
 
     def _pages_of(self, queue: Queue, entries: list[Entry]) -> list[Page]:
-        shelf = self.shelf(queue)
+        page_index = self.page_index(queue)
         vhost, offset_ms = queue.vhost, queue.vhost.broker.wall_offset_ms
         entries.sort(key=_by_seq)
-        if not shelf.is_past(entries[0].seq) or any(a.seq == b.seq for a, b in pairwise(entries)):
-            by_place = {entry.seq: entry for entry in entries if shelf.find(entry.seq) is None}
+        if not page_index.is_past(entries[0].seq) or any(a.seq == b.seq for a, b in pairwise(entries)):
+            by_place = {entry.seq: entry for entry in entries if page_index.find(entry.seq) is None}
             entries = list(by_place.values())
         pages = []
         for some in split(entries):
-            leaf = new_leaf(self._next_number(), some)
-            shelf.add(leaf)
-            self._new.append(leaf)
-            if not is_plain(leaf):
-                self._touched[leaf] = queue
+            page = new_page(self._next_number(), some)
+            page_index.add(page)
+            self._unwritten.append(page)
+            if not is_plain(page):
+                self._touched[page] = queue
             size = sum(len(entry.message.body) for entry in some)
             body = encode_page(some, offset_ms)
-            pages.append(Page(leaf.number, vhost.name, queue.name, leaf.first, leaf.last, len(some), size, body))
-        self._full[queue] = None
+            pages.append(Page(page.number, vhost.name, queue.name, page.first, page.last, len(some), size, body))
+        self._unloadable[queue] = None
         return pages
 
-    def _tell(self, sequence: int, sure: int) -> tuple[list[tuple[int, bytes]], list[int]]:
+    def _changed_pages(self, sequence: int, sure: int) -> tuple[list[tuple[int, bytes]], list[int]]:
         dead: list[tuple[int, bytes]] = []
         touched, self._touched = self._touched, {}
         gone, self._gone = self._gone, []
-        for leaf, queue in touched.items():
-            shelf = self._shelves.get(queue)
-            if shelf is None or not queue.is_alive or not leaf.is_shelved:
+        for page, queue in touched.items():
+            page_index = self._page_indexes.get(queue)
+            if page_index is None or not queue.is_alive or not page.is_indexed:
                 continue
-            if leaf.alive:
-                dead.append((leaf.number, leaf.notes()))
+            if page.alive:
+                dead.append((page.number, page.notes()))
                 continue
-            shelf.drop(leaf)
-            if queue.records == SHARED:
-                self._dying.append((sequence, leaf))
-                dead.append((leaf.number, leaf.notes()))
+            page_index.drop(page)
+            if queue.durability_level == SHARED:
+                self._empty_shared.append((sequence, page))
+                dead.append((page.number, page.notes()))
             else:
-                gone.append(leaf.number)
+                gone.append(page.number)
         keep = 0
-        for at, leaf in self._dying:
+        for at, page in self._empty_shared:
             if at > sure:
                 break
             keep += 1
-            if not leaf.is_shelved:
-                gone.append(leaf.number)
-        del self._dying[:keep]
+            if not page.is_indexed:
+                gone.append(page.number)
+        del self._empty_shared[:keep]
         return dead, gone
 
     def written(self, number: int) -> None:
-        """With this write, what was collected last is on disk."""
-        new, self._new = self._new, []
-        for leaf in new:
-            leaf.written = number
+        """The pages that were collected last are on disk when the write with this number is."""
+        new, self._unwritten = self._unwritten, []
+        for page in new:
+            page.written = number
 
     # -- memory and disk
 
-    def fetch(self, queue: Queue, leaf: Leaf) -> list[Entry] | None:
-        """What is out of a page, from the store; None where that cannot be read now."""
+    def fetch(self, queue: Queue, page: PageState) -> list[Entry] | None:
+        """The unloaded messages of a page, read from the store. None if they cannot be read now."""
         broker = queue.vhost.broker
         try:
             if self.source is None:
                 raise OSError("there is no store")
-            body = self.source.page(leaf.number)
-            entries = decode_page(leaf, leaf.out, body, self.mark(queue), broker.wall_offset_ms)
+            body = self.source.page(page.number)
+            entries = decode_page(page, page.unloaded, body, self.mark(queue), broker.wall_offset_ms)
         except (OSError, ValueError) as error:
             if not self._is_unreadable:
                 self._is_unreadable = True
@@ -339,27 +343,27 @@ class Library:
         return entries
 
     def relieve(self, excess: int, done: int) -> bool:
-        """Let go of so many bytes, if so many are in pages on disk; whether there is nothing more of these."""
+        """Drop messages from memory whose pages are on disk, `excess` bytes. True if there are no more of them."""
         wanted = min(excess, RELIEF_BYTES)
-        for queue in reversed(list(self._full)):
+        for queue in reversed(list(self._unloadable)):
             if wanted <= 0:
                 return False
             if type(queue.backlog) is FifoBacklog and queue.is_alive:
-                queue.backlog = PagedBacklog(queue, self, queue.backlog, queue.vhost.broker.books)
+                queue.backlog = PagedBacklog(queue, self, queue.backlog, queue.vhost.broker.memory_accounts)
             size = 0
             if isinstance(queue.backlog, PagedBacklog) and queue.is_alive:
-                size = queue.backlog.shelve(wanted, done)
+                size = queue.backlog.unload(wanted, done)
             wanted -= size
-            leaves = self.shelf(queue).leaves
-            if not size and (not leaves or leaves[-1].written <= done):
-                del self._full[queue]
+            pages = self.page_index(queue).pages
+            if not size and (not pages or pages[-1].written <= done):
+                del self._unloadable[queue]
         return wanted > 0
 
 
-def _shared(
+def _split_replicated(
     lists: list[list[tuple[Queue, Entry]]],
 ) -> tuple[list[list[tuple[Queue, Entry]]], list[list[tuple[Queue, Entry]]]]:
-    """What is of replicated queues, and the rest."""
-    shared = [[each for each in some if each[0].records == SHARED] for some in lists]
-    others = [[each for each in some if each[0].records != SHARED] for some in lists]
+    """The lists split in two: for replicated queues, and for all others."""
+    shared = [[each for each in some if each[0].durability_level == SHARED] for some in lists]
+    others = [[each for each in some if each[0].durability_level != SHARED] for some in lists]
     return [some for some in shared if some], [some for some in others if some]

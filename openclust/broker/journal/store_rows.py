@@ -118,7 +118,7 @@ class Contents(msgspec.Struct, frozen=True):
     rows: list[StoredRow] = []
 
 
-class Shelves(Protocol):
+class StoreReader(Protocol):
     """Where the broker reads what it has written before."""
 
     def page(self, number: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Who may do what: users, their types, and their permissions per virtual host."""
+"""Users, their types, and their permissions in each virtual host."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Permission(msgspec.Struct, frozen=True):
 
 
 class User(msgspec.Struct, kw_only=True):
-    """A login. `password_hash` is empty for users who may only come with a client certificate."""
+    """A user. `password_hash` is empty for a user who can only log in with a client certificate."""
 
     name: str
     password_hash: str = ""
@@ -29,7 +29,7 @@ class User(msgspec.Struct, kw_only=True):
     permissions: dict[str, Permission] = {}
 
     def copy(self) -> User:
-        """The same user, whose permissions can change without changing this one's."""
+        """A copy with permissions of its own."""
         return msgspec.structs.replace(self, permissions=dict(self.permissions))
 
     def may(self, action: Literal["configure", "write", "read"], vhost: str, resource: str) -> bool:
@@ -45,5 +45,5 @@ class User(msgspec.Struct, kw_only=True):
 
 @lru_cache(maxsize=4_096)
 def _pattern(text: str) -> re.Pattern[str]:
-    # RabbitMQ reads an empty pattern as one that grants nothing.
+    # As in RabbitMQ an empty pattern grants nothing.
     return re.compile(text or "^$")

@@ -1,4 +1,4 @@
-"""Changes as bytes: each a field table, whose strings may be any bytes and whose values keep their types and order."""
+"""Changes as bytes. A change is a field table: its strings may have any bytes, and its values keep types and order."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _Reader: TypeAlias = Callable[[Any], Any]
 
 
 def encode_change(change: Change) -> bytes:
-    """The change's bytes. ValueError for what no table can say, such as an integer of more than 64 bits."""
+    """The bytes of a change. ValueError for values that no table can have, such as an integer of more than 64 bits."""
     return _encode(change, encode_table)
 
 
 def encode_canonical(change: Change) -> bytes:
-    """The same with all tables sorted: changes that differ only in the order of arguments have equal bytes."""
+    """The bytes with all tables sorted: changes that differ in the order of arguments only have equal bytes."""
     return _encode(change, canonical_table)
 
 
 def canonical_table(table: Table) -> bytes:
-    """A table's bytes, whatever order it is in. ValueError as above."""
+    """The bytes of a sorted table. ValueError as for `encode_change`."""
     return encode_table(_in_order(table))
 
 
@@ -53,7 +53,7 @@ def _encode(change: Change, packed: Callable[[Table], bytes]) -> bytes:
 
 
 def decode_change(data: bytes) -> Change:
-    """The change that `encode_change` made these bytes of. ValueError says why they are none."""
+    """The change that has these bytes. ValueError says why they are no change."""
     try:
         table, end = decode_table(data, 0)
     except AmqpError as error:
@@ -66,7 +66,7 @@ def decode_change(data: bytes) -> Change:
         raise ValueError(f"no change: {name!r} is no kind of one")
     kind, readers = known
     try:
-        # A field that is missing is a TypeError of the constructor, unless it has a default.
+        # A missing field without a default is a TypeError of the constructor.
         return kind(**{field: readers[field](value) for field, value in table.items()})
     except KeyError as error:
         raise ValueError(f"no change: {name} has no field {error}") from None
@@ -74,7 +74,7 @@ def decode_change(data: bytes) -> Change:
         raise ValueError(f"no change: {name}: {error}") from None
 
 
-# A packed table is a string of bytes: so it may nest as deep as one that stands alone.
+# A packed table is a value of type bytes: so it may nest as deep as a table of its own.
 
 
 def _unpacked(data: Any) -> Table:
@@ -100,12 +100,12 @@ def _ordered(value: Value) -> Value:
 def _read_policy(value: Any) -> Policy:
     table = dict(_table(value))
     table["definition"] = _unpacked(table.get("definition"))
-    # Encoded, a policy's keys are those of definitions files.
+    # The keys of an encoded policy are those of definitions files.
     return msgspec.convert({name.replace("_", "-"): each for name, each in table.items()}, Policy)
 
 
 def _user_table(user: User) -> Table:
-    # A list, since the name of a virtual host may be longer than a field's may.
+    # A list, since the name of a virtual host may be longer than that of a field.
     permissions: list[Value] = [
         {"vhost": vhost, **msgspec.structs.asdict(user.permissions[vhost])} for vhost in sorted(user.permissions)
     ]
@@ -139,7 +139,7 @@ def _exactly(kind: type) -> _Reader:
 
 
 _bytes, _list, _table, _text = _exactly(bytes), _exactly(list), _exactly(dict), _exactly(str)
-# By the annotation as it is written: what it stands for names types that only another module knows.
+# By the text of the annotation, since its type may be unknown in this module.
 _READERS: dict[str, _Reader] = {
     "str": _text,
     "tuple[str, ...]": _read_names,

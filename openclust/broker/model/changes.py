@@ -1,4 +1,4 @@
-"""Changes to what all brokers of a cluster share: each a tagged struct, so that it can be logged and sent."""
+"""Changes to the definitions that all brokers of a cluster share. Each is a struct that can be logged and sent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from openclust.broker.model.policy import Policy
 from openclust.wire.table import Table
 
 
-class _Change(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag=True):
+class _Tagged(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag=True):
+    """A change; encoded, its field `change` has the name of its class."""
+
+
+class _Change(_Tagged, frozen=True, kw_only=True):
     """A change in one virtual host."""
 
     vhost: str
@@ -53,7 +57,7 @@ class DeleteQueue(_Change, frozen=True, kw_only=True):
 
 
 class _Binding(_Change, frozen=True, kw_only=True):
-    """The two ends of a binding, and what is between."""
+    """A binding: its two ends, routing key and arguments."""
 
     source: str
     destination: str
@@ -80,16 +84,16 @@ class DeletePolicy(_Change, frozen=True, kw_only=True):
     operator: bool = False
 
 
-class PutUser(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag=True):
+class PutUser(_Tagged, frozen=True, kw_only=True):
     user: User
 
 
-class DeleteUser(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag=True):
+class DeleteUser(_Tagged, frozen=True, kw_only=True):
     name: str
 
 
-class KeepOnly(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag=True):
-    """Of all users and virtual hosts only these stay. From then on the changes say who the users are, and no file."""
+class KeepOnly(_Tagged, frozen=True, kw_only=True):
+    """Delete all other users and virtual hosts. From then on changes say who the users are, not the users file."""
 
     users: tuple[str, ...]
     vhosts: tuple[str, ...]
@@ -124,14 +128,14 @@ Change: TypeAlias = (
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """What a queue has; what declaring it tells."""
+    """How many messages and consumers a queue has, as queue.declare-ok says."""
 
     messages: int
     consumers: int
 
 
 def unconditional(change: Change) -> Change:
-    """As other brokers are to perform it: whether it may be made is decided once."""
+    """The change as other brokers perform it: its conditions are only checked on the root."""
     match change:
         case DeleteQueue():
             return msgspec.structs.replace(change, if_unused=False, if_empty=False)

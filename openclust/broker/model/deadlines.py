@@ -1,4 +1,4 @@
-"""What must happen later: expiries and timeouts of queues and channels, in one heap."""
+"""Deadlines of queues and channels, for expiry and timeouts, in one heap."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class DeadlineWaiter(Protocol):
 
 
 class Deadlines:
-    """A heap with lazy deletion: an entry counts only while its waiter still names the same moment."""
+    """A heap with lazy deletion: an entry counts only while `deadline_ms` of its waiter is the same."""
 
     __slots__ = ("_heap", "_order", "_sweep_at")
 
@@ -40,20 +40,20 @@ class Deadlines:
             self._sweep()
 
     def _sweep(self) -> None:
-        """Drop entries that no longer count, and with them what they keep in memory; amortized over the wakes."""
+        """Drop entries that no longer count, which frees their waiters. Amortized over the calls of `wake`."""
         self._heap = [entry for entry in self._heap if entry[2].deadline_ms == entry[0]]
         heapify(self._heap)
         self._sweep_at = max(_SWEEP_MIN, 2 * len(self._heap))
 
     def next_ms(self) -> int:
-        """When `run` has work again; 0 for never."""
+        """The next deadline; 0 if there is none."""
         heap = self._heap
         while heap and heap[0][2].deadline_ms != heap[0][0]:
             heappop(heap)
         return heap[0][0] if heap else 0
 
     def run(self, now_ms: int) -> None:
-        """Call all waiters whose moment has come; each may set itself a new one."""
+        """Call all waiters whose deadline has come. Each may ask for a new one."""
         while 0 < self.next_ms() <= now_ms:
             waiter = heappop(self._heap)[2]
             waiter.deadline_ms = 0

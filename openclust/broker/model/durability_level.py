@@ -1,4 +1,4 @@
-"""How much is kept of a queue."""
+"""Durability levels of queues: which of its messages the journal records."""
 
 NOTHING, OWN, SHARED = 0, 1, 2
-"""Nothing; its persistent messages, on this broker's own disk; or all of them, in the cluster's log."""
+"""No message; persistent messages, on this broker's own disk; or all messages, in the cluster's log."""

@@ -1,4 +1,4 @@
-"""What a broker asks of the shell, beside writing its connections' outboxes. Performed in the order given."""
+"""What a broker asks of the shell, beside flushing its outboxes. The shell performs effects in their order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class CheckLogin(msgspec.Struct, frozen=True):
-    """Find out whether the credentials are right; then call `connection.checked`."""
+    """Check the credentials, then call `connection.checked`."""
 
     connection: Connection
     credentials: Credentials
@@ -24,8 +24,8 @@ class CheckLogin(msgspec.Struct, frozen=True):
 class CloseTransport(msgspec.Struct, frozen=True):
     """Write what is in the outbox, then close the socket.
 
-    `close_ok` answers the client's connection.close, where it has sent one: it goes last, and not at once. aiormq
-    (seen with 7.2) takes an answer that comes before it waits for one for a loss of the connection.
+    `close_ok` is the answer to the client's connection.close, if it has sent one. Send it last, and a moment later:
+    aiormq (seen with 7.2) takes an answer that comes before it waits for it for a lost connection.
     """
 
     connection: Connection
@@ -33,22 +33,22 @@ class CloseTransport(msgspec.Struct, frozen=True):
 
 
 class StartHeartbeats(msgspec.Struct, frozen=True):
-    """From now on send heartbeats, and expect them, every so many seconds."""
+    """From now on send and expect heartbeats, one in `interval_s`."""
 
     connection: Connection
     interval_s: int
 
 
 class Resume(msgspec.Struct, frozen=True):
-    """Read the connection's socket again: what it was held for is over. Then call `connection.receive(b"")`."""
+    """The connection need not wait any more: read its socket, and call `connection.receive(b"")`."""
 
     connection: Connection
 
 
 class Proxy(msgspec.Struct, frozen=True):
-    """Serve the client by another broker: log in there as it did here, and hand its bytes on both ways.
+    """Connect the client to another broker: log in there with its credentials, and copy bytes in both directions.
 
-    Where that cannot be had soon, call `connection.stay`.
+    If that does not succeed soon, call `connection.stay`.
     """
 
     connection: Connection

@@ -1,4 +1,4 @@
-"""The types of field table values: which are equal, and how error texts name them, both as in RabbitMQ."""
+"""The types of values in field tables: their names in error texts, and which values are equal, as in RabbitMQ."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from openclust.wire.text import decode_text
 
 
 def type_name(value: object) -> str:
-    """What `value` was on the wire; integers count by their size, since their letter is not kept."""
-    # bool and Timestamp are ints to Python, so they come first.
+    """The type that `value` had on the wire. For integers it is guessed from the size, since the type is not kept."""
+    # In Python bool and Timestamp are ints, so they come first.
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, Timestamp):
@@ -34,7 +34,7 @@ _NAMES: tuple[tuple[type, str], ...] = (
 
 
 def value_text(value: object) -> str:
-    """`value` for an error text: one line, bounded, and without what cannot be encoded."""
+    """`value` for an error text: one short line of printable characters."""
     if isinstance(value, bool):
         return "true" if value else "false"
     text = value if isinstance(value, str) else "none" if value is None else repr(value)

@@ -1,4 +1,4 @@
-"""The bounds of one broker: every table, buffer and wait has its number here."""
+"""The limits of one broker: the bounds of its tables, buffers and waits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a broker grants, and where it stops. The configuration file's `[limits]` section has the same keys."""
+    """The limits of a broker. The section `[limits]` of the configuration file has the same keys."""
 
     frame_max: int = 131_072
     frame_max_before_login: int = 4_096

@@ -8,26 +8,27 @@ from openclust.broker.model.message import Message
 
 REASON_CHARACTERS_MAX = 200
 UNCOMMITTED_BYTES_MAX = 16_777_216
-"""Less than the log's tail keeps: who holds some of what is not committed never needs a snapshot."""
+"""Less than the tail of the log keeps: so a follower that has a part of the uncommitted entries needs no snapshot."""
 
 
-class Books:
-    """`held_bytes` are messages in queues and unacknowledged, `outbox_bytes` what slow sockets have not yet taken.
+class MemoryAccounts:
+    """`held_bytes` are messages in queues and unacknowledged ones, `outbox_bytes` those that slow sockets hold back.
 
-    `base_bytes` is what the process needs for itself. `unwritten_bytes` wait for the disk, which `illness` ails, and
-    `uncommitted_bytes` for other primaries.
+    `base_bytes` is the process's own memory. `unwritten_bytes` wait for the disk, `uncommitted_bytes` for other
+    primaries. `disk_problem` says why the disk takes nothing, and is empty where it does.
 
-    Publishers are stopped above `high_bytes` and let go below nine tenths of it, so that the alarm does not flutter; by
-    what waits for the disk likewise, and they are let go when half of it is written. `lacks` is what it was about last.
+    Publishers wait while `used_bytes` are above `high_bytes`, until they are below nine tenths of it: so the alarm does
+    not flutter. They also wait while too much is unwritten or uncommitted, until half of that is done. `alarm_cause` is
+    the cause of the last alarm.
     """
 
     __slots__ = (
         "alarm",
+        "alarm_cause",
         "base_bytes",
+        "disk_problem",
         "held_bytes",
         "high_bytes",
-        "illness",
-        "lacks",
         "outbox_bytes",
         "uncommitted_bytes",
         "unwritten_bytes",
@@ -42,9 +43,9 @@ class Books:
         self.unwritten_bytes_max = unwritten_bytes_max
         self.unwritten_bytes = 0
         self.uncommitted_bytes = 0
-        self.illness = ""
+        self.disk_problem = ""
         self.alarm = False
-        self.lacks: Literal["memory", "disk", "log"] = "memory"
+        self.alarm_cause: Literal["memory", "disk", "log"] = "memory"
 
     def hold(self, message: Message) -> None:
         if not message.holders:
@@ -61,19 +62,19 @@ class Books:
         return self.base_bytes + self.held_bytes + self.outbox_bytes
 
     def is_overdrawn(self) -> bool:
-        """Whether even what was begun before the alarm has become too much."""
+        """Whether the messages that were half received when the alarm began take too much memory as well."""
         return self.alarm and self.used_bytes > self.high_bytes * 5 // 4
 
     def alarm_changed(self) -> bool:
-        """Look at the sums again; whether `alarm` is another than before."""
-        lacked = self.lacks if self.alarm else ""
+        """Compute `alarm` again. Returns whether it has changed."""
+        cause_before = self.alarm_cause if self.alarm else ""
         now = True
-        if self.used_bytes > (self.high_bytes * 9 // 10 if lacked == "memory" else self.high_bytes):
-            self.lacks = "memory"
-        elif self.unwritten_bytes > self.unwritten_bytes_max // (2 if lacked == "disk" else 1):
-            self.lacks = "disk"
-        elif self.uncommitted_bytes > UNCOMMITTED_BYTES_MAX // (2 if lacked == "log" else 1):
-            self.lacks = "log"
+        if self.used_bytes > (self.high_bytes * 9 // 10 if cause_before == "memory" else self.high_bytes):
+            self.alarm_cause = "memory"
+        elif self.unwritten_bytes > self.unwritten_bytes_max // (2 if cause_before == "disk" else 1):
+            self.alarm_cause = "disk"
+        elif self.uncommitted_bytes > UNCOMMITTED_BYTES_MAX // (2 if cause_before == "log" else 1):
+            self.alarm_cause = "log"
         else:
             now = False
         changed = now is not self.alarm
@@ -82,9 +83,9 @@ class Books:
 
     @property
     def reason(self) -> str:
-        """Why publishers wait, in words for them."""
-        if self.lacks == "memory":
+        """Why publishers wait: the text of connection.blocked."""
+        if self.alarm_cause == "memory":
             return "low on memory"
-        if self.lacks == "log":
+        if self.alarm_cause == "log":
             return "the other primaries are slower than what is published"
-        return f"disk: {self.illness or 'slower than what is published'}"[:REASON_CHARACTERS_MAX]
+        return f"disk: {self.disk_problem or 'slower than what is published'}"[:REASON_CHARACTERS_MAX]

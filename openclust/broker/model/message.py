@@ -1,4 +1,4 @@
-"""One published message, as it waits in queues and travels to consumers."""
+"""One published message, in queues and on its way to consumers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from openclust.wire.table import encode_long
 from openclust.wire.text import decode_text, encode_text
 
 OVERHEAD_BYTES = 400
-"""What a waiting message costs beside its header and body: the structs, and the place in a queue."""
+"""The memory of a message beside its header and body: for its structs and its place in a queue."""
 
 
 class Message(msgspec.Struct, gc=False):
-    """Header and body are the publisher's bytes, untouched. `suffix` ends each of its delivery methods.
+    """`header` and `body` are the publisher's bytes. `suffix` is the end of its basic.deliver: see `delivery_suffix`.
 
-    `holders` counts the queues and unacknowledged deliveries that keep it; the memory accounts follow it.
+    `holders` counts its places in queues and unacknowledged deliveries: the memory accounts charge it once.
     """
 
     exchange: str
@@ -31,14 +31,14 @@ class Message(msgspec.Struct, gc=False):
 
     @property
     def is_persistent(self) -> bool:
-        """Whether its publisher wants it to outlive its broker."""
+        """Whether its delivery mode is 2."""
         if self.persistent is None:
             self.persistent = _is_persistent(self.header)
         return self.persistent
 
     @property
     def properties(self) -> Properties:
-        """The decoded properties. Treat as read-only: they may be shared."""
+        """The decoded properties. Do not change them: messages may share them."""
         if self.decoded is None:
             self.decoded = decode_properties(self.header)
         return self.decoded
@@ -50,7 +50,7 @@ class Message(msgspec.Struct, gc=False):
 
 
 def _is_persistent(header: bytes) -> bool:
-    """Whether the delivery mode in a content header is 2: what stands before it is passed over, not decoded."""
+    """Whether the delivery mode in a content header is 2. The properties before it are skipped, not decoded."""
     flags = header[12]
     if not flags & 0x10:
         return False
@@ -64,7 +64,7 @@ def _is_persistent(header: bytes) -> bool:
 
 
 def delivery_suffix(exchange: str, routing_key: str) -> bytes:
-    """How a basic.deliver or get-ok of this message ends: redelivered = false, exchange, routing key, frame end."""
+    """The end of a basic.deliver or get-ok of a message: redelivered = false, exchange, routing key, frame end."""
     name = encode_text(exchange)
     key = encode_text(routing_key)
     return b"\0%c%b%c%b\xce" % (len(name), name, len(key), key)
@@ -72,14 +72,14 @@ def delivery_suffix(exchange: str, routing_key: str) -> bytes:
 
 @lru_cache(maxsize=10_000)
 def names_in(suffix: bytes) -> tuple[str, str]:
-    """Exchange and routing key, as a delivery's suffix has them."""
+    """The exchange and the routing key in a suffix."""
     size = suffix[1]
     exchange, key = suffix[2 : 2 + size], suffix[3 + size : -1]
     return decode_text(exchange), decode_text(key)
 
 
 def counted_header(message: Message, deliveries: int) -> bytes:
-    """The content header with `x-delivery-count`: how often the message came back, as quorum queues tell."""
+    """The content header with `x-delivery-count`, as quorum queues add it: how often the message came back."""
     properties = message.properties
     fields = header_fields(message.header)
     fields["x-delivery-count"] = encode_long(deliveries)

@@ -1,11 +1,11 @@
-"""How password hashes are written down, here and in RabbitMQ's definitions. Only text: nothing is hashed here."""
+"""The text forms of password hashes, ours and those of RabbitMQ's definitions. Nothing is hashed here."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 
-# A hash out of a file decides how much work a login costs, so what it may ask for is bounded (128 MiB, 16 rounds).
+# A hash decides how much work a login costs. It may come from a file: so its cost is bounded (128 MiB, 16 rounds).
 SCRYPT_BLOCKS_MAX = 2**20
 SCRYPT_P_MAX = 16
 
@@ -22,7 +22,7 @@ _BY_PREFIX = {prefix: (name, digest, size) for name, (prefix, digest, size) in R
 
 
 def hash_problem(password_hash: str) -> str | None:
-    """What is wrong with the form of a hash, or None. An empty one is right: that user has no password."""
+    """What is wrong with a hash, or None. An empty hash is right: that user has no password."""
     if not password_hash:
         return None
     try:
@@ -33,7 +33,7 @@ def hash_problem(password_hash: str) -> str | None:
 
 
 def from_rabbit(password_hash: str, algorithm: str = RABBIT_DEFAULT) -> str:
-    """The hash of a user in RabbitMQ's definitions, in the form kept here. ValueError says what is wrong with it."""
+    """Our form of a hash in RabbitMQ's definitions. ValueError says what is wrong with it."""
     if not password_hash or hash_problem(password_hash) is None:
         return password_hash  # none, or one of ours
     if algorithm == SCRYPT:
@@ -51,9 +51,9 @@ def from_rabbit(password_hash: str, algorithm: str = RABBIT_DEFAULT) -> str:
 
 
 def to_rabbit(password_hash: str) -> tuple[str, str]:
-    """The hash for RabbitMQ's definitions, and the name of its algorithm.
+    """The hash in the form of RabbitMQ's definitions, and the name of its algorithm.
 
-    RabbitMQ takes base64 only and knows no scrypt: it loads such a user, who then cannot log in there.
+    RabbitMQ knows no scrypt: it loads such a user, since the hash is base64, but the user cannot log in there.
     """
     prefix, _, encoded = password_hash.partition("$")
     if prefix == SCRYPT:

@@ -6,7 +6,7 @@ import msgspec
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """Who is at the other end, as the transport knows it."""
+    """The other end of a connection, as the transport knows it."""
 
     host: str
     port: int
@@ -14,4 +14,4 @@ class Peer(msgspec.Struct, frozen=True):
     certificate_name: str = ""
     is_tls: bool = False
     is_peer: bool = False
-    """It came to the address where only brokers of the cluster come."""
+    """It has connected to the address for brokers of the cluster."""

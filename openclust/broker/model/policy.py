@@ -1,4 +1,4 @@
-"""Settings given to many queues and exchanges at once, by a pattern over their names."""
+"""Policies: settings for all queues and exchanges whose names match a pattern."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _APPLIES: dict[str, frozenset[str]] = {
 _KEYS: dict[str, Setting] = {
     **{name: setting for name, setting in SETTINGS.items() if setting.by_policy},
     "alternate-exchange": Setting("alternate_exchange", short_text),
-    # Mirroring, streams and federation as RabbitMQ knows them: definitions that have them load, without effect here.
+    # RabbitMQ's keys for mirroring, streams and federation: they are accepted, so that definitions load, and ignored.
     **{
         name: Setting("", anything)
         for name in (
@@ -45,7 +45,7 @@ _KEYS: dict[str, Setting] = {
     },
 }
 POLICY_KEYS = tuple(_KEYS)
-# RabbitMQ lets operators set limits only; overflow says what a limit does.
+# As in RabbitMQ operators can only set limits, and `overflow`, which says what happens at a limit.
 OPERATOR_KEYS = tuple(
     name for name, setting in _KEYS.items() if setting.smaller_wins or not setting.field or name == "overflow"
 )

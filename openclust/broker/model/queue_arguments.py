@@ -1,4 +1,4 @@
-"""What the arguments of `queue.declare` ask for, checked, and together with the policies in force."""
+"""The settings of a queue: the checked arguments of queue.declare, and the policies in force."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from openclust.broker.model.field_type import comparable, type_name, value_text
 from openclust.broker.model.queue_setting import SETTINGS
 
 _BY_ARGUMENT = {f"x-{name}": setting for name, setting in SETTINGS.items() if setting.by_argument}
-# Two queues may differ in these and still be the same queue to RabbitMQ.
+# As in RabbitMQ a declaration may differ from the queue in these arguments.
 _NEVER_COMPARED = {"x-queue-master-locator", "x-queue-leader-locator", "x-consumer-timeout"}
 
 
 class QueueArgs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One queue's settings. None: not set, the broker's default holds."""
+    """The settings of one queue. None: not set, so the broker's default holds."""
 
     message_ttl_ms: int | None = None
     expires_ms: int | None = None
@@ -41,7 +41,7 @@ class QueueArgs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def window(self) -> tuple[object, ...]:
-        """What the window of repeated messages depends on."""
+        """The settings of the dedup window."""
         return self.dedup, self.dedup_size, self.dedup_ttl_ms, self.dedup_header
 
 
@@ -50,7 +50,7 @@ NO_ARGS = QueueArgs()
 
 
 def parse_queue_args(arguments: Mapping[str, Any] | None, *, queue: str, vhost: str) -> QueueArgs:
-    """The settings in `arguments`. ValueError carries a 406's text. Unknown arguments are fine, as in RabbitMQ."""
+    """The settings in `arguments`. ValueError has the text for a 406. As in RabbitMQ unknown arguments are ignored."""
     if not arguments:
         return NO_ARGS
     fields: dict[str, Any] = {}
@@ -76,7 +76,7 @@ def parse_queue_args(arguments: Mapping[str, Any] | None, *, queue: str, vhost: 
 def check_properties(
     args: QueueArgs, *, queue: str, vhost: str, durable: bool, exclusive: bool, auto_delete: bool
 ) -> None:
-    """Refuse what a quorum queue cannot be. ValueError carries the text for a 406."""
+    """ValueError with the text for a 406, if a quorum queue cannot have these properties."""
     if args.queue_type != "quorum":
         return
     for wrong, name in ((not durable, "non-durable"), (exclusive, "exclusive"), (auto_delete, "auto-delete")):
@@ -88,10 +88,10 @@ def check_properties(
 
 
 def difference(wanted: Mapping[str, Any], existing: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
-    """The first argument in which a declaration differs from the queue that is there: its name, then both values.
+    """The first argument in which a declaration differs from the existing queue: its name, then both values.
 
-    None stands for an absent argument. What this broker does not know is not compared, as in RabbitMQ. The number 10 is
-    neither 10.0 nor a boolean.
+    None stands for a missing argument. As in RabbitMQ unknown arguments are not compared, and types count: 10 is not
+    equal to 10.0.
     """
     if not wanted and not existing:
         return None
@@ -107,7 +107,7 @@ def difference(wanted: Mapping[str, Any], existing: Mapping[str, Any]) -> tuple[
 
 
 def inequivalent(key: str, wanted: Any, existing: Any, *, queue: str, vhost: str) -> str:
-    """The text of the 406 for what `difference` found."""
+    """The text of the 406 for a `difference`."""
     place = f"inequivalent arg '{key}' for {_place(queue, vhost)}"
     if wanted is not None and existing is not None:
         return f"{place}: received '{value_text(wanted)}' but current is '{value_text(existing)}'"
@@ -115,7 +115,7 @@ def inequivalent(key: str, wanted: Any, existing: Any, *, queue: str, vhost: str
 
 
 def with_policy(args: QueueArgs, policy: Mapping[str, Any]) -> QueueArgs:
-    """A queue's settings under its effective policy: of two limits the smaller, else the argument before the policy."""
+    """The settings of a queue under a policy: the smaller of two limits; otherwise the argument, then the policy."""
     changes: dict[str, Any] = {}
     for name, value in policy.items():
         setting = SETTINGS.get(name)

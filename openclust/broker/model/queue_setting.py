@@ -1,4 +1,4 @@
-"""The settings a queue can have, by argument (`x-` and the name) or by policy (the name): their values and limits."""
+"""The settings of a queue, by argument (`x-` and the name) or by policy (the name), and the values they may have."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ PREFETCH_MAX = 2**16 - 1
 DEDUP_SIZE_MAX = 1_000_000
 
 Check = Callable[[Any], Any]
-"""Gives the value back, or raises ValueError with the reason alone: the caller names key and place."""
+"""Returns the value, or raises ValueError with the reason only: the caller adds key and place."""
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """One setting. `field` is its name in `QueueArgs`, empty if the setting is accepted and has no effect here."""
+    """One setting. `field` is its name in `QueueArgs`; empty if the setting is accepted and ignored."""
 
     field: str
     check: Check
@@ -52,7 +52,7 @@ def one_of(*words: str) -> Check:
 
 
 def short_text(value: Any) -> str:
-    # What names an exchange or becomes a routing key must fit a short string again.
+    # It names an exchange or becomes a routing key, and so must fit a short string.
     text = _text(value)
     if len(encode_text(text)) > 255:
         raise ValueError("longer than 255 bytes")
@@ -76,7 +76,7 @@ def anything(value: Any) -> Any:
 
 
 def delivery_limit(value: Any) -> int | None:
-    """-1 says that there is none, as newer RabbitMQ has it."""
+    """As in newer versions of RabbitMQ -1 means no limit."""
     number: int = whole_number(-1, COUNT_MAX)(value)
     return None if number == -1 else number
 
@@ -90,7 +90,7 @@ def _text(value: Any) -> str:
 _time = whole_number(0, TIME_MAX_MS)
 _count = whole_number(0, COUNT_MAX)
 
-# In the order in which RabbitMQ names the first that differs or is wrong.
+# RabbitMQ checks and compares arguments in this order, and names the first that is wrong.
 SETTINGS: dict[str, Setting] = {
     "expires": Setting("expires_ms", whole_number(1, TIME_MAX_MS), smaller_wins=True),
     "message-ttl": Setting("message_ttl_ms", _time, smaller_wins=True),
@@ -105,7 +105,7 @@ SETTINGS: dict[str, Setting] = {
     "queue-type": Setting("queue_type", one_of("classic", "quorum"), by_policy=False),
     "delivery-limit": Setting("delivery_limit", delivery_limit, smaller_wins=True),
     "consumer-timeout": Setting("consumer_timeout_ms", whole_number(1, TIME_MAX_MS), smaller_wins=True),
-    # RabbitMQ has no such argument, and what it does not know it does not look at: so this is none here.
+    # RabbitMQ has no such argument and ignores unknown ones: so here it can only be set by policy.
     "consumer-prefetch-max": Setting(
         "consumer_prefetch_max", whole_number(1, PREFETCH_MAX), by_argument=False, smaller_wins=True
     ),
@@ -115,7 +115,7 @@ SETTINGS: dict[str, Setting] = {
     "deduplication-ttl": Setting("dedup_ttl_ms", _time),
     "deduplication-header": Setting("dedup_header", key_name),
     "replicate": Setting("replicate", one_of("none", "configuration", "messages")),
-    # Where and how RabbitMQ keeps a queue: taken, so that its definitions load, and without effect here.
+    # Where and how RabbitMQ stores a queue: accepted, so that its definitions load, and ignored.
     "queue-mode": Setting("", one_of("default", "lazy")),
     "queue-version": Setting("", whole_number(1, 2)),
     **{

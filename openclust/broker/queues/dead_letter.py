@@ -1,4 +1,4 @@
-"""Dead letters: messages that left a queue without being consumed, and what their headers tell of it."""
+"""Dead letters: messages that left a queue without being consumed, and the headers that say why."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 REJECTED = "rejected"
 _COUNT_MAX = 2**63 - 1
 _Cause: TypeAlias = tuple[str | None, str | None]
-"""Queue and reason of a death."""
+"""A queue, and the reason why a message left it as a dead letter."""
 
 
 class DeadLetterCluster(Protocol):
-    """Where dead letters go that are for other brokers: see `ClusterPort`."""
+    """The cluster, as far as dead letters need it: see `ClusterPort`."""
 
-    def came_of(self, queue: Queue, entry: Entry, mark: int) -> None: ...
+    def dead_letters_entered(self, queue: Queue, entry: Entry, mark: int) -> None: ...
     def reach(self, vhost: ExchangeHost, targets: Targets) -> tuple[list[Destination], bool]: ...
     def forward(self, channel: None, vhost: ExchangeHost, message: Message, verdict: None) -> None: ...
 
 
 class DeadLetterBroker(QueueBroker, RoutingBroker, Protocol):
-    """The broker, to whoever sends dead letters on."""
+    """The broker, as far as dead letters need it."""
 
     limits: Limits
 
@@ -56,9 +56,9 @@ class DeadLetterBroker(QueueBroker, RoutingBroker, Protocol):
 
 
 def redirect_letters(broker: DeadLetterBroker, count: int) -> int:
-    """Send so many of this turn's dead letters where they go: each leaves its queue in the batch in which it comes.
+    """Publish this many of the turn's dead letters. The batch that has one at its new place also removes the old one.
 
-    Returns where that batch must be before they are safe there.
+    Returns where that batch must be before the letters are safe (bits of `model/outcome.py`).
     """
     places = 0
     letters = broker.dead_letters[:count]
@@ -67,26 +67,26 @@ def redirect_letters(broker: DeadLetterBroker, count: int) -> int:
         mark = broker.journal.mark
         places |= redirect_dead(broker, queue, message, reason) & PLACES
         if entry is not None and entry.recorded:
-            broker.cluster.came_of(queue, entry, mark)
+            broker.cluster.dead_letters_entered(queue, entry, mark)
             broker.journal.left(queue, entry)
     return places
 
 
 def redirect_dead(broker: DeadLetterBroker, queue: Queue, message: Message, reason: str) -> int:
-    """Publish a dead letter to the exchange that its queue names; without one there, it is gone."""
+    """Publish a dead letter to the dead-letter exchange of its queue. Without such an exchange it is dropped."""
     settings = queue.settings
     exchange = queue.vhost.exchanges.get(settings.dead_letter_exchange or "")
     if settings.dead_letter_exchange is None or exchange is None:
         return 0
-    # Decoded first: its header's fields are well-formed.
+    # Decoded first, so that malformed properties are found before its fields are split.
     properties = message.properties
-    fields, causes = _buried(message, queue.name, reason, broker.wall_clock_s)
+    fields, causes = _with_death(message, queue.name, reason, broker.wall_clock_s)
     if settings.dead_letter_routing_key is not None:
         keys = [settings.dead_letter_routing_key]
         fields.pop("CC", None)
     else:
         keys = _routing_keys(message)
-    # A time to live counts once: the dead letter would expire again where it lands.
+    # An expiration counts once: otherwise the dead letter would expire again in the next queue.
     header = encode_header(msgspec.structs.replace(properties, expiration=None), len(message.body), fields)
     targets = find_targets(queue.vhost, exchange, keys)
     if targets.by_headers:
@@ -102,19 +102,19 @@ def redirect_dead(broker: DeadLetterBroker, queue: Queue, message: Message, reas
     return outcome
 
 
-def _buried(message: Message, queue: str, reason: str, now_s: int) -> tuple[Fields, list[_Cause]]:
-    """The message's headers with one more death in them, and of what it died, the latest first.
+def _with_death(message: Message, queue: str, reason: str, now_s: int) -> tuple[Fields, list[_Cause]]:
+    """The message's headers with one more death in `x-death`, and all its deaths, the latest first.
 
-    All other headers are as they came, of the same types.
+    All other headers keep their values and types.
     """
     fields = header_fields(message.header)
     deaths = fields.get("x-death")
-    history = _folded(split_array(deaths)) if deaths else {}
+    history = _unique_deaths(split_array(deaths)) if deaths else {}
     same = history.pop((queue, reason), None)
     if same is None:
         same = _new_death(message, queue, reason, now_s)
     else:
-        # The publisher may have written the count: any number at all must still fit its field.
+        # A publisher may have written any count: one more must still fit the field.
         same["count"] = encode_long(min(_count(same, 1) + 1, _COUNT_MAX))
     fields["x-death"] = join_array([b"F" + join_table(death) for death in (same, *history.values())])
     for name, value in (("reason", reason), ("queue", queue), ("exchange", message.exchange)):
@@ -124,10 +124,10 @@ def _buried(message: Message, queue: str, reason: str, now_s: int) -> tuple[Fiel
     return fields, [(queue, reason), *history]
 
 
-def _folded(deaths: list[bytes]) -> dict[_Cause, Fields]:
-    """One death for each queue and reason, the latest first: a client may have sent several, and all of them at once.
+def _unique_deaths(deaths: list[bytes]) -> dict[_Cause, Fields]:
+    """One death for each queue and reason, the latest first. A client may have sent several of one queue and reason.
 
-    As in RabbitMQ the first of several stands for all, with its own count, or how many they are if it has none.
+    As in RabbitMQ the first of those stands for all, with its own count, or with their number if it has no count.
     """
     folded: dict[_Cause, Fields] = {}
     several: dict[_Cause, int] = {}

@@ -1,4 +1,4 @@
-"""Which message ids a queue has seen lately."""
+"""The window of message ids that a queue has seen lately, by which it drops duplicates."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ HEADER_DEFAULT = "x-deduplication-header"
 
 
 class DedupWindow:
-    """The newest `size` keys of the last `ttl_ms` milliseconds (0: of any age). Bounded by `size`; O(1) a message.
+    """The newest `size` keys of the last `ttl_ms` milliseconds (0: of any age). Takes O(1) for a message.
 
-    A key counts from when it was first seen: a publisher that repeats itself does not keep its key alive for ever.
+    The age of a key counts from its first message: a publisher that repeats a message does not keep its key for ever.
+    `added` counts the keys that were ever added, less the forgotten ones; `discarded` the keys that were taken back.
     """
 
     __slots__ = ("_header", "_order", "_seen", "_size", "_ttl_ms", "added", "discarded")
@@ -27,7 +28,6 @@ class DedupWindow:
         self._header = header
         self._size = size
         self._ttl_ms = ttl_ms
-        # How many keys were ever taken in, but for those that were forgotten; and how many were discarded.
         self.added = self.discarded = 0
         # When each key was first seen, and the order in which they leave.
         self._seen: dict[str, int] | None = None
@@ -40,11 +40,11 @@ class DedupWindow:
         return self._seen is not None and key in self._seen
 
     def keys(self) -> list[str]:
-        """All that are known, the oldest first."""
+        """All keys in the window, the oldest first."""
         return list(self._order or ())
 
     def key(self, message: Message) -> str | None:
-        """By what a message is known to be the same as another; None where it does not say."""
+        """The key of a message: equal messages have equal keys. None if the message has none."""
         properties = message.properties
         key = (properties.headers or {}).get(self._header or HEADER_DEFAULT)
         if key is None and self._header is None:
@@ -52,18 +52,18 @@ class DedupWindow:
         return None if key is None else str(key)
 
     def repeats(self, message: Message, now_ms: int) -> bool:
-        """Whether a message was here before; from now on it was."""
+        """Whether a message was seen before. It is from now on."""
         key = self.key(message)
         return key is not None and self.seen(key, now_ms)
 
     def forget_message(self, message: Message) -> None:
-        """It was turned away after all: its publisher may try again."""
+        """The newest message was refused: its publisher may try again."""
         key = self.key(message)
         if key is not None:
             self.forget(key)
 
     def seen(self, key: str, now_ms: int) -> bool:
-        """Record `key`; True if it was in the window already, and the message is a repetition."""
+        """Add `key`. True if it was in the window already: then the message is a duplicate."""
         if self._seen is None or self._order is None:
             self._seen, self._order = {}, deque()
         seen, order = self._seen, self._order
@@ -81,7 +81,7 @@ class DedupWindow:
         return False
 
     def newest(self, count: int) -> list[tuple[str, int]]:
-        """So many keys, if there are, in the order in which they came, and when each came first."""
+        """At most `count` of the newest keys with the moments when they came, the oldest first."""
         order, seen = self._order, self._seen
         if order is None or seen is None:
             return []
@@ -90,7 +90,7 @@ class DedupWindow:
         return [(key, seen[key]) for key in found]
 
     def discard(self, message: Message) -> None:
-        """Its place is not where it was: as if it had not come."""
+        """A message was rolled back: as if it had not come."""
         key = self.key(message)
         if key is not None:
             self.discard_key(key)
@@ -102,7 +102,7 @@ class DedupWindow:
             self.discarded += 1
 
     def forget(self, key: str) -> None:
-        """Take back the newest record, made for a message that was then refused: it may be tried again."""
+        """Remove the newest key: its message was refused, and may be tried again."""
         if self._seen is not None and self._order and self._order[-1] == key:
             self._order.pop()
             self.added -= 1

@@ -1,4 +1,4 @@
-"""Queues: where messages wait, in order, for consumers. Who is served next is in `delivery/consumer_rotation.py`."""
+"""Queues: messages wait here, in order, for consumers. `delivery/consumer_rotation.py` chooses the consumer."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import msgspec
 from openclust.broker.backlog.backlog import Entry
 from openclust.broker.backlog.backlog_kinds import backlog_for
 from openclust.broker.backlog.last_value_backlog import LastValueBacklog
-from openclust.broker.backlog.paged_backlog import Away, PagedBacklog, PageLibrary, size_of
+from openclust.broker.backlog.paged_backlog import PagedBacklog, PageReader, UnloadedEntries, size_of
 from openclust.broker.delivery.consumer import Consumer, OriginHost
-from openclust.broker.delivery.consumer_rotation import Turns
+from openclust.broker.delivery.consumer_rotation import ConsumerRotation
 from openclust.broker.model.durability_level import NOTHING, SHARED
 from openclust.broker.model.message import Message
 from openclust.broker.model.outcome import REFUSED
@@ -26,7 +26,7 @@ from openclust.wire.table import Table
 if TYPE_CHECKING:
     from openclust.broker.model.deadlines import Deadlines
     from openclust.broker.model.limits import Limits
-    from openclust.broker.model.memory_accounts import Books
+    from openclust.broker.model.memory_accounts import MemoryAccounts
     from openclust.broker.routing.exchange import Binding, Targets
 
 
@@ -35,14 +35,14 @@ MAX_LENGTH = "maxlen"
 
 
 class Owner(Protocol):
-    """The connection whose exclusive queue it is."""
+    """The connection that has declared an exclusive queue."""
 
     def own(self, queue: Queue) -> None: ...
     def disown(self, queue: Queue) -> None: ...
     def close(self, code: int, text: str) -> None: ...
 
 
-class QueuePages(PageLibrary["Queue"], Protocol):
+class QueuePageStore(PageReader["Queue"], Protocol):
     """The pages of a store, to the queues whose messages lie in them; see `journal/page_store.py`."""
 
     def entered(self, queue: Queue, entry: Entry) -> None: ...
@@ -66,7 +66,7 @@ class QueueJournal(Protocol):
     @property
     def mark(self) -> int: ...
     @property
-    def library(self) -> QueuePages: ...
+    def page_store(self) -> QueuePageStore: ...
 
     def level(self, queue: Queue) -> int: ...
     def entered(self, queue: Queue, entry: Entry, level: int) -> int: ...
@@ -80,7 +80,7 @@ class QueueBroker(Protocol):
     """What queues and their journal ask of their broker."""
 
     limits: Limits
-    books: Books
+    memory_accounts: MemoryAccounts
     deadlines: Deadlines
     now_ms: int
     wall_offset_ms: int
@@ -111,8 +111,13 @@ class QueueHost(OriginHost, ExchangeHost, Protocol):
 class Queue:
     """One queue.
 
-    `direct` is the consumer to which a message may be sent without a detour through the queue: the only one, without
-    acknowledgements, ready, and with nothing waiting before it. All else goes through `publish`.
+    `direct` is a consumer that a message may be sent to without `publish`: the queue's only consumer, without
+    acknowledgements, ready for more, and with no message waiting before it.
+
+    A durability level (`model/durability_level.py`) other than `NOTHING` means that the journal records the messages.
+    `recorded_unacked` are the recorded messages that were delivered and are not settled, by their places; the journal
+    removes them. `reached` is the highest place of a recorded message that was delivered: after a crash, every message
+    up to there may have been delivered before.
     """
 
     __slots__ = (
@@ -120,28 +125,28 @@ class Queue:
         "arguments",
         "auto_delete",
         "backlog",
+        "consumers",
         "deadline_ms",
         "dedup",
         "direct",
+        "durability_level",
         "durable",
+        "has_length_limit",
+        "has_plain_entries",
         "incoming",
-        "limited",
         "name",
         "next_seq",
-        "out",
         "owner",
-        "plain",
         "reached",
         "ready_bytes",
-        "records",
+        "recorded_unacked",
         "settings",
-        "turns",
         "unacked",
         "unused_since_ms",
         "vhost",
     )
 
-    # To what it is given, a queue is where it is; to its consumers, what it has delivered stays delivered.
+    # See `Destination` and `Origin`.
     is_remote = False
     is_here = True
     is_void = False
@@ -167,17 +172,15 @@ class Queue:
         self.arguments = arguments
         self.args = args
         self.settings = NO_ARGS
-        self.backlog = backlog_for(args, self._superseded)
-        self.turns = Turns(single_active=args.single_active_consumer)
+        self.backlog = backlog_for(args, self._delivery_superseded)
+        self.consumers = ConsumerRotation(single_active=args.single_active_consumer)
         self.incoming: dict[Binding, None] | None = None
         self.dedup: DedupWindow | None = None
         self.direct: Consumer | None = None
         self.next_seq = 0
-        # The highest place of a recorded message that was delivered: up to there, any may have been.
         self.reached = 0
-        self.records = NOTHING
-        # Recorded messages that were delivered and are not settled, by their places. The journal takes them out.
-        self.out: dict[int, Entry] = {}
+        self.durability_level = NOTHING
+        self.recorded_unacked: dict[int, Entry] = {}
         self.ready_bytes = self.unacked = 0
         self.unused_since_ms = vhost.broker.now_ms
         self.deadline_ms = 0
@@ -189,60 +192,70 @@ class Queue:
     # -- publishing
 
     def publish(self, message: Message) -> int:
-        """Take a message; what became of it. A duplicate counts as taken, and goes no further."""
+        """Take a message. Returns bits of `model/outcome.py`. A duplicate is accepted and dropped."""
         if self.dedup is not None and self.dedup.repeats(message, self.vhost.broker.now_ms):
-            return self.vhost.broker.journal.repeated(message, self.records)
+            return self.vhost.broker.journal.repeated(message, self.durability_level)
         if not self.backlog and self.settings.last_value_key is None:
-            consumer = self.turns.next()
+            consumer = self.consumers.next()
             if consumer is not None:
                 self.unacked += 1
-                self.vhost.broker.books.hold(message)
+                self.vhost.broker.memory_accounts.hold(message)
                 entry = self._entry(message)
                 outcome = 0
-                if self.records:
+                if self.durability_level:
                     journal = self.vhost.broker.journal
-                    outcome = journal.entered(self, entry, self.records)
+                    outcome = journal.entered(self, entry, self.durability_level)
                     self.reached = entry.seq
                     if entry.recorded:
-                        self.out[entry.seq] = entry
+                        self.recorded_unacked[entry.seq] = entry
                     if not consumer.no_ack:
-                        journal.reached(self, self.records)
+                        journal.reached(self, self.durability_level)
                 consumer.deliver(entry)
                 return outcome
-        if self.limited and self.settings.overflow not in (None, "drop-head") and self._is_full(message):
+        if self.has_length_limit and self.settings.overflow not in (None, "drop-head") and self._is_full(message):
             if self.dedup is not None:
                 self.dedup.forget_message(message)
             self._refuse(message)
             return REFUSED
         outcome = self._push(message)
-        if self.turns.waiting:
+        if self.consumers.ready:
             self.dispatch()
         return outcome
 
     def adopt(self, message: Message, *, redelivered: bool) -> int:
-        """Take a message that another broker has held for this queue, or this one while it was not in charge."""
-        if self.records == SHARED and self.dedup is not None and self.dedup.repeats(message, self.vhost.broker.now_ms):
+        """Take a message that was kept outside the log while there was no root, here or on another broker."""
+        if (
+            self.durability_level == SHARED
+            and self.dedup is not None
+            and self.dedup.repeats(message, self.vhost.broker.now_ms)
+        ):
             return self.vhost.broker.journal.repeated(message, SHARED)
         outcome = self._push(message, 1 if redelivered else 0)
         self.dispatch()
         return outcome
 
     def pass_run(self, suffix: bytes, properties: bytes, bodies: list[bytes]) -> int:
-        """Pass on messages alike in all but their bodies, where nothing is to be done with them but that: how many."""
-        if self.backlog or self.records or self.dedup is not None or not self.plain or properties[0] & 0x01:
+        """Give messages that differ in their bodies only to the one consumer, with no place here. Returns how many."""
+        if (
+            self.backlog
+            or self.durability_level
+            or self.dedup is not None
+            or not self.has_plain_entries
+            or properties[0] & 0x01
+        ):
             return 0
-        consumer = self.turns.only()
+        consumer = self.consumers.only()
         if consumer is None or not consumer.waiting or not consumer.no_ack:
             return 0
         return consumer.pass_run(suffix, properties, bodies)
 
     def demand_room(self, count: int, size: int) -> None:
-        """Raise 406 where it would refuse some of so many messages of so many bytes together.
+        """Raise 406 if the queue would refuse one of `count` messages with `size` bytes together.
 
-        What consumers would take out of it meanwhile is not foreseen.
+        Messages that consumers would take meanwhile are not counted off.
         """
         settings = self.settings
-        if not self.limited or settings.overflow != "reject-publish":
+        if not self.has_length_limit or settings.overflow != "reject-publish":
             return
         if (settings.max_length is not None and len(self) + count > settings.max_length) or (
             settings.max_length_bytes is not None and self.ready_bytes + size > settings.max_length_bytes
@@ -251,11 +264,11 @@ class Queue:
             raise ChannelError(PRECONDITION_FAILED, f"{text} publishes to it: nothing of it was done")
 
     def _entry(self, message: Message) -> Entry:
-        """The message's place in this queue, behind all others."""
+        """A new entry for the message, at the next place."""
         self.next_seq = seq = self.next_seq + 1
         entry = Entry(message, seq)
-        if not self.plain or message.header[12] & 0x01:
-            # A queue with settings of this kind, or a message with an expiration.
+        if not self.has_plain_entries or message.header[12] & 0x01:
+            # The queue has a TTL, priorities or a last-value key, or the message an expiration.
             entry.expires_ms = self._expiry(message)
             if self.settings.max_priority is not None:
                 entry.priority = min(message.properties.priority or 0, self.settings.max_priority)
@@ -265,11 +278,11 @@ class Queue:
         entry = self._entry(message)
         entry.deliveries = deliveries
         outcome = 0
-        if self.records:
-            outcome = self.vhost.broker.journal.entered(self, entry, self.records)
+        if self.durability_level:
+            outcome = self.vhost.broker.journal.entered(self, entry, self.durability_level)
         self.take_in(entry)
         self.direct = None
-        if self.limited:
+        if self.has_length_limit:
             self._make_room()
         if 0 < entry.expires_ms <= self.vhost.broker.now_ms:
             self.expire()
@@ -278,10 +291,10 @@ class Queue:
         return outcome
 
     def take_in(self, entry: Entry) -> Entry | None:
-        """Give it its place; what had it before is gone, and comes back."""
+        """Put an entry into the backlog. Returns the entry of the same last-value key that it replaces."""
         message = entry.message
         key = None if self.settings.last_value_key is None else self._value_key(message)
-        self.vhost.broker.books.hold(message)
+        self.vhost.broker.memory_accounts.hold(message)
         self.ready_bytes += len(message.body)
         replaced = self.backlog.push(entry, key)
         if replaced is not None:
@@ -289,14 +302,14 @@ class Queue:
             self.release(replaced)
         return replaced
 
-    def _superseded(self, entry: Entry) -> None:
-        """A delivery will not come back: it has left, whatever its consumer says of it."""
+    def _delivery_superseded(self, entry: Entry) -> None:
+        """A newer value replaces this delivery: it has left the queue, even if its consumer rejects it."""
         if entry.recorded:
             self.vhost.broker.journal.left(self, entry)
 
     def release(self, entry: Entry) -> None:
-        """A message is here no more: for the accounts, and for what is kept of it."""
-        self.vhost.broker.books.release(entry.message)
+        """A message has left the queue: tell the memory accounts and the journal."""
+        self.vhost.broker.memory_accounts.release(entry.message)
         if entry.recorded:
             self.vhost.broker.journal.left(self, entry)
 
@@ -310,13 +323,13 @@ class Queue:
             if head.expires_ms and head.expires_ms <= now_ms and self._is_active:
                 self.expire()
                 continue
-            consumer = self.turns.next()
+            consumer = self.consumers.next()
             if consumer is None:
                 if head.expires_ms:
                     self.schedule()
                 return
             consumer.deliver(self._take())
-        if backlog:  # the disk does not give it now
+        if backlog:  # The disk does not give the head now.
             self.vhost.broker.deadlines.wake(self, now_ms + 1_000)
         self.refresh_direct()
 
@@ -326,19 +339,19 @@ class Queue:
         self.ready_bytes -= len(entry.message.body)
         self.unacked += 1
         if entry.recorded:
-            self.out[entry.seq] = entry
+            self.recorded_unacked[entry.seq] = entry
             journal = self.vhost.broker.journal
             if entry.seq <= self.reached:
-                # By another root, or in another life, it may have been delivered before.
+                # Another root, or this broker before its restart, may have delivered it.
                 if not entry.deliveries and abs(entry.recorded) < journal.since:
                     entry.deliveries = 1
             else:
                 self.reached = entry.seq
-                journal.reached(self, self.records)
+                journal.reached(self, self.durability_level)
         return entry
 
     def get(self) -> Entry | None:
-        """Take the next message for basic.get; afterwards `forget`, `settle` or `put_back` it."""
+        """Take the next message for basic.get. Then call `forget`, `reject` or `put_back` for it."""
         self.touch()
         self.expire()
         if self.backlog.peek() is None:
@@ -348,13 +361,13 @@ class Queue:
         return entry
 
     def forget(self, entry: Entry) -> None:
-        """A message is delivered for good: acknowledged, or sent where none will be."""
+        """A delivery is done: it was acknowledged, or needs no acknowledgement."""
         self.unacked -= 1
         self.backlog.settle(entry)
         self.release(entry)
 
     def put_back(self, entry: Entry) -> None:
-        """A delivery comes back: to its old place, or away if it was delivered too often. Then call `dispatch`."""
+        """A delivery comes back to its old place, or leaves at its delivery limit. Then call `dispatch`."""
         self.unacked -= 1
         if not self.is_alive:
             self.release(entry)
@@ -362,7 +375,7 @@ class Queue:
         entry.deliveries += 1
         journal = self.vhost.broker.journal
         if not self._is_active:
-            # Another broker decides what becomes of it.
+            # The root decides about its delivery limit and its expiry.
             self._put_in_place(entry)
             return
         if entry.recorded:
@@ -370,17 +383,17 @@ class Queue:
         limit = self.settings.delivery_limit
         if limit is not None and entry.deliveries > limit:
             self.backlog.settle(entry)
-            self._bury(entry, "delivery_limit")
+            self._dead_letter(entry, "delivery_limit")
             return
         self.direct = None
         if self._put_in_place(entry):
-            if self.limited:
+            if self.has_length_limit:
                 self._make_room()
             self.schedule()
 
     def _put_in_place(self, entry: Entry) -> bool:
-        """Whether it is in its old place; another may have superseded it."""
-        self.out.pop(entry.seq, None)
+        """Put an entry back to its old place. False if a newer value has replaced it meanwhile."""
+        self.recorded_unacked.pop(entry.seq, None)
         if self.backlog.put_back(entry):
             self.ready_bytes += len(entry.message.body)
             return True
@@ -388,18 +401,18 @@ class Queue:
         return False
 
     def reject(self, entry: Entry) -> None:
-        """A consumer refuses a delivery for good."""
+        """A consumer rejects a delivery without requeueing it."""
         if not self.is_alive:
             self.forget(entry)
             return
         self.unacked -= 1
         self.backlog.settle(entry)
-        self._bury(entry, "rejected")
+        self._dead_letter(entry, "rejected")
 
     # -- leaving other than to a consumer
 
     def expire(self) -> None:
-        """Take out what has expired at the head."""
+        """Remove the messages at the head that have expired."""
         now_ms = self.vhost.broker.now_ms
         while self.backlog:
             due = self.backlog.next_expiry_ms()
@@ -407,7 +420,7 @@ class Queue:
                 return
             for entry in self.backlog.pop_expired(now_ms):
                 self.ready_bytes -= len(entry.message.body)
-                self._bury(entry, EXPIRED)
+                self._dead_letter(entry, EXPIRED)
 
     def _expiry(self, message: Message) -> int:
         """When a message that comes now expires: the earlier of its own time to live and the queue's, 0 for never."""
@@ -436,54 +449,54 @@ class Queue:
         ):
             victim = backlog.drop_head()
             if victim is None:
-                # The disk has it, and does not give it now.
+                # The head is on disk, which does not give it now.
                 return
             self.ready_bytes -= len(victim.message.body)
-            self._bury(victim, MAX_LENGTH)
+            self._dead_letter(victim, MAX_LENGTH)
             self.watch_head()
 
     def _refuse(self, message: Message) -> None:
-        """Turn a message away from a full queue; with reject-publish-dlx it becomes a dead letter."""
+        """The queue is full: with reject-publish-dlx the message becomes a dead letter."""
         if self.settings.overflow == "reject-publish-dlx" and self.settings.dead_letter_exchange is not None:
             self.vhost.broker.dead_letters.append((self, message, MAX_LENGTH, None))
 
-    def _bury(self, entry: Entry, reason: str) -> None:
-        """A message leaves for good: as a dead letter where the queue has an exchange for these."""
+    def _dead_letter(self, entry: Entry, reason: str) -> None:
+        """A message leaves the queue; it becomes a dead letter if the queue has a dead-letter exchange."""
         if self.settings.dead_letter_exchange is None:
             self.release(entry)
             return
         broker = self.vhost.broker
-        broker.books.release(entry.message)
-        # It leaves here in the same batch as it comes there.
+        broker.memory_accounts.release(entry.message)
+        # The journal's batch that has the dead letter at its new place also removes it here.
         broker.dead_letters.append((self, entry.message, reason, entry))
 
     # -- consumers
 
     def add_consumer(self, consumer: Consumer) -> None:
         consumer.follow_prefetch(self.settings.consumer_prefetch_max)
-        self.turns.add(consumer)
+        self.consumers.add(consumer)
         self.dispatch()
 
     def stop(self, consumer: Consumer) -> None:
         """Deliver nothing more to a consumer; `remove_consumer` must follow."""
-        self.turns.remove(consumer)
+        self.consumers.remove(consumer)
         self.refresh_direct()
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """Take a consumer out; the caller has seen to its deliveries, and to auto-delete."""
-        self.turns.remove(consumer)
+        """Remove a consumer. Its deliveries, and the auto-delete of the queue, are up to the caller."""
+        self.consumers.remove(consumer)
         self.touch()
         self.dispatch()
 
     def consumer_ready(self, consumer: Consumer) -> None:
         """A consumer of this queue may be sent messages again."""
-        self.turns.resume(consumer)
+        self.consumers.resume(consumer)
         self.dispatch()
 
     def refresh_direct(self) -> None:
-        """Look again whether messages may pass straight through."""
+        """Compute `direct` again."""
         self.direct = None
-        consumer = self.turns.only()
+        consumer = self.consumers.only()
         if (
             consumer is not None
             and consumer.is_straight
@@ -502,16 +515,16 @@ class Queue:
             self.schedule()
 
     def schedule(self) -> None:
-        """Ask to be called when the next head expires, or the queue itself."""
+        """Ask for a call of `on_deadline` when the next head expires, or the queue itself."""
         due = self.backlog.next_expiry_ms()
-        if self.settings.expires_ms is not None and not self.turns.all:
+        if self.settings.expires_ms is not None and not self.consumers.all:
             end = self.unused_since_ms + self.settings.expires_ms
             due = min(due, end) if due else end
         if due:
             self.vhost.broker.deadlines.wake(self, due)
 
     def watch_head(self) -> None:
-        """Another message stands at the head: it may be one that expires."""
+        """The head is another message: see that it expires in time."""
         head = self.backlog.peek()
         if head is not None and head.expires_ms:
             self.schedule()
@@ -521,16 +534,16 @@ class Queue:
             return
         self.expire()
         expires_ms = self.settings.expires_ms
-        if expires_ms is not None and not self.turns.all and self.unused_since_ms + expires_ms <= now_ms:
+        if expires_ms is not None and not self.consumers.all and self.unused_since_ms + expires_ms <= now_ms:
             self.vhost.queue_unused(self)
             return
         self.schedule()
         self.dispatch()
 
     def take_charge(self) -> None:
-        """It is active here from now on: it may expire, must keep its limits, and may deliver."""
+        """This broker is root now: messages expire here, limits hold, and consumers get messages."""
         self.touch()
-        if self.limited:
+        if self.has_length_limit:
             self._make_room()
         self.schedule()
         self.dispatch()
@@ -538,35 +551,35 @@ class Queue:
     # -- settings and contents
 
     def follow(self, settings: QueueArgs) -> None:
-        """Take these settings: the queue's arguments under the policies in force."""
+        """Use these settings from now on: the queue's arguments under the policies in force."""
         before, self.settings = self.settings, settings
-        self.limited = settings.max_length is not None or settings.max_length_bytes is not None
-        self.plain = (
+        self.has_length_limit = settings.max_length is not None or settings.max_length_bytes is not None
+        self.has_plain_entries = (
             settings.message_ttl_ms is None and settings.max_priority is None and settings.last_value_key is None
         )
         if before.window != settings.window:
             self.dedup = dedup_window(settings, self.vhost.broker.limits.dedup_window_max)
         if before.consumer_timeout_ms != settings.consumer_timeout_ms:
-            for consumer in self.turns:
+            for consumer in self.consumers:
                 consumer.follow_timeout(settings.consumer_timeout_ms)
         is_other_prefetch = before.consumer_prefetch_max != settings.consumer_prefetch_max
         if is_other_prefetch:
-            for consumer in self.turns:
+            for consumer in self.consumers:
                 consumer.follow_prefetch(settings.consumer_prefetch_max)
-        self._keep_as(self.vhost.broker.journal.level(self))
+        self._set_durability_level(self.vhost.broker.journal.level(self))
         if not self._is_active:
             return
-        if self.limited:
+        if self.has_length_limit:
             self._make_room()
         self.schedule()
         self.refresh_direct()
         if is_other_prefetch:
-            for consumer in self.turns:
+            for consumer in self.consumers:
                 if not consumer.waiting:
                     consumer.wake()
 
     def purge(self) -> int:
-        """Drop all that waits; how many that were."""
+        """Drop all ready messages. Returns how many there were."""
         count = len(self.backlog)
         for entry in self.backlog.clear():
             self.release(entry)
@@ -575,52 +588,52 @@ class Queue:
         self.refresh_direct()
         return count
 
-    # -- what is kept of it, here or on other brokers
+    # -- as the store or the log tells it
 
     def restore(self, entry: Entry) -> Entry | None:
-        """Take a message at the place that it had; if it is there already, nothing changes.
+        """Put a recorded message to its place, unless it is there already. Returns an entry that it replaces.
 
-        What it supersedes comes back. Nothing is delivered, or expires, before the queue is told to take charge.
+        Nothing is delivered or expires before `take_charge`.
         """
         is_new = entry.seq > self.next_seq
         if not is_new and self.backlog.find(entry.seq) is not None:
             return None
-        library = self.vhost.broker.journal.library
+        page_store = self.vhost.broker.journal.page_store
         if self.dedup is not None:
             self.dedup.repeats(entry.message, self.vhost.broker.now_ms)
         if is_new:
             self.next_seq = entry.seq
-            library.entered(self, entry)
+            page_store.entered(self, entry)
             replaced = self.take_in(entry)
             if replaced is not None:
-                library.left(self, replaced)
+                page_store.left(self, replaced)
             return replaced
         self.reinstate(entry)
         return None
 
     def reinstate(self, entry: Entry) -> None:
-        """Put a message that is not there back among the others."""
-        if isinstance(entry, Away):
+        """Put a message back that has left."""
+        if isinstance(entry, UnloadedEntries):
             self.ready_bytes += size_of(entry)
             self.backlog.put_back(entry)
             return
         if entry.gone:
-            # The backlog may still know it as that. What is told of it is told of the new one from here on.
+            # The backlog may still hold the entry that is gone: so a new one takes its place.
             entry, former = msgspec.structs.replace(entry, gone=False), entry
             former.recorded = 0
-        # A delivery that was refused is out until its dead letter is somewhere.
-        self.out.pop(entry.seq, None)
-        self.vhost.broker.journal.library.put_back(self, entry)
+        # A rejected delivery is in there until its dead letter has a place.
+        self.recorded_unacked.pop(entry.seq, None)
+        self.vhost.broker.journal.page_store.put_back(self, entry)
         if isinstance(self.backlog, LastValueBacklog):
             key = self._value_key(entry.message)
             if key is not None:
                 self.backlog.know(entry, key)
-        self.vhost.broker.books.hold(entry.message)
+        self.vhost.broker.memory_accounts.hold(entry.message)
         self.ready_bytes += len(entry.message.body)
         self.backlog.put_back(entry)
 
     def remove(self, seq: int) -> Entry | None:
-        """Take out what has that place, and is out of it elsewhere; None where nothing has."""
+        """Remove the message with this place, which has left on the root. Returns it, or None."""
         entry = self.backlog.find(seq)
         if entry is not None:
             self._remove(entry)
@@ -629,11 +642,11 @@ class Queue:
     def _remove(self, entry: Entry) -> None:
         self.ready_bytes -= size_of(entry)
         self.backlog.remove(entry)
-        self.vhost.broker.books.release(entry.message)
-        self.vhost.broker.journal.library.left(self, entry)
+        self.vhost.broker.memory_accounts.release(entry.message)
+        self.vhost.broker.journal.page_store.left(self, entry)
 
     def remove_run(self, first: int, last: int) -> list[Entry]:
-        """Take out all that has these places; a page's messages that are not in memory are one entry."""
+        """Remove all messages with these places. Those of one page that are only on disk are one entry."""
         backlog = self.backlog
         if isinstance(backlog, PagedBacklog) and last - first > len(backlog.memory):
             found = backlog.between(first, last)
@@ -643,52 +656,52 @@ class Queue:
         return [gone for seq in range(first, last + 1) if (gone := self.remove(seq)) is not None]
 
     def came_back(self, seq: int, deliveries: int) -> None:
-        """A message that waits here was delivered in vain elsewhere, so often in all."""
+        """A message that is ready here came back on the root; it was delivered this many times in all."""
         entry = self.backlog.find(seq)
-        library = self.vhost.broker.journal.library
-        if isinstance(entry, Away):
-            library.came_back(self, entry.of, seq, deliveries)
+        page_store = self.vhost.broker.journal.page_store
+        if isinstance(entry, UnloadedEntries):
+            page_store.came_back(self, entry.page, seq, deliveries)
         elif entry is not None:
             entry.deliveries = deliveries
-            library.returned(self, entry)
+            page_store.returned(self, entry)
 
-    def _bring_in(self) -> None:
-        """Have all of its messages in memory."""
+    def _load_all(self) -> None:
+        """Read all of its messages into memory."""
         if isinstance(self.backlog, PagedBacklog):
-            self.backlog.bring_in()
+            self.backlog.load_all()
 
-    def set_adrift(self, entry: Entry) -> Entry:
-        """Take out what this broker alone has, to be kept elsewhere: for its store it is still there."""
+    def detach(self, entry: Entry) -> Entry:
+        """Remove a message that only this broker has, and the caller keeps. The store still has it in this queue."""
         self.ready_bytes -= len(entry.message.body)
         self.backlog.remove(entry)
-        self.vhost.broker.books.release(entry.message)
+        self.vhost.broker.memory_accounts.release(entry.message)
         return entry
 
     def take_back(self, seq: int) -> Entry | None:
-        """Take out what has that place, as if it had never come."""
+        """Remove the message with this place as if it had never come: for a rollback."""
         if isinstance(self.backlog, PagedBacklog):
-            # It may be needed itself: its key, or all of it for another root.
-            self.backlog.bring(seq)
+            # Its dedup key is needed, and the next root may need the message.
+            self.backlog.load_message(seq)
         entry = self.remove(seq) if self.is_alive else None
         if entry is not None and self.dedup is not None:
             self.dedup.discard(entry.message)
         return entry
 
-    def unsee(self, key: str) -> None:
-        """A message with this key came and went, as if it had never come."""
+    def forget_key(self, key: str) -> None:
+        """Forget a dedup key, as if its message had never come: for a rollback."""
         if self.is_alive and self.dedup is not None:
             self.dedup.discard_key(key)
-            self.vhost.broker.journal.library.mentioned(self)
+            self.vhost.broker.journal.page_store.mentioned(self)
 
     def _value_key(self, message: Message) -> str | None:
-        """Of which key a message is the value, in a queue that keeps the last of each."""
+        """The key whose value a message is, in a last-value queue."""
         if self.settings.last_value_key is None:
             return None
         value = (message.properties.headers or {}).get(self.settings.last_value_key)
         return None if value is None else str(value)
 
     def has_value(self, message: Message, since: int) -> bool:
-        """Whether its key has a value already that has one of the places from `since` on."""
+        """Whether the key of a message has a newer value, at place `since` or later."""
         backlog = self.backlog
         key = self._value_key(message)
         if key is None or not isinstance(backlog, LastValueBacklog):
@@ -697,7 +710,7 @@ class Queue:
         return newest is not None and newest.seq >= since
 
     def newest_of(self, entries: deque[Entry]) -> tuple[deque[Entry], list[Entry]]:
-        """Of messages in order: those that count, and in a queue of last values those that a later one replaces."""
+        """Splits messages, given in order: those that stay, and those that a newer value of their key replaces."""
         if self.settings.last_value_key is None:
             return entries, []
         stay: deque[Entry] = deque()
@@ -713,17 +726,17 @@ class Queue:
                 keys.add(key)
         return stay, replaced
 
-    def _keep_as(self, level: int) -> None:
-        """From now on so much is kept of a queue, of what is there too."""
-        before, self.records = self.records, level
+    def _set_durability_level(self, level: int) -> None:
+        """Record this much from now on, of the messages that are there already too."""
+        before, self.durability_level = self.durability_level, level
         journal = self.vhost.broker.journal
         if before == level or not self.backlog:
             return
-        self._bring_in()
+        self._load_all()
         if not journal.is_in_charge:
             if level == SHARED:
-                # Their places are the log's from now on.
-                journal.strays += [(self, self.set_adrift(each)) for each in list(self.backlog) if each.recorded <= 0]
+                # The places of this queue are those of the log from now on.
+                journal.strays += [(self, self.detach(each)) for each in list(self.backlog) if each.recorded <= 0]
             return
         for entry in list(self.backlog):
             if entry.recorded:
@@ -733,12 +746,12 @@ class Queue:
 
     @property
     def _is_active(self) -> bool:
-        """Whether it may expire and drop messages: a shared one only follows where another broker is root."""
+        """Whether messages may expire and be dropped here. Shared queues only follow those of the root."""
         return self.owner is not None or self.vhost.broker.journal.is_in_charge
 
     @property
     def is_private(self) -> bool:
-        """Whether it is its owner's alone, on this broker only."""
+        """Whether it is exclusive: then only this broker knows it."""
         return self.owner is not None
 
     @property
@@ -748,8 +761,8 @@ class Queue:
 
     @property
     def is_deserted(self) -> bool:
-        """Whether it goes with its last consumer, and has none."""
-        return self.auto_delete and not self.turns.all
+        """Whether it is auto-delete and has lost its last consumer."""
+        return self.auto_delete and not self.consumers.all
 
     @property
     def is_alive(self) -> bool:

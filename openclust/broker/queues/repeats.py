@@ -1,11 +1,11 @@
-"""Events that come again and again: logged once, then counted, with an ever longer time between two lines."""
+"""Log lines of events that repeat: one at once, then only counts, with more and more time between two lines."""
 
 from __future__ import annotations
 
 import msgspec
 
 INTERVALS_MS = (10_000, 60_000, 600_000, 3_600_000)
-"""How long an event is only counted: after the first line, after the second, and so on; the last one for ever."""
+"""For how long an event is only counted after its first line, its second and so on. The last one repeats."""
 
 KEYS_MAX = 200
 
@@ -18,17 +18,16 @@ class _Counted(msgspec.Struct):
 
 
 class Repeats:
-    """Ask `again` for each event: what it gives goes behind the line, and None is no line.
+    """Call `again` for each event: append its result to the log line, or log nothing where it is None.
 
-    An event that did not come for twice the time of which it would have been silent begins anew. So does one that was
-    told to `forget`, because what it was about has changed.
+    An event begins anew if it did not come for as long again as it would have been silent, or after `forget`.
     """
 
     def __init__(self) -> None:
         self._counted: dict[str, _Counted] = {}
 
     def again(self, event: str, now_ms: int) -> str | None:
-        """The end of the line for an event that happens now: "" the first time, later how often it has come since."""
+        """The end of an event's log line: empty the first time, later how often it has come since the last line."""
         counted = self._counted.get(event)
         if counted is None or now_ms - counted.next_ms > _interval_ms(counted.lines - 1):
             self._counted.pop(event, None)
@@ -46,7 +45,7 @@ class Repeats:
         return f" ({times} more since the last line; for {since_s} s by now)"
 
     def forget(self, beginning: str = "") -> None:
-        """Events that begin so are told at once again."""
+        """Events whose text begins like this get their next line at once."""
         for event in [each for each in self._counted if each.startswith(beginning)]:
             del self._counted[event]
 

@@ -1,4 +1,4 @@
-"""Carbon copies: the headers CC and BCC of a message name further routing keys, and consumers do not see the second."""
+"""Carbon copies: the headers CC and BCC of a message have more routing keys. Consumers do not see BCC."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def route_by_headers(
 
 
 def hide_blind_copies(route: Route, properties: Properties, header: bytes, size: int) -> tuple[Properties, bytes]:
-    """The properties that consumers may see, and their content header. `route` is this message's alone.
+    """The properties without BCC, and their content header. `route` must be of this message only, and is changed.
 
-    Other brokers find their queues by the blind copies too: they get the message with all its headers.
+    Other brokers need BCC to find their queues: they get the message with all its headers.
     """
     headers = properties.headers
     if not headers or "BCC" not in headers:
@@ -85,14 +85,14 @@ def route_again(
     *,
     mandatory: bool = False,
 ) -> tuple[Route, bytes]:
-    """The route at this moment of a message that was published before, and the content header for its consumers."""
+    """Route a message that was published before once more. Returns its route and the content header for consumers."""
     properties = decode_properties(header) if has_headers(header) else _NO_PROPERTIES
     route = route_by_headers(vhost, exchange, key, properties.headers or {}, reach, mandatory=mandatory)
     return route, hide_blind_copies(route, properties, header, size)[1]
 
 
 class WithAllHeaders(Destination):
-    """Other brokers in the route of one message, who get it with the headers that consumers here must not see."""
+    """Other brokers in the route of one message. They get it with BCC, which consumers here must not see."""
 
     __slots__ = ("_header", "_remote", "name")
 

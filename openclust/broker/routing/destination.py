@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 class Destination(Protocol):
     """A queue, a reply address, the cluster's own exchange, or other brokers.
 
-    `direct` is the consumer to which a message may be sent without a detour through `publish`. Where a
-    destination has nothing to say of its own, it inherits what is here.
+    `direct` is a consumer that a message may be sent to without `publish`. A class that has nothing of its own to say
+    inherits the default from here.
     """
 
     __slots__ = ()
@@ -27,12 +27,12 @@ class Destination(Protocol):
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can take messages still."""
+        """Whether it still exists."""
         return True
 
     @property
     def is_private(self) -> bool:
-        """Whether it is one client's alone: an exclusive queue, or a reply address."""
+        """Whether only one client uses it: an exclusive queue, or a reply address."""
         return False
 
     @property
@@ -42,16 +42,16 @@ class Destination(Protocol):
 
     @property
     def is_remote(self) -> bool:
-        """Whether it stands for other brokers: they get a message with all its headers, and route it again."""
+        """Whether it stands for other brokers. They route a message again, and so need all its headers."""
         return False
 
     def publish(self, message: Message) -> int:
-        """Take a message; what became of it, as bits of `model/outcome.py`."""
+        """Take a message. Returns bits of `model/outcome.py`."""
 
     def pass_run(self, suffix: bytes, properties: bytes, bodies: list[bytes]) -> int:
-        """Pass on messages alike in all but their bodies, from the first on: how many."""
+        """Pass on messages that differ in their bodies only. Returns how many, from the first on."""
         return 0
 
     def demand_room(self, count: int, size: int) -> None:
-        """Raise 406 where it would refuse some of so many messages of so many bytes together."""
+        """Raise 406 if it would refuse one of `count` messages with `size` bytes together."""
         return

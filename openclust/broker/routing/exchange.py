@@ -1,4 +1,4 @@
-"""Exchanges: named places that know where a message goes next."""
+"""Exchanges, their bindings, and the targets to which these send a message."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Targets:
 
 
 class Binding(msgspec.Struct, frozen=True, eq=False):
-    """From an exchange to a queue or another exchange; a meta-binding leads to another broker."""
+    """From an exchange to a queue or another exchange. A meta-binding leads to another broker."""
 
     source: Exchange
     target: Target
@@ -76,7 +76,7 @@ class Binding(msgspec.Struct, frozen=True, eq=False):
 
 
 class RoutingTable(Protocol):
-    """What one type of exchange makes of its bindings."""
+    """Finds the targets of a message by the bindings, in the way of one exchange type."""
 
     def add(self, binding: Binding) -> None: ...
     def remove(self, binding: Binding) -> None: ...
@@ -256,12 +256,12 @@ class Exchange:
         return binding
 
     def drop(self, binding: Binding) -> None:
-        """Forget a binding; the caller sees to the target's `incoming`."""
+        """Remove a binding; the caller removes it from the target's `incoming`."""
         del self.bindings[binding_key(binding.target, binding.routing_key, binding.arguments)]
         self.table.remove(binding)
 
     def bind_remote(self, remote: Target, routing_key: str, arguments: Table) -> None:
-        """Make a meta-binding that is not there yet; one that this type cannot use matches nothing."""
+        """Add a meta-binding. One with arguments that this type cannot use matches nothing."""
         if self.remote_bindings is None or self.remote_table is None:
             self.remote_bindings = {}
             self.remote_table = _TABLES[self.type]()
@@ -281,7 +281,7 @@ class Exchange:
 
 
 def binding_key(target: Target, routing_key: str, arguments: Table) -> BindingKey:
-    """What makes a binding the same as another: arguments compare by their bytes, whatever their order."""
+    """Equal bindings have equal keys. The order of the arguments does not count."""
     if not arguments:
         return target, routing_key, b""
     return target, routing_key, encode_table(dict(sorted(arguments.items())))

@@ -1,4 +1,4 @@
-"""Which messages a binding of a headers exchange wants."""
+"""Which messages match a binding of a headers exchange."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from openclust.broker.model.field_type import comparable, type_name, value_text
 
 _MODES = ("all", "any", "all-with-x", "any-with-x")
 _MISSING: Any = object()
-# Of these, two values of the very same type are equal if Python says so.
+# Two values of one of these types are equal as in Python.
 _PLAIN = (str, int, bool, float, bytes)
 
 
@@ -32,7 +32,7 @@ class HeadersMatcher:
             raise ValueError(f"Invalid x-match field value '{value_text(mode)}'; expected {', '.join(_MODES)}")
         with_x = mode.endswith("-with-x")
         self._any = mode.startswith("any")
-        # Name, exact type for the quick comparison (None: there is none), value, and its typed form.
+        # Name, type if values of it are compared as in Python (else None), value, and the value's `comparable` form.
         self._wanted: tuple[tuple[str, type | None, Any, object], ...] = tuple(
             (name, type(value) if type(value) in _PLAIN else None, value, comparable(value))
             for name, value in arguments.items()
@@ -49,7 +49,7 @@ class HeadersMatcher:
             if value is _MISSING:
                 hit = False
             elif wanted is None:
-                # No value in the binding: the header's presence is enough.
+                # The binding has no value: any value of the header matches.
                 hit = True
             elif type(value) is kind:
                 hit = value == wanted

@@ -1,4 +1,4 @@
-"""Other brokers of the cluster, as far as a broker's own exchanges and routes must know of them."""
+"""Other brokers of the cluster, as targets of meta-bindings."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
 
 class RemoteBroker:
-    """Another broker, as the target of its meta-bindings: what its private queues want of an exchange."""
+    """Another broker: its meta-bindings say which messages of an exchange its private queues want."""
 
     __slots__ = ("incoming", "name")
 
-    # The broker that has a private queue tells of it: here it is neither kept nor told of again.
+    # Meta-bindings are neither stored nor advertised here: the broker with the private queue advertises them.
     durable = False
     is_private = False
     is_exchange = False

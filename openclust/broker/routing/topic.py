@@ -1,4 +1,4 @@
-"""Which targets a topic exchange's patterns choose for a routing key."""
+"""The patterns of a topic exchange, and the targets that they choose for a routing key."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 class _Node(Generic[T]):
-    """A place in the trie of patterns. `targets` counts how often each target was added here."""
+    """A node in the trie of patterns. `targets` counts how often each target was added to it."""
 
     __slots__ = ("children", "hash", "repeats", "star", "targets")
 
@@ -17,7 +17,7 @@ class _Node(Generic[T]):
         self.children: dict[str, _Node[T]] | None = None
         self.star: _Node[T] | None = None
         self.hash: _Node[T] | None = None
-        # Reached by `#`: any further word may stay here.
+        # The node of a `#`: any further word may stay here.
         self.repeats = repeats
         self.targets: dict[T, int] | None = None
 
@@ -107,7 +107,7 @@ def _words(text: str) -> list[str]:
 
 
 def _without_double_hashes(words: list[str]) -> list[str]:
-    """`#.#` says nothing that `#` does not."""
+    """`#.#` matches the same as `#`."""
     return [word for index, word in enumerate(words) if word != "#" or index == 0 or words[index - 1] != "#"]
 
 

@@ -1,4 +1,4 @@
-"""One AMQP server: its virtual hosts, users and connections, and what they share."""
+"""One AMQP server: its virtual hosts, users and connections, and the state that they share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from openclust.broker.model.changes import Change
 from openclust.broker.model.deadlines import Deadlines
 from openclust.broker.model.effects import Effect, Note
 from openclust.broker.model.limits import Limits
-from openclust.broker.model.memory_accounts import Books
+from openclust.broker.model.memory_accounts import MemoryAccounts
 from openclust.broker.model.message import Message
 from openclust.broker.model.policy import Policy, PolicyTable
 from openclust.broker.queues.dead_letter import redirect_letters
@@ -43,9 +43,10 @@ assert committing and consuming and declaring, "imported for the methods that th
 
 
 class Broker:
-    """Set `now_ms` before every call that may act on time. After any call: `settle`, perform `effects`, flush `dirty`.
+    """Set `now_ms` before every call that may depend on the time. After any call: `settle`, perform `effects`, and
+    flush the `dirty` connections.
 
-    `random_name` gives names that nobody can guess; chance is the shell's.
+    `random_name` must return names that nobody can guess.
     """
 
     def __init__(
@@ -68,59 +69,59 @@ class Broker:
         self.now_ms = 0
         # How far the wall clock is ahead of `now_ms`.
         self.wall_offset_ms = 0
-        self.books = Books(memory_high_bytes, limits.unwritten_bytes_max)
+        self.memory_accounts = MemoryAccounts(memory_high_bytes, limits.unwritten_bytes_max)
         self.journal = journal or Journal()
-        # None where nobody wants to know: the hot path asks for no more.
+        # None if nothing is traced: the hot path only looks at that.
         self.tracer: Tracer | None = None
         self.deadlines = Deadlines()
         self.policies = PolicyTable()
         self.cluster: ClusterPort = Standalone(self)
         self.vhosts: dict[str, VirtualHost] = {}
         self.users: dict[str, User] = {}
-        # Whether the changes that the cluster has made say who they are: before, it is the users file of each broker.
+        # Whether changes of the cluster say who the users are. Before that, it is the users file of each broker.
         self.are_users_settled = False
-        # Goes up with every change to users and their permissions.
+        # Goes up with every change of users and their permissions.
         self.users_version = 0
         self.connections: dict[Connection, None] = {}
         self.replies: dict[str, ReplyQueue] = {}
         self.properties: dict[bytes, Properties] = {}
-        # Property flags and properties that were looked at and found sound, as bytes.
+        # Property flags and properties of content headers that were checked and are well-formed.
         self.sound: set[bytes] = set()
         self.queue_count = 0
         self.binding_count = 0
-        # What one turn leaves to do, in the order in which it is done.
+        # What remains to be done at the end of a turn, in that order.
         self.dead_letters: list[tuple[Queue, Message, str, Entry | None]] = []
         self.cancelled: list[tuple[Channel, str]] = []
         self.confirming: list[ConfirmWaiter] = []
         self.closing: list[Connection] = []
         self.effects: list[Effect] = []
-        # What peers are refused for, again and again.
+        # Log lines that repeat.
         self.repeats = Repeats()
         self.dirty: list[Connection] = []
         self.turn_bytes = 0
-        # What applications have published, and what went to channels that are closed by now.
+        # How many messages clients have published, and how many were delivered on channels that are closed by now.
         self.published = 0
         self.delivered = 0
         self.turn_waiters: list[Connection] = []
         self._random_name = random_name
         self._open_count = 0
         self._shared_properties: dict[bytes, Table] = {}
-        # Where links of other brokers are at home: it cannot be deleted.
+        # The virtual host of the links of other brokers: it cannot be deleted.
         self.peer_vhost = VirtualHost(self, "")
         self.put_vhost("/")
 
     # -- turns
 
     def settle(self) -> None:
-        """Finish what the calls since the last turn began; then effects and outboxes are complete.
+        """End a turn: send dead letters and confirms. Then `effects` and the outboxes are complete.
 
-        Where `dead_letters` are left, another turn must follow.
+        If `dead_letters` are left, another turn must follow.
         """
         if self.cancelled:
             cancelled, self.cancelled = self.cancelled, []
             for channel, tag in cancelled:
                 channel.tell_cancelled(tag)
-        # Queues that overflow into each other multiply a message: what is left waits for the next turn.
+        # Queues that overflow into each other multiply a message: so the number of dead letters in a turn has a bound.
         left = LETTERS_PER_TURN_MAX
         while self.dead_letters and left:
             count = min(left, len(self.dead_letters))
@@ -131,11 +132,11 @@ class Broker:
             waiters, self.confirming = self.confirming, []
             for waiter in waiters:
                 waiter.send_confirms()
-        if self.books.alarm_changed():
+        if self.memory_accounts.alarm_changed():
             self._tell_alarm()
 
     def turn_done(self) -> None:
-        """All outboxes of this turn are written: who waited for that goes on."""
+        """All outboxes of this turn are written: connections that waited for that go on."""
         self.turn_bytes = 0
         waiters, self.turn_waiters = self.turn_waiters, []
         for connection in waiters:
@@ -143,7 +144,7 @@ class Broker:
                 connection.release()
 
     def set_clock(self, now_ms: int, wall_clock_ms: int) -> None:
-        """The same moment by both clocks."""
+        """Set both clocks, which show the same moment."""
         self.now_ms = now_ms
         self.wall_offset_ms = wall_clock_ms - now_ms
 
@@ -152,26 +153,28 @@ class Broker:
         return (self.now_ms + self.wall_offset_ms) // 1_000
 
     def tick(self, now_ms: int) -> None:
-        """Time has passed."""
+        """Time has passed: expire messages and queues, check timeouts."""
         self.now_ms = now_ms
         self.deadlines.run(now_ms)
 
     def _tell_alarm(self) -> None:
-        books = self.books
-        alarm = books.alarm
-        if books.lacks == "disk":
-            text = f"publishers wait: {books.reason}" if alarm else "the disk has caught up: publishers go on"
-            self.note("warning", text, unwritten_bytes=books.unwritten_bytes)
-        elif books.lacks == "log":
-            text = f"publishers wait: {books.reason}" if alarm else "other primaries have caught up: publishers go on"
-            self.note("warning", text, uncommitted_bytes=books.uncommitted_bytes)
+        accounts = self.memory_accounts
+        alarm = accounts.alarm
+        if accounts.alarm_cause == "disk":
+            text = f"publishers wait: {accounts.reason}" if alarm else "the disk has caught up: publishers go on"
+            self.note("warning", text, unwritten_bytes=accounts.unwritten_bytes)
+        elif accounts.alarm_cause == "log":
+            text = (
+                f"publishers wait: {accounts.reason}" if alarm else "other primaries have caught up: publishers go on"
+            )
+            self.note("warning", text, uncommitted_bytes=accounts.uncommitted_bytes)
         else:
             text = "memory high watermark passed: publishers wait" if alarm else "memory is low again: publishers go on"
-            self.note("warning", text, held_bytes=books.held_bytes, outbox_bytes=books.outbox_bytes)
+            self.note("warning", text, held_bytes=accounts.held_bytes, outbox_bytes=accounts.outbox_bytes)
         for connection in list(self.connections):
             if alarm:
                 if connection.published:
-                    connection.tell_blocked(True, books.reason)
+                    connection.tell_blocked(True, accounts.reason)
                 continue
             connection.tell_blocked(False)
             if connection.hold == "memory":
@@ -186,10 +189,10 @@ class Broker:
     ) -> None:
         self.effects.append(Note(level, event, connection, fields))
 
-    def note_again(
+    def note_repeated(
         self, level: Literal["info", "warning", "error"], event: str, connection: Connection, reason: str
     ) -> None:
-        """Log an event of a peer that may come for ever: at once, then with its count and ever more seldom."""
+        """Log an event that a peer may repeat for ever: at once, then more and more seldom, with its count."""
         count = self.repeats.again(f"{connection.peer.host} {event}: {reason}", self.now_ms)
         if count is not None:
             self.note(level, f"{event}: {reason}{count}", connection)
@@ -203,27 +206,27 @@ class Broker:
         return f"amq.ctag-{self._random_name()}"
 
     def unguessable(self) -> str:
-        """A name that nobody can foresee: for a reply address, or a peer's nonce."""
+        """A name that nobody can guess: for a reply address, or a nonce."""
         return self._random_name()
 
     # -- connections
 
     def new_channel(self, connection: Connection, number: int) -> Channel:
-        """A channel that a client opens; it is the connection's to keep."""
+        """A new channel for a client's connection, which keeps it."""
         return ClientChannel(connection, number)
 
     def logged_in(self, connection: Connection) -> None:
         self._open_count += 1
         self.note("debug", "connection opened", connection)
-        if self.books.alarm:
-            connection.told_blocked = False
+        if self.memory_accounts.alarm:
+            connection.was_told_blocked = False
 
     def open_count(self) -> int:
         """How many connections are open."""
         return self._open_count
 
     def share_properties(self, properties: Table) -> Table:
-        """The same properties as one object: thousands of clients say the same of themselves."""
+        """Equal properties as one object: thousands of clients have the same ones."""
         key = encode_table(properties)
         known = self._shared_properties.get(key)
         if known is None:
@@ -239,7 +242,7 @@ class Broker:
             self._open_count -= 1
 
     def close_all(self, code: int, text: str) -> None:
-        """Say goodbye to everybody."""
+        """Close all connections."""
         for connection in list(self.connections):
             if connection.state is State.OPEN:
                 connection.close(code, text)
@@ -249,7 +252,7 @@ class Broker:
     # -- definitions
 
     def define(self, change: Change, done: Done | None = None) -> None:
-        """Make a change that the whole cluster shares; without `done`, a refusal is only logged."""
+        """Make a change on all brokers of the cluster. Without `done`, a refusal is only logged."""
         self.cluster.define(change, done or self._log_refusal)
 
     def _log_refusal(self, result: Any) -> None:
@@ -271,7 +274,7 @@ class Broker:
         return vhost
 
     def delete_vhost(self, name: str) -> None:
-        """Its connections are closed, its queues and messages go."""
+        """Delete a virtual host with its queues and messages, and close its connections."""
         vhost = self.vhost(name)
         for connection in list(self.connections):
             if getattr(connection, "vhost", None) is vhost and connection.state is State.OPEN:
@@ -286,7 +289,7 @@ class Broker:
         self.users_version += 1
 
     def put_user(self, user: User) -> None:
-        """Add or change a user; routes known under other permissions are forgotten. `user` itself is never changed."""
+        """Add or replace a user, and forget all cached routes. `user` itself is copied."""
         self.users[user.name] = user.copy()
         self._permissions_changed()
 
@@ -309,7 +312,7 @@ class Broker:
         self._permissions_changed()
 
     def replace_users(self, users: Iterable[User]) -> None:
-        """These are all users, from now on. The virtual hosts that their permissions name come to be with them."""
+        """These are all users from now on. Virtual hosts that their permissions name are made."""
         self.users = {user.name: user.copy() for user in users}
         for user in self.users.values():
             for vhost in sorted(user.permissions):
@@ -317,7 +320,7 @@ class Broker:
         self._permissions_changed()
 
     def keep_only(self, users: Iterable[str], vhosts: Iterable[str]) -> None:
-        """No users and virtual hosts but these."""
+        """Delete all users and virtual hosts but these."""
         for vhost in sorted(self.vhosts.keys() - set(vhosts)):
             self.delete_vhost(vhost)
         kept = set(users)
@@ -332,14 +335,14 @@ class Broker:
             if before is None or connection.peer.is_peer:
                 continue
             user = self.users.get(before.name)
-            # Who is no user any more may do nothing.
+            # A deleted user has no permissions.
             connection.user = user or User(name=before.name)
             if user is None and connection.state is State.OPEN:
                 connection.close(320, f"CONNECTION_FORCED - user '{before.name}' is deleted")
         self.topology_changed()
 
     def take_charge(self) -> None:
-        """Shared queues are active here from now on: who uses one has its whole time of expiry to say so."""
+        """This broker is root: its shared queues are active from now on, and `x-expires` begins anew for each."""
         self.journal.take_charge()
         for vhost in self.vhosts.values():
             for queue in vhost.queues.values():
@@ -348,7 +351,7 @@ class Broker:
         self.topology_changed()
 
     def topology_changed(self) -> None:
-        """Routes may lead elsewhere now: forget those that are known."""
+        """Bindings or queues have changed: forget all cached routes."""
         for vhost in self.vhosts.values():
             vhost.topology_changed()
 

@@ -1,4 +1,4 @@
-"""What a change does to a broker, and whether it has been done."""
+"""Performs a change on a broker, and tells whether the broker has it already."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ChangedBroker(Protocol):
 
 
 def holds(broker: ChangedBroker, change: Change) -> bool:
-    """Whether the change would change nothing, if it is allowed at all."""
+    """Whether the change would change nothing. Whether it is allowed is not checked."""
     match change:
         case PutVhost():
             return change.vhost in broker.vhosts

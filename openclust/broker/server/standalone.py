@@ -1,4 +1,4 @@
-"""A broker that is no cluster's: it decides by itself, at once."""
+"""The `ClusterPort` of a broker without a cluster: it decides everything itself, at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class StandaloneBroker(ChangedBroker, Protocol):
-    """The broker that decides alone."""
+    """The broker, to its `Standalone` port."""
 
     name: str
 
@@ -36,7 +36,7 @@ class StandaloneBroker(ChangedBroker, Protocol):
 
 
 class Standalone:
-    """A cluster of one: every change holds at once, and there is nobody else to turn to."""
+    """A cluster of one: every change holds at once, and every queue is here."""
 
     peer_address = ""
     client_address = ""
@@ -56,7 +56,7 @@ class Standalone:
     def tidy(self, change: Change) -> None:
         self._broker.define(change)
 
-    def came_of(self, queue: Queue, entry: Entry, mark: int) -> None:
+    def dead_letters_entered(self, queue: Queue, entry: Entry, mark: int) -> None:
         pass
 
     def virtual_host(self, connection: Connection, name: str) -> str:
@@ -98,10 +98,10 @@ class Standalone:
         raise AssertionError("nothing is elsewhere")
 
     def credit_changed(self, channel: Channel) -> None:
-        """The queues are here, and look themselves."""
+        """The queues here follow by themselves."""
 
     def policies_changed(self, vhost: VirtualHost) -> None:
-        """The queues are here, and their consumers have followed with them."""
+        """The queues here have followed, with their consumers."""
 
     def get(self, channel: Channel, queue: Queue, no_ack: bool, done: Done) -> None:
         raise AssertionError("nothing is elsewhere")
@@ -110,7 +110,7 @@ class Standalone:
         done(queue.purge())
 
     def inspect(self, queue: Queue, done: Done) -> None:
-        done(Counts(len(queue), len(queue.turns.all)))
+        done(Counts(len(queue), len(queue.consumers.all)))
 
     def commit(self, bundle: Bundle, done: Done) -> None:
         bundle.perform_here(done)
@@ -118,8 +118,10 @@ class Standalone:
     def committed(self, item: Unacked) -> None:
         raise AssertionError("nothing is elsewhere")
 
-    def wanted(self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int) -> None:
-        """Nobody else is there to be told."""
+    def private_binding_changed(
+        self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int
+    ) -> None:
+        """There are no other brokers to tell."""
 
     def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
-        """Nobody else is there to want anything."""
+        """There are no meta-bindings."""

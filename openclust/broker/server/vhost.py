@@ -1,4 +1,4 @@
-"""A virtual host: a world of exchanges and queues of its own."""
+"""A virtual host: its exchanges, queues and bindings, and how they are declared and deleted."""
 
 from __future__ import annotations
 
@@ -48,16 +48,18 @@ PREDECLARED = {
 
 
 class HostCluster(Protocol):
-    """What a virtual host asks of its broker's cluster: see `ClusterPort`."""
+    """The cluster, as far as virtual hosts need it: see `ClusterPort`."""
 
     def tidy(self, change: Change) -> None: ...
-    def wanted(self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int) -> None: ...
+    def private_binding_changed(
+        self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int
+    ) -> None: ...
     def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None: ...
     def policies_changed(self, vhost: VirtualHost) -> None: ...
 
 
 class HostBroker(QueueBroker, Protocol):
-    """What a virtual host asks of its broker."""
+    """The broker, as far as virtual hosts need it."""
 
     policies: PolicyTable
     queue_count: int
@@ -70,10 +72,7 @@ class HostBroker(QueueBroker, Protocol):
 
 
 class VirtualHost:
-    """`routes` are the known routes of each user; any change of the topology forgets them all.
-
-    `elsewhere` are the brokers that have private queues of a name, and want what is sent to it.
-    """
+    """`elsewhere` has, by queue name, the other brokers that have a private queue of this name."""
 
     __slots__ = ("_routes", "_unbound", "broker", "elsewhere", "exchanges", "name", "queues")
 
@@ -89,7 +88,7 @@ class VirtualHost:
     # -- routes
 
     def routes_for(self, user: str) -> dict[bytes, Route]:
-        """The route cache of one user's connections; it stays the same object."""
+        """The route cache of one user's connections: always the same dictionary; `topology_changed` clears it."""
         return self._routes.setdefault(user, {})
 
     def topology_changed(self) -> None:
@@ -97,7 +96,7 @@ class VirtualHost:
             routes.clear()
 
     def targets(self, exchange: Exchange, routing_key: str, headers: Table) -> Iterable[Target]:
-        """Where `exchange` itself sends a message next."""
+        """The targets that the bindings of `exchange` alone choose."""
         if exchange.name:
             found = exchange.table.match(routing_key, headers)
             if exchange.remote_table is not None:
@@ -117,55 +116,55 @@ class VirtualHost:
             raise ChannelError(NOT_FOUND, f"no exchange '{name}' in vhost '{self.name}'")
         return exchange
 
-    def declare_exchange(self, wanted: DeclareExchange) -> Exchange:
-        if wanted.type not in TYPES:
+    def declare_exchange(self, request: DeclareExchange) -> Exchange:
+        if request.type not in TYPES:
             known = ", ".join(TYPES)
-            raise ConnectionError(COMMAND_INVALID, f"unknown exchange type '{wanted.type}' (there are {known})")
-        existing = self.exchanges.get(wanted.name)
+            raise ConnectionError(COMMAND_INVALID, f"unknown exchange type '{request.type}' (there are {known})")
+        existing = self.exchanges.get(request.name)
         if existing is not None:
-            self._demand_same_exchange(existing, wanted)
+            self._demand_same_exchange(existing, request)
             return existing
         if len(self.exchanges) >= self.broker.limits.exchanges_max:
             raise ChannelError(
                 RESOURCE_ERROR, f"vhost '{self.name}' has {len(self.exchanges)} exchanges, the most it may"
             )
-        alternate = wanted.arguments.get("alternate-exchange")
+        alternate = request.arguments.get("alternate-exchange")
         if alternate is not None and not isinstance(alternate, str):
-            place = f"exchange '{wanted.name}' in vhost '{self.name}'"
+            place = f"exchange '{request.name}' in vhost '{self.name}'"
             raise ChannelError(
                 PRECONDITION_FAILED,
-                f"invalid arg 'alternate-exchange' for {place}: a name is wanted, not {alternate!r}",
+                f"invalid arg 'alternate-exchange' for {place}: a name is request, not {alternate!r}",
             )
         exchange = Exchange(
-            wanted.name,
-            wanted.type,
-            durable=wanted.durable,
-            auto_delete=wanted.auto_delete,
-            internal=wanted.internal,
-            arguments=wanted.arguments,
+            request.name,
+            request.type,
+            durable=request.durable,
+            auto_delete=request.auto_delete,
+            internal=request.internal,
+            arguments=request.arguments,
         )
-        self.exchanges[wanted.name] = exchange
+        self.exchanges[request.name] = exchange
         self.apply_policy_to_exchange(exchange)
         self.broker.cluster.exchange_made(self, exchange)
         self.topology_changed()
         return exchange
 
-    def _demand_same_exchange(self, existing: Exchange, wanted: DeclareExchange) -> None:
+    def _demand_same_exchange(self, existing: Exchange, request: DeclareExchange) -> None:
         pairs: list[tuple[str, object, object]] = [
-            ("type", wanted.type, existing.type),
-            ("durable", wanted.durable, existing.durable),
-            ("auto_delete", wanted.auto_delete, existing.auto_delete),
-            ("internal", wanted.internal, existing.internal),
+            ("type", request.type, existing.type),
+            ("durable", request.durable, existing.durable),
+            ("auto_delete", request.auto_delete, existing.auto_delete),
+            ("internal", request.internal, existing.internal),
             (
                 "alternate-exchange",
-                wanted.arguments.get("alternate-exchange"),
+                request.arguments.get("alternate-exchange"),
                 existing.arguments.get("alternate-exchange"),
             ),
         ]
         _demand_equal(pairs, f"exchange '{existing.name}' in vhost '{self.name}'")
 
     def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:
-        """Delete it with its bindings; deleting what is not there succeeds, as in RabbitMQ."""
+        """Delete an exchange with its bindings. Succeeds if there is none, as in RabbitMQ."""
         exchange = self.exchanges.get(name)
         if exchange is None:
             return
@@ -177,7 +176,7 @@ class VirtualHost:
             exchange.drop(binding)
             assert binding.target.incoming is not None, "a target knows the bindings to it"
             del binding.target.incoming[binding]
-            self._told(binding, -1)
+            self._announce(binding, -1)
         self._drop_incoming(exchange)
         self.topology_changed()
 
@@ -186,26 +185,28 @@ class VirtualHost:
         self.broker.binding_count -= len(incoming)
         for binding in incoming:
             binding.source.drop(binding)
-            self._told(binding, -1)
+            self._announce(binding, -1)
             self.source_unbound(binding.source)
 
     def source_unbound(self, source: Exchange) -> None:
-        """An exchange has lost a binding: one that is deleted with its last may go."""
+        """An exchange has lost a binding: an auto-delete exchange is deleted after its last one."""
         if source.auto_delete and not source.is_used and source.name in self.exchanges:
-            # One after another: a chain of such exchanges may be longer than any stack.
+            # No recursion: a chain of such exchanges may be longer than the stack.
             self._unbound.append(source.name)
             if len(self._unbound) == 1:
                 while self._unbound:
                     self.broker.cluster.tidy(DeleteExchange(vhost=self.name, name=self._unbound[0], if_unused=True))
                     self._unbound.popleft()
 
-    def _told(self, binding: Binding, count: int) -> None:
-        """Other brokers send here what private queues want, as long as they want it."""
+    def _announce(self, binding: Binding, count: int) -> None:
+        """Tell the cluster of a binding to a private queue that was made (1) or removed (-1)."""
         if binding.target.is_private:
-            self.broker.cluster.wanted(self.name, binding.source.name, binding.routing_key, binding.arguments, count)
+            self.broker.cluster.private_binding_changed(
+                self.name, binding.source.name, binding.routing_key, binding.arguments, count
+            )
 
     def apply_policy_to_exchange(self, exchange: Exchange) -> None:
-        """The alternate exchange, by argument or by policy."""
+        """Set the alternate exchange, by the argument or else by policy."""
         alternate = exchange.arguments.get("alternate-exchange")
         if alternate is None:
             alternate = self.broker.policies.effective(self.name, "exchange", exchange.name).get("alternate-exchange")
@@ -213,51 +214,51 @@ class VirtualHost:
 
     # -- bindings
 
-    def bind(self, wanted: Bind) -> None:
-        source, target = self._ends(wanted)
+    def bind(self, request: Bind) -> None:
+        source, target = self._ends(request)
         if self.broker.binding_count >= self.broker.limits.bindings_max:
             raise ChannelError(
                 RESOURCE_ERROR, f"the broker has {self.broker.limits.bindings_max} bindings, the most it may"
             )
         try:
-            binding = source.bind(target, wanted.routing_key, wanted.arguments)
+            binding = source.bind(target, request.routing_key, request.arguments)
         except ValueError as error:
             raise ChannelError(PRECONDITION_FAILED, str(error)) from error
         if binding is not None:
             self.broker.binding_count += 1
-            self._told(binding, 1)
+            self._announce(binding, 1)
             self.topology_changed()
 
-    def is_bound(self, wanted: Bind | Unbind) -> bool:
-        source = self.exchanges.get(wanted.source)
-        target = (self.exchanges if wanted.to_exchange else self.queues).get(wanted.destination)
+    def is_bound(self, request: Bind | Unbind) -> bool:
+        source = self.exchanges.get(request.source)
+        target = (self.exchanges if request.to_exchange else self.queues).get(request.destination)
         if source is None or target is None:
             return False
-        return binding_key(target, wanted.routing_key, wanted.arguments) in source.bindings
+        return binding_key(target, request.routing_key, request.arguments) in source.bindings
 
-    def unbind(self, wanted: Unbind) -> None:
-        """Unbinding what is not bound succeeds, as in RabbitMQ."""
-        source = self.exchanges.get(wanted.source)
-        target = (self.exchanges if wanted.to_exchange else self.queues).get(wanted.destination)
+    def unbind(self, request: Unbind) -> None:
+        """Remove a binding. Succeeds if there is none, as in RabbitMQ."""
+        source = self.exchanges.get(request.source)
+        target = (self.exchanges if request.to_exchange else self.queues).get(request.destination)
         if source is None or target is None:
             return
-        binding = source.unbind(target, wanted.routing_key, wanted.arguments)
+        binding = source.unbind(target, request.routing_key, request.arguments)
         if binding is not None:
             self.broker.binding_count -= 1
-            self._told(binding, -1)
+            self._announce(binding, -1)
             self.topology_changed()
             self.source_unbound(source)
 
-    def _ends(self, wanted: Bind) -> tuple[Exchange, Target]:
-        source = self.exchange(wanted.source)
-        if wanted.to_exchange:
-            return source, self.exchange(wanted.destination)
-        return source, self.queue(wanted.destination)
+    def _ends(self, request: Bind) -> tuple[Exchange, Target]:
+        source = self.exchange(request.source)
+        if request.to_exchange:
+            return source, self.exchange(request.destination)
+        return source, self.queue(request.destination)
 
     # -- queues
 
     def queue(self, name: str, connection: Owner | None = None) -> Queue:
-        """The queue of that name, as `connection` may use it: 404 or 405 otherwise."""
+        """The queue of that name. 404 if there is none, 405 if it is exclusive to another connection."""
         queue = self.queues.get(name)
         if queue is None:
             raise ChannelError(NOT_FOUND, f"no queue '{name}' in vhost '{self.name}'")
@@ -266,7 +267,7 @@ class VirtualHost:
         return queue
 
     def demand_owner(self, queue: Queue, owner: Owner | None) -> None:
-        """Raise 405 where a queue is declared exclusive and is not, or the other way round, or is somebody else's."""
+        """Raise 405 if a queue belongs to another connection, or if only one of queue and declaration is exclusive."""
         if queue.owner is not owner:
             raise self._locked(queue.name)
 
@@ -278,10 +279,10 @@ class VirtualHost:
         )
         return ChannelError(RESOURCE_LOCKED, text)
 
-    def declare_queue(self, wanted: DeclareQueue, owner: Owner | None) -> Queue:
-        existing = self.queues.get(wanted.name)
+    def declare_queue(self, request: DeclareQueue, owner: Owner | None) -> Queue:
+        existing = self.queues.get(request.name)
         if existing is not None:
-            self._demand_same_queue(existing, wanted, owner)
+            self._demand_same_queue(existing, request, owner)
             existing.touch()
             return existing
         if self.broker.queue_count >= self.broker.limits.queues_max:
@@ -289,62 +290,62 @@ class VirtualHost:
                 RESOURCE_ERROR, f"the broker has {self.broker.limits.queues_max} queues, the most it may"
             )
         try:
-            args = parse_queue_args(wanted.arguments, queue=wanted.name, vhost=self.name)
+            args = parse_queue_args(request.arguments, queue=request.name, vhost=self.name)
             check_properties(
                 args,
-                queue=wanted.name,
+                queue=request.name,
                 vhost=self.name,
-                durable=wanted.durable,
+                durable=request.durable,
                 exclusive=owner is not None,
-                auto_delete=wanted.auto_delete,
+                auto_delete=request.auto_delete,
             )
         except ValueError as error:
             raise ChannelError(PRECONDITION_FAILED, str(error)) from error
         queue = Queue(
             self,
-            wanted.name,
-            durable=wanted.durable,
-            auto_delete=wanted.auto_delete,
+            request.name,
+            durable=request.durable,
+            auto_delete=request.auto_delete,
             owner=owner,
-            arguments=wanted.arguments,
+            arguments=request.arguments,
             args=args,
-            settings=self._settings(wanted.name, args),
+            settings=self._settings(request.name, args),
         )
-        self.queues[wanted.name] = queue
+        self.queues[request.name] = queue
         self.broker.queue_count += 1
         if owner is not None:
             owner.own(queue)
-            self.broker.cluster.wanted(self.name, "", queue.name, {}, 1)
-        # The default exchange knows it from now on.
+            self.broker.cluster.private_binding_changed(self.name, "", queue.name, {}, 1)
+        # The default exchange routes to it from now on.
         self.topology_changed()
         return queue
 
     def _settings(self, name: str, args: QueueArgs) -> QueueArgs:
-        """What holds for a queue: its arguments under the policies in force."""
+        """The settings of a queue: its arguments under the policies in force."""
         kind: Kind = "quorum_queue" if args.queue_type == "quorum" else "classic_queue"
         return with_policy(args, self.broker.policies.effective(self.name, kind, name))
 
-    def _demand_same_queue(self, existing: Queue, wanted: DeclareQueue, owner: Owner | None) -> None:
+    def _demand_same_queue(self, existing: Queue, request: DeclareQueue, owner: Owner | None) -> None:
         self.demand_owner(existing, owner)
         place = f"queue '{existing.name}' in vhost '{self.name}'"
         _demand_equal(
             [
-                ("durable", wanted.durable, existing.durable),
-                ("auto_delete", wanted.auto_delete, existing.auto_delete),
+                ("durable", request.durable, existing.durable),
+                ("auto_delete", request.auto_delete, existing.auto_delete),
             ],
             place,
         )
-        differs = difference(wanted.arguments, existing.arguments)
+        differs = difference(request.arguments, existing.arguments)
         if differs is not None:
             text = inequivalent(*differs, queue=existing.name, vhost=self.name)
             raise ChannelError(PRECONDITION_FAILED, text)
 
     def delete_queue(self, name: str, *, if_unused: bool = False, if_empty: bool = False) -> int:
-        """Delete it with its messages and bindings; how many messages that were."""
+        """Delete a queue with its messages and bindings. Returns how many messages it had."""
         queue = self.queues.get(name)
         if queue is None:
             return 0
-        if if_unused and queue.turns.all:
+        if if_unused and queue.consumers.all:
             raise ChannelError(PRECONDITION_FAILED, f"queue '{name}' in vhost '{self.name}' in use")
         if if_empty and len(queue):
             raise ChannelError(PRECONDITION_FAILED, f"queue '{name}' in vhost '{self.name}' not empty")
@@ -353,18 +354,18 @@ class VirtualHost:
         self._drop_incoming(queue)
         self.topology_changed()
         count = queue.purge()
-        self.broker.journal.library.dropped(queue)
+        self.broker.journal.page_store.dropped(queue)
         queue.deadline_ms = 0
         if queue.owner is not None:
             queue.owner.disown(queue)
-            self.broker.cluster.wanted(self.name, "", queue.name, {}, -1)
-        for consumer in queue.turns.clear():
-            consumer.queue_gone()
+            self.broker.cluster.private_binding_changed(self.name, "", queue.name, {}, -1)
+        for consumer in queue.consumers.clear():
+            consumer.queue_deleted()
         queue.direct = None
         return count
 
     def queue_unused(self, queue: Queue) -> None:
-        """A queue's `x-expires` has run out."""
+        """Delete a queue that was unused for its `x-expires`."""
         if queue.is_alive:
             self._delete_unused(queue)
 
@@ -375,9 +376,9 @@ class VirtualHost:
             self.broker.cluster.tidy(DeleteQueue(vhost=self.name, name=queue.name))
 
     def drop_consumer(self, consumer: Consumer) -> None:
-        """A consumer ends: its queue goes on without it, or goes too if that was the last of an auto-delete queue."""
+        """Remove a consumer from its queue; an auto-delete queue is deleted after its last one."""
         queue = consumer.queue
-        # A reply address has ended by now; and an auto-delete queue may have gone with another consumer.
+        # A reply address has none by now, and an auto-delete queue may be deleted with another consumer.
         if not queue.is_alive:
             return
         queue.remove_consumer(consumer)
@@ -385,7 +386,7 @@ class VirtualHost:
             self._delete_unused(self.queues[queue.name])
 
     def follow_policies(self) -> None:
-        """Look up again which policies apply to what is here."""
+        """Policies have changed: apply them to all exchanges and queues."""
         for exchange in self.exchanges.values():
             self.apply_policy_to_exchange(exchange)
         for queue in list(self.queues.values()):

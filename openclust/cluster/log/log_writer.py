@@ -57,7 +57,7 @@ class LogWriter:
         log = replica.log
         self._followers = Followers(broker, links, elector, log, log_store, commit_index, wait_ms=wait_ms)
         self._defining = Defining(broker, log, epoch, replica.definitions, self._followers, self.append_change)
-        self._uncommitted = Uncommitted(self._broker.books)
+        self._uncommitted = Uncommitted(self._broker.memory_accounts)
 
     @property
     def waiting(self) -> int:

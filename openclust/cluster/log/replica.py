@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclust.broker.journal.batch import apply_work, decode_work
+from openclust.broker.journal.batch import apply_batch, decode_batch
 from openclust.broker.journal.journal import KEPT
 from openclust.cluster.election.events import Appended
 from openclust.cluster.log.log_join import CannotRollBack, LogJoin
@@ -20,7 +20,7 @@ from openclust.cluster.protocol.status import Position
 from openclust.wire.errors import AmqpError
 
 if TYPE_CHECKING:
-    from openclust.broker.journal.queue_notes import Notebook
+    from openclust.broker.journal.queue_notes import QueueNotes
     from openclust.broker.server.broker import Broker
     from openclust.cluster.definitions.definitions import Definitions
     from openclust.cluster.election.elector import Elector
@@ -113,7 +113,7 @@ class Replica:
         if self.feeder is not None:
             self.feeder.spoken()
 
-    def begin_at(self, told: Position, base: Position, notes: Notebook) -> None:
+    def begin_at(self, told: Position, base: Position, notes: QueueNotes) -> None:
         """As a broker starts: its store has all up to `told`, with these notes, and the entries behind `base`."""
         self._cluster_uuid.uuid = notes.uuid or self._cluster_uuid.uuid
         self._registry.begin_anew(told, notes.commits)
@@ -212,8 +212,8 @@ class Replica:
         if entry.kind == "work":
             # Secondaries get work without its body.
             if entry.body:
-                work = decode_work(entry.body)
-                applied = apply_work(self._broker, work, KEPT)
+                work = decode_batch(entry.body)
+                applied = apply_batch(self._broker, work, KEPT)
                 self._registry.heard(entry.position, work.commits)
                 self.rollback.did(entry.position, applied.left, applied.entered, applied.seen)
             return

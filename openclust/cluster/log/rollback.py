@@ -91,7 +91,7 @@ class Rollback:
                 if entry is not None and step.is_own and (queue, seq) not in settled:
                     adrift.append((queue, entry))
             for queue, key in step.seen:
-                queue.unsee(key)
+                queue.forget_key(key)
             self.put_back(step.left)
         return adrift[::-1]
 

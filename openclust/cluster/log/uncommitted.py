@@ -6,15 +6,15 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from openclust.broker.model.memory_accounts import Books
+    from openclust.broker.model.memory_accounts import MemoryAccounts
     from openclust.cluster.protocol.status import Position
 
 
 class Uncommitted:
     """Call `add` for each batch that is appended, `committed` when more is. With too many bytes, publishers wait."""
 
-    def __init__(self, books: Books) -> None:
-        self._books = books
+    def __init__(self, accounts: MemoryAccounts) -> None:
+        self._accounts = accounts
         self._batches: deque[tuple[Position, int]] = deque()
 
     def __bool__(self) -> bool:
@@ -22,15 +22,15 @@ class Uncommitted:
 
     def add(self, position: Position, size: int) -> None:
         self._batches.append((position, size))
-        self._books.uncommitted_bytes += size
+        self._accounts.uncommitted_bytes += size
 
     def forget(self) -> None:
         """This broker is root no more: no publisher here waits for the batches."""
-        self._books.uncommitted_bytes -= sum(size for _, size in self._batches)
+        self._accounts.uncommitted_bytes -= sum(size for _, size in self._batches)
         self._batches.clear()
 
     def committed(self, position: Position) -> None:
         """All batches up to this position are committed."""
         batches = self._batches
         while batches and batches[0][0] <= position:
-            self._books.uncommitted_bytes -= batches.popleft()[1]
+            self._accounts.uncommitted_bytes -= batches.popleft()[1]

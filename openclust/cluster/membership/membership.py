@@ -67,7 +67,7 @@ from openclust.wire.errors import CONNECTION_FORCED, NOT_ALLOWED, ConnectionErro
 if TYPE_CHECKING:
     from openclust.broker.amqp.connection import Connection
     from openclust.broker.backlog.backlog import Entry
-    from openclust.broker.journal.store_rows import Contents, Shelves
+    from openclust.broker.journal.store_rows import Contents, StoreReader
     from openclust.broker.model.access import User
     from openclust.broker.queues.queue import Queue
     from openclust.broker.server.broker import Broker
@@ -176,7 +176,7 @@ class Membership(Port):
             definitions.in_passing,
             slice_max=bounds.slice_max,
         )
-        arriving = Arriving(links, broker.journal.library, writes, self.disk_health)
+        arriving = Arriving(links, broker.journal.page_store, writes, self.disk_health)
         installing = Installing(broker, arriving, definitions, rollback, writes, checkpoints, self._keep_strays)
         self.replica = Replica(
             broker,
@@ -266,7 +266,7 @@ class Membership(Port):
             consumer_proxies=self.consumer_proxies,
         )
 
-    def recover(self, contents: Contents, shelves: Shelves | None = None) -> None:
+    def recover(self, contents: Contents, reader: StoreReader | None = None) -> None:
         """Begin with what the store has kept: see `recover` in `storage/recovery.py`."""
         recover(
             self.broker,
@@ -275,7 +275,7 @@ class Membership(Port):
             self.checkpoints,
             self.batch_commit,
             contents,
-            shelves,
+            reader,
             is_alone=self.is_alone,
         )
 
@@ -339,7 +339,7 @@ class Membership(Port):
         if peer in self.primaries:
             self.presences.tell(peer)
         self.meta_bindings.tell_all(peer)
-        self.links.send(peer, Pressure(self.broker.books.alarm))
+        self.links.send(peer, Pressure(self.broker.memory_accounts.alarm))
         self.role.link_up(peer)
         self._look_for_root(peer)
         self.broker.topology_changed()
@@ -430,7 +430,7 @@ class Membership(Port):
             for connection in self.broker.connections:
                 for channel in connection.channels.values():
                     if channel.confirms is not None:
-                        channel.confirms.refuse_untold()
+                        channel.confirms.refuse_unsent()
 
     def end_turn(self) -> None:
         self.batch_commit.flush()
@@ -442,8 +442,8 @@ class Membership(Port):
         self.consumer_proxies.flush()
         self.forwarding.flush()
         self.inquiries.flush()
-        if self.broker.books.alarm is not self._was_pressed:
-            self._was_pressed = self.broker.books.alarm
+        if self.broker.memory_accounts.alarm is not self._was_pressed:
+            self._was_pressed = self.broker.memory_accounts.alarm
             for peer in self.links.outboxes:
                 self.links.send(peer, Pressure(self._was_pressed))
 

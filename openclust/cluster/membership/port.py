@@ -152,8 +152,8 @@ class Port:
     def tidy(self, change: Change) -> None:
         self.role.tidy(change)
 
-    def came_of(self, queue: Queue, entry: Entry, mark: int) -> None:
-        self.commit_registry.came_of(queue, entry.seq, self.broker.journal.taken(mark))
+    def dead_letters_entered(self, queue: Queue, entry: Entry, mark: int) -> None:
+        self.commit_registry.dead_letters_entered(queue, entry.seq, self.broker.journal.taken(mark))
 
     def virtual_host(self, connection: Connection, name: str) -> str:
         return self.placing.virtual_host(connection, name)
@@ -223,7 +223,9 @@ class Port:
         assert isinstance(item.queue, GoneQueue), "it came from the root"
         item.queue.committed(item.entry)
 
-    def wanted(self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int) -> None:
+    def private_binding_changed(
+        self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int
+    ) -> None:
         if not self.is_alone:
             self.meta_bindings.wanted(vhost, exchange, routing_key, arguments, count)
             if not exchange and count < 0:

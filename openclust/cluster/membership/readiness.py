@@ -106,7 +106,7 @@ class Readiness:
             found.append(Obstacle("disk", f"the disk is ill: {illness}"))
         now_ms = self._broker.now_ms
         if _lasts(self._blocked_ms, now_ms):
-            found.append(Obstacle("publishers", f"publishers wait: {self._broker.books.reason}"))
+            found.append(Obstacle("publishers", f"publishers wait: {self._broker.memory_accounts.reason}"))
         if _lasts(self._root_pressed_ms, now_ms):
             found.append(
                 Obstacle("publishers", f"publishers wait: the root {self._leadership.root} is short of memory or disk")
@@ -194,7 +194,7 @@ class Readiness:
         """A heartbeat has passed."""
         now_ms = self._broker.now_ms
         self._unheard_ms = _since(self._unheard_ms, self.hears_no_primary, now_ms)
-        self._blocked_ms = _since(self._blocked_ms, self._broker.books.alarm, now_ms)
+        self._blocked_ms = _since(self._blocked_ms, self._broker.memory_accounts.alarm, now_ms)
         self._root_pressed_ms = _since(self._root_pressed_ms, self._leadership.root in self._links.pressed, now_ms)
         if self._has_started and not self._links.is_leaving:
             self._tell(now_ms)

@@ -204,7 +204,7 @@ class RelayLane(Channel):
         verdicts, self._verdicts = self._verdicts, []
         unroutable, self._unroutable = self._unroutable, []
         if self._gates:
-            upto, _ = self._gates.look(self.broker.journal)
+            upto, _ = self._gates.take_passed(self.broker.journal)
             if upto is not None:
                 self.broker.journal.waiters[self] = None
                 self._verdicts = [(max(first, upto + 1), last, taken) for first, last, taken in verdicts if last > upto]

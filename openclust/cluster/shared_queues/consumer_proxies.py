@@ -245,7 +245,7 @@ class ConsumerProxies:
             del theirs.proxies[proxy.source]
             theirs.free_lanes.append(proxy.lane)
 
-    def queue_gone(self, proxy: ConsumerProxy) -> None:
+    def queue_deleted(self, proxy: ConsumerProxy) -> None:
         """The queue is deleted, and its unsettled deliveries with it."""
         self._links.send(proxy.peer, Cancelled(proxy.source))
         proxy.return_all()

@@ -39,7 +39,7 @@ class ProxyRegistry(Protocol):
 
     choked: dict[ConsumerProxy, None]
 
-    def queue_gone(self, proxy: ConsumerProxy) -> None: ...
+    def queue_deleted(self, proxy: ConsumerProxy) -> None: ...
 
 
 class ConsumerProxy(Consumer):
@@ -178,8 +178,8 @@ class ConsumerProxy(Consumer):
         """Never: each delivery is counted."""
         return False
 
-    def queue_gone(self) -> None:
-        self._proxies.queue_gone(self)
+    def queue_deleted(self) -> None:
+        self._proxies.queue_deleted(self)
 
     # -- what the other side says
 

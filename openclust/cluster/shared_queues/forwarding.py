@@ -221,7 +221,7 @@ class Forwarding:
             return False
         self._waiting.append(letter)
         self._waiting_bytes += letter.cost
-        self._broker.books.held_bytes += letter.cost
+        self._broker.memory_accounts.held_bytes += letter.cost
         return True
 
     def _refuse(self, letter: Letter, text: str) -> None:
@@ -257,7 +257,7 @@ class Forwarding:
     def _take_waiting(self) -> list[Letter]:
         waiting = list(self._waiting)
         self._waiting.clear()
-        self._broker.books.held_bytes -= self._waiting_bytes
+        self._broker.memory_accounts.held_bytes -= self._waiting_bytes
         self._waiting_bytes = 0
         return waiting
 
@@ -303,7 +303,7 @@ class Forwarding:
         while self._waiting and self._waiting[0].since_ms <= oldest_ms:
             letter = self._waiting.popleft()
             self._waiting_bytes -= letter.cost
-            self._broker.books.held_bytes -= letter.cost
+            self._broker.memory_accounts.held_bytes -= letter.cost
             text = text or no_root(self._leadership.root, self._wait_ms)
             self._refuse(letter, text)
             if letter.channel is not None:

@@ -111,11 +111,11 @@ class Handover:
             self.begin()
 
     def _add(self, strays: list[tuple[Queue, Entry]], *, of_log: bool = True) -> None:
-        books = self._broker.books
+        accounts = self._broker.memory_accounts
         changed: dict[Queue, int] = {}
         for queue, entry in strays:
             if queue.is_alive and not self._registry.forget_place(queue, entry.seq):
-                books.hold(entry.message)
+                accounts.hold(entry.message)
                 self._strays.setdefault(queue, deque()).append(entry)
                 changed[queue] = min(entry.seq if of_log else 0, changed.get(queue, entry.seq))
         for queue, first in changed.items():
@@ -139,7 +139,7 @@ class Handover:
 
     def _drop(self, queue: Queue, entry: Entry) -> None:
         """Forget a stray: the root has it, or its queue is gone."""
-        self._broker.books.release(entry.message)
+        self._broker.memory_accounts.release(entry.message)
         if entry.recorded < 0:
             self._broker.journal.left(queue, entry)
 
@@ -160,7 +160,7 @@ class Handover:
                 self._drop(queue, entry)
         if self._queues:
             strays = 0 if self._waits_for_log else self.waiting
-            waiting = strays + sum(len(queue) for queue in self._queues if queue.records != SHARED)
+            waiting = strays + sum(len(queue) for queue in self._queues if queue.durability_level != SHARED)
             self._broker.note("info", f"{waiting} messages go to the root {self._leadership.root}")
             self._open_lane()
 
@@ -174,7 +174,7 @@ class Handover:
     def _has_some(self, queue: Queue) -> bool:
         if queue in self._strays:
             return not self._waits_for_log
-        return queue.owner is None and queue.records != SHARED and bool(queue.backlog)
+        return queue.owner is None and queue.durability_level != SHARED and bool(queue.backlog)
 
     def stop(self) -> None:
         """The root is lost: messages that it has not settled go back to where they were."""
@@ -254,7 +254,7 @@ class Handover:
             if not strays:
                 del self._strays[queue]
             return _Letter(entry, is_stray=True)
-        if queue.records == SHARED:
+        if queue.durability_level == SHARED:
             return None
         popped = queue.backlog.pop()
         if popped is None:
@@ -289,7 +289,7 @@ def _is_again(queue: Queue, entry: Entry) -> bool:
 def _adopt(queue: Queue, message: Message, since: int, *, redelivered: bool) -> int:
     """As root: take a message in, unless its key has a newer value; then its confirm waits for that value."""
     if since and queue.has_value(message, since):
-        return queue.vhost.broker.journal.repeated(message, queue.records)
+        return queue.vhost.broker.journal.repeated(message, queue.durability_level)
     return queue.adopt(message, redelivered=redelivered)
 
 

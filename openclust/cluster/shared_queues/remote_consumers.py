@@ -160,7 +160,7 @@ class RemoteConsumers:
             source.consumer = None
             source.empty(consumer)
             self._sources.pop(source.number, None)
-        consumer.queue_gone()
+        consumer.queue_deleted()
 
     def ended(self, source: RemoteQueue, consumer: Consumer) -> None:
         """The client has cancelled the consumer, or is gone."""
@@ -233,7 +233,7 @@ class RemoteConsumers:
             stand_in = GoneQueue(queue.vhost, queue.name)
         else:
             stand_in = RemoteQueue(self, self._run, queue.vhost, queue.name, NO_CONSUMER, None)
-            self.broker.books.hold(message)
+            self.broker.memory_accounts.hold(message)
         return GetResult(stand_in, Entry(message, told.number, 0, told.deliveries), told.left)
 
     def _fetched_here(self, channel: Channel, told: FetchedMessage, done: Done) -> None:

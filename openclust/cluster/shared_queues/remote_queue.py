@@ -16,7 +16,7 @@ from openclust.wire.frames import FRAME_OVERHEAD
 
 if TYPE_CHECKING:
     from openclust.broker.delivery.consumer import Consumer
-    from openclust.broker.model.memory_accounts import Books
+    from openclust.broker.model.memory_accounts import MemoryAccounts
     from openclust.broker.routing.route import Route
 
 TELL_BYTES = 524_288
@@ -32,7 +32,7 @@ ConsumerReport: TypeAlias = Cancel | Prefetch | Settle | Taken
 class ReceivingBroker(RoutingBroker, Protocol):
     """The broker that passes the deliveries of the root on to its clients."""
 
-    books: Books
+    memory_accounts: MemoryAccounts
 
 
 class RemoteQueueOwner(Protocol):
@@ -192,7 +192,7 @@ class RemoteQueue(GoneQueue, Destination):
             return
         entry = Entry(message, number, 0, deliveries)
         if not self.no_ack:
-            self._broker.books.hold(message)
+            self._broker.memory_accounts.hold(message)
         if self.buffer or not consumer.can_take():
             self.buffer.append(entry)
             consumer.waiting = False
@@ -223,7 +223,7 @@ class RemoteQueue(GoneQueue, Destination):
         """The client has acknowledged it. Without acks the root has forgotten it already."""
         if self.no_ack:
             return
-        self._broker.books.release(entry.message)
+        self._broker.memory_accounts.release(entry.message)
         if self.run.is_over:
             return
         acked, number = self._acked, entry.seq
@@ -237,7 +237,7 @@ class RemoteQueue(GoneQueue, Destination):
     def committed(self, entry: Entry) -> None:
         """The delivery was settled with its transaction: the root knows that."""
         if not self.no_ack:
-            self._broker.books.release(entry.message)
+            self._broker.memory_accounts.release(entry.message)
 
     def put_back(self, entry: Entry) -> None:
         self._refuse(entry, self._returned)
@@ -248,7 +248,7 @@ class RemoteQueue(GoneQueue, Destination):
     def _refuse(self, entry: Entry, numbers: list[int]) -> None:
         if self.no_ack:
             return
-        self._broker.books.release(entry.message)
+        self._broker.memory_accounts.release(entry.message)
         if not self.run.is_over:
             numbers.append(entry.seq)
             self._touch()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from openclust.broker.backlog.paged_backlog import Away, PagedBacklog
-from openclust.broker.journal.batch import OfQueue, Work, encode_work
+from openclust.broker.backlog.paged_backlog import PagedBacklog, UnloadedEntries
+from openclust.broker.journal.batch import Batch, QueueBatch, encode_batch
 from openclust.broker.model.durability_level import SHARED
 from openclust.wire.text import encode_text
 
@@ -49,7 +49,7 @@ class Passing:
         queues = [queue for _, vhost in sorted(self._broker.vhosts.items()) for queue in vhost.queues.values()]
         part = _Part(self._broker.wall_offset_ms)
         for queue in queues:
-            if queue.owner is not None or queue.records != SHARED or not queue.is_alive:
+            if queue.owner is not None or queue.durability_level != SHARED or not queue.is_alive:
                 continue
             yield from self._window(queue, part)
             waiting = self._entries(queue)
@@ -84,7 +84,7 @@ class Passing:
         backlog = queue.backlog
         # Messages on pages that are not in memory stay there, for now.
         entries = backlog.between(1, queue.next_seq) if isinstance(backlog, PagedBacklog) else list(backlog)
-        entries += queue.out.values()
+        entries += queue.recorded_unacked.values()
         entries += [entry for of, _, _, entry in self._broker.dead_letters if entry is not None and of is queue]
         entries.sort(key=lambda entry: entry.seq)
         return entries
@@ -98,16 +98,16 @@ def _there(queue: Queue, entry: Entry) -> Sequence[Entry] | None:
     backlog = queue.backlog
     if not isinstance(backlog, PagedBacklog):
         return (entry,)
-    if not isinstance(entry, Away):
+    if not isinstance(entry, UnloadedEntries):
         # Another object may stand for it by now.
-        return (entry,) if entry.seq in queue.out or backlog.find(entry.seq) is not None else ()
-    leaf = entry.of
-    fetched = queue.vhost.broker.journal.library.fetch(queue, leaf) if leaf.out & entry.bits else []
+        return (entry,) if entry.seq in queue.recorded_unacked or backlog.find(entry.seq) is not None else ()
+    page = entry.page
+    fetched = queue.vhost.broker.journal.page_store.fetch(queue, page) if page.unloaded & entry.bits else []
     if fetched is None:
         return None
-    for first, last in zip(*[iter(leaf.runs(entry.bits & ~leaf.out))] * 2, strict=True):
+    for first, last in zip(*[iter(page.runs(entry.bits & ~page.unloaded))] * 2, strict=True):
         for seq in range(first, last + 1):
-            found = queue.out.get(seq) or backlog.memory.find(seq)
+            found = queue.recorded_unacked.get(seq) or backlog.memory.find(seq)
             if found is not None:
                 fetched.append(found)
     fetched.sort(key=lambda each: each.seq)
@@ -119,33 +119,33 @@ class _Part:
 
     def __init__(self, wall_offset_ms: int) -> None:
         self._wall_offset_ms = wall_offset_ms
-        self._work = Work([], [])
+        self._work = Batch([], [])
         self.size = 0
 
     @property
     def count(self) -> int:
         return len(self._work.queues)
 
-    def begin(self, queue: Queue) -> OfQueue:
+    def begin(self, queue: Queue) -> QueueBatch:
         vhost, name = (encode_text(each) for each in (queue.vhost.name, queue.name))
-        of_queue = OfQueue(vhost, name, [], [], [], [], 0, [])
-        self._work.queues.append(of_queue)
-        return of_queue
+        queue_batch = QueueBatch(vhost, name, [], [], [], [], 0, [])
+        self._work.queues.append(queue_batch)
+        return queue_batch
 
     def add(self, entry: Entry) -> None:
         message = entry.message
         messages = self._work.messages
         expires = entry.expires_ms + self._wall_offset_ms if entry.expires_ms else 0
-        of_queue = self._work.queues[-1]
-        of_queue.singles.append((entry.seq, len(messages), expires, entry.deliveries, entry.priority))
+        queue_batch = self._work.queues[-1]
+        queue_batch.singles.append((entry.seq, len(messages), expires, entry.deliveries, entry.priority))
         messages.append((message.suffix, message.header, message.body))
         self.size += len(message.header) + len(message.body) + ENTRY_BYTES
 
     def end(self, queue: Queue) -> None:
         """All messages of the queue are in this part and those before it."""
-        of_queue = self._work.queues[-1]
-        of_queue.reached, of_queue.last = queue.reached, queue.next_seq
+        queue_batch = self._work.queues[-1]
+        queue_batch.reached, queue_batch.last = queue.reached, queue.next_seq
 
     def take(self) -> bytes:
-        work, self._work, self.size = self._work, Work([], []), 0
-        return encode_work(work)
+        work, self._work, self.size = self._work, Batch([], []), 0
+        return encode_batch(work)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from openclust.broker.journal.batch import Work, apply_work, decode_work
+from openclust.broker.journal.batch import Batch, apply_batch, decode_batch
 from openclust.broker.journal.journal import KEPT
 from openclust.broker.model.durability_level import SHARED
 from openclust.broker.queues.dedup import dedup_window
@@ -16,7 +16,7 @@ from openclust.wire.text import decode_text
 
 if TYPE_CHECKING:
     from openclust.broker.backlog.backlog import Entry
-    from openclust.broker.journal.batch import OfQueue
+    from openclust.broker.journal.batch import QueueBatch
     from openclust.broker.queues.queue import Queue
     from openclust.broker.server.broker import Broker
     from openclust.cluster.definitions.definitions import Definitions
@@ -141,9 +141,9 @@ class Installing:
         # All messages first: then those of a queue come in ascending order, and those of later entries behind them.
         for part, is_contents in enumerate(arriving.contents):
             if is_contents:
-                work = decode_work(arriving.read(part).work)
+                work = decode_batch(arriving.read(part).work)
                 work.queues = [each for each in work.queues if self._begins(each, part)]
-                apply_work(self._broker, work, KEPT)
+                apply_batch(self._broker, work, KEPT)
                 self._lay_ahead()
                 yield True
         for part, is_contents in enumerate(arriving.contents):
@@ -161,25 +161,25 @@ class Installing:
 
     def _replicated(self) -> list[Queue]:
         vhosts = self._broker.vhosts.values()
-        return [each for vhost in vhosts for each in vhost.queues.values() if each.records == SHARED]
+        return [each for vhost in vhosts for each in vhost.queues.values() if each.durability_level == SHARED]
 
-    def _find(self, of_queue: OfQueue) -> Queue | None:
-        vhost = self._broker.vhosts.get(decode_text(of_queue.vhost))
-        return None if vhost is None else vhost.queues.get(decode_text(of_queue.name))
+    def _find(self, queue_batch: QueueBatch) -> Queue | None:
+        vhost = self._broker.vhosts.get(decode_text(queue_batch.vhost))
+        return None if vhost is None else vhost.queues.get(decode_text(queue_batch.name))
 
-    def _begins(self, of_queue: OfQueue, part: int) -> bool:
+    def _begins(self, queue_batch: QueueBatch, part: int) -> bool:
         """Whether messages are for a queue that is here: those of a queue that was declared since come by entries."""
-        queue = self._find(of_queue)
-        if queue is None or queue.records != SHARED:
+        queue = self._find(queue_batch)
+        if queue is None or queue.durability_level != SHARED:
             return False
         self._begun.setdefault(queue, part)
         return True
 
     def _tell(self, entry: LogEntry, part: int) -> None:
         if entry.kind == "work":
-            work = decode_work(entry.body)
+            work = decode_batch(entry.body)
             later = [each for each in work.queues if self._begun.get(self._find(each), -1) < part]  # type: ignore[arg-type]
-            apply_work(self._broker, Work(work.messages, later), KEPT)
+            apply_batch(self._broker, Batch(work.messages, later), KEPT)
         elif entry.kind == "change":
             try:
                 self._definitions.follow(entry)
@@ -190,7 +190,7 @@ class Installing:
 def _clear(queue: Queue) -> bool:
     """Empty a queue, as if it was new. Whether it had many messages."""
     count = queue.purge()
-    queue.vhost.broker.journal.library.emptied(queue)
+    queue.vhost.broker.journal.page_store.emptied(queue)
     queue.next_seq = queue.reached = 0
     queue.dedup = dedup_window(queue.settings, queue.vhost.broker.limits.dedup_window_max)
     return count > 1_000

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from openclust.broker.journal.store_rows import Shelves, Spool
+from openclust.broker.journal.store_rows import Spool, StoreReader
 from openclust.broker.model.change_codec import encode_change
 from openclust.broker.model.changes import Change
 from openclust.cluster.protocol.messages import Arrived, Snapshot, decode, encode
 from openclust.cluster.protocol.status import Position
 
 if TYPE_CHECKING:
-    from openclust.broker.journal.page_store import Library
+    from openclust.broker.journal.page_store import PageStore
     from openclust.cluster.protocol.links import Links
     from openclust.cluster.storage.disk_health import DiskHealth
     from openclust.cluster.storage.store_writes import StoreWrites
@@ -65,9 +65,9 @@ class Arriving:
     other parts leave memory as soon as they are on disk. The sender is root, or was, and holds as many bytes.
     """
 
-    def __init__(self, links: Links, library: Library, writes: StoreWrites, disk_health: DiskHealth) -> None:
+    def __init__(self, links: Links, page_store: PageStore, writes: StoreWrites, disk_health: DiskHealth) -> None:
         self._links = links
-        self._library = library
+        self._page_store = page_store
         self._writes = writes
         self._disk_health = disk_health
         self.definitions: list[list[bytes]] = []
@@ -130,20 +130,20 @@ class Arriving:
         writes.give(Spool(part, body))
         self._in_memory[part] = writes.given, body
         self._under_way.append((writes.given, self._count - 1))
-        if writes.has_disk and self._shelves is not None:
+        if writes.has_disk and self._store_reader is not None:
             for each in [each for each, (number, _) in self._in_memory.items() if number <= writes.done]:
                 del self._in_memory[each]
 
     @property
-    def _shelves(self) -> Shelves | None:
-        return self._library.source
+    def _store_reader(self) -> StoreReader | None:
+        return self._page_store.source
 
     def read(self, part: int) -> Snapshot:
         """A part with messages or entries; OSError or ValueError where it cannot be read from the disk."""
         if part in self._in_memory:
             body = self._in_memory[part][1]
-        elif self._shelves is not None:
-            body = self._shelves.spooled(part)
+        elif self._store_reader is not None:
+            body = self._store_reader.spooled(part)
         else:
             raise OSError("nothing reads it")
         message = decode(body)

@@ -101,7 +101,7 @@ class BatchCommit:
             if not is_full or sender.awaits_batch:
                 self._seal()
         sender.awaits_batch = False
-        if journal.library.source is not None:
+        if journal.page_store.source is not None:
             if not self._replica.is_installing:
                 self._checkpoints.flush(self._seal)
             self._relieve()
@@ -120,12 +120,12 @@ class BatchCommit:
 
     def _relieve(self) -> None:
         """While messages take too much memory, drop those from memory that are on disk. There must be a store."""
-        broker, library = self._broker, self._journal.library
-        books = broker.books
+        broker, page_store = self._broker, self._journal.page_store
+        accounts = broker.memory_accounts
         # Well before publishers would have to wait.
-        bound = min(broker.limits.queue_memory_bytes, max(0, books.high_bytes - books.base_bytes) // 2)
-        if books.held_bytes > bound:
-            library.relieve(books.held_bytes - bound, self._writes.done)
+        bound = min(broker.limits.queue_memory_bytes, max(0, accounts.high_bytes - accounts.base_bytes) // 2)
+        if accounts.held_bytes > bound:
+            page_store.relieve(accounts.held_bytes - bound, self._writes.done)
 
     def begin_reign(self, opening: Position) -> list[Change]:
         """A reign of this broker begins with that opening entry: returns the changes that the log must get first.

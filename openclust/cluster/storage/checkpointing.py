@@ -52,7 +52,7 @@ class Checkpointing:
         is_alone: bool,
     ) -> None:
         self._broker = broker
-        self._library = broker.journal.library
+        self._page_store = broker.journal.page_store
         self._writes = writes
         self._log = log
         self._rollback = rollback
@@ -124,7 +124,7 @@ class Checkpointing:
             return True
         least = 2 * self._defined_bytes if self._is_changed else 0
         is_much = (
-            self._bytes * self._share >= self._bytes_max or self._library.count * self._share >= self._messages_max
+            self._bytes * self._share >= self._bytes_max or self._page_store.count * self._share >= self._messages_max
         )
         return is_much and self._bytes >= least
 
@@ -136,13 +136,13 @@ class Checkpointing:
         last = self._log.last
         sure = last.sequence if self._is_alone else self._rollback.base.sequence
         commits = self._registry.names(last)
-        found = self._library.collect(last.sequence, sure, self._cluster_uuid.uuid, commits)
+        found = self._page_store.collect(last.sequence, sure, self._cluster_uuid.uuid, commits)
         keep_after = last.sequence if self._is_alone else self._log.base.sequence
         checkpoint = Checkpoint(last.epoch, last.sequence, keep_after, definitions, found.pages, found.dead, found.gone)
         self._writes.give(checkpoint)
         is_long = len(found.pages) + len(found.dead) + len(found.gone) > PAGES_MAX
         self._share = min(2 * self._share, SHARE_MIN) if is_long else max(self._share // 2, 1)
-        self._library.written(self._writes.given)
+        self._page_store.written(self._writes.given)
         self.position = last
         self._bytes = 0
         self.is_wanted = False
@@ -151,11 +151,11 @@ class Checkpointing:
 
     def lay_ahead(self) -> int:
         """Have full pages written while a snapshot is installed; the number of that write, 0 where there are none."""
-        pages = self._library.lay_ahead() if self._library.source is not None else []
+        pages = self._page_store.lay_ahead() if self._page_store.source is not None else []
         if not pages:
             return 0
         self._writes.give(Ahead(pages))
-        self._library.written(self._writes.given)
+        self._page_store.written(self._writes.given)
         return self._writes.given
 
     def restart(self) -> None:
@@ -163,11 +163,13 @@ class Checkpointing:
 
         Restart and checkpoint are given in one turn, and come to the disk together or not at all.
         """
-        if self._library.source is None:
+        if self._page_store.source is None:
             return
         last = self._log.last
         vhosts = self._broker.vhosts.values()
-        kept = self._library.begin_anew(queue for vhost in vhosts for queue in vhost.queues.values() if queue.records)
+        kept = self._page_store.begin_anew(
+            queue for vhost in vhosts for queue in vhost.queues.values() if queue.durability_level
+        )
         self._writes.give(Restart(last.epoch, last.sequence, kept))
         self._making = None
         self._is_changed = True

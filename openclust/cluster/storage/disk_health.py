@@ -1,7 +1,7 @@
 """Whether this broker's disk is well. If not, a root resigns in favour of another, and publishers are refused.
 
 A disk is ill while writes fail, or while nothing at all comes to it for too long. One that is only slow is not: there
-publishers wait (`broker.books`), and a backup lets the log go by until there is room again.
+publishers wait (`broker.memory_accounts`), and a backup lets the log go by until there is room again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class DiskHealth:
         self.waiting_bytes = size
         self.is_full = size > (size_max // 2 if self.is_full else size_max)
         # A broker that is not root passes publishes on, and they need no disk here.
-        broker.books.unwritten_bytes = size if broker.journal.is_in_charge else 0
+        broker.memory_accounts.unwritten_bytes = size if broker.journal.is_in_charge else 0
 
     def look(self, failure: str) -> int:
         """`failure` is why writes fail now; empty while they do not. How many ms have passed since the last look.
@@ -71,7 +71,7 @@ class DiskHealth:
         if illness == before:
             return
         broker = self._broker
-        broker.books.illness = illness
+        broker.memory_accounts.disk_problem = illness
         if not illness:
             broker.note("warning", "the disk is well again")
         elif not before:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openclust.broker.backlog.backlog import FifoBacklog
-from openclust.broker.backlog.page import Leaf, decode_page, found_leaf
+from openclust.broker.backlog.page import PageState, decode_page, found_page
 from openclust.broker.backlog.paged_backlog import PagedBacklog
 
 if TYPE_CHECKING:
@@ -19,49 +19,49 @@ if TYPE_CHECKING:
 
 def find_pages(broker: Broker, pages: list[PageInfo]) -> None:
     """Call it when the definitions are there. ValueError where a page is not what it should be, or cannot be read."""
-    library = broker.journal.library
-    if library.source is None:
+    page_store = broker.journal.page_store
+    if page_store.source is None:
         if pages:
             raise ValueError("there are pages, and nothing to read them from")
         return
-    library.number = max((info.number for info in pages), default=0) + 1
-    in_memory: list[tuple[Queue, Leaf]] = []
+    page_store.number = max((info.number for info in pages), default=0) + 1
+    in_memory: list[tuple[Queue, PageState]] = []
     for info in pages:
         vhost = broker.vhosts.get(info.vhost)
         queue = vhost.queues.get(info.queue) if vhost is not None else None
         if not info.count and not info.queue:
-            library.notebook.found_sheet(broker, info.number, _read(broker, info.number))
+            page_store.queue_notes.found_places(broker, info.number, _read(broker, info.number))
         elif queue is None or queue.owner is not None:
-            library.lost(info.number)
+            page_store.lost(info.number)
         elif not info.count:
-            library.notebook.found_slip(queue, info.number, _read(broker, info.number))
+            page_store.queue_notes.found_keys(queue, info.number, _read(broker, info.number))
         else:
-            leaf = found_leaf(info.number, info.first, info.last, info.count, info.size, info.dead)
-            if not leaf.alive:
-                library.lost(info.number)
+            page = found_page(info.number, info.first, info.last, info.count, info.size, info.dead)
+            if not page.alive:
+                page_store.lost(info.number)
                 continue
             if type(queue.backlog) is FifoBacklog:
-                queue.backlog = PagedBacklog(queue, library, queue.backlog, queue.vhost.broker.books)
+                queue.backlog = PagedBacklog(queue, page_store, queue.backlog, queue.vhost.broker.memory_accounts)
             elif not isinstance(queue.backlog, PagedBacklog):
-                in_memory.append((queue, leaf))
-            library.shelf(queue).add(leaf)
-            queue.ready_bytes += leaf.size(leaf.alive)
+                in_memory.append((queue, page))
+            page_store.page_index(queue).add(page)
+            queue.ready_bytes += page.size(page.alive)
             queue.next_seq = max(queue.next_seq, info.last)
-    for queue, leaf in in_memory:
-        _bring(broker, queue, leaf)
+    for queue, page in in_memory:
+        _load(broker, queue, page)
 
 
-def _bring(broker: Broker, queue: Queue, leaf: Leaf) -> None:
-    library = broker.journal.library
-    entries = decode_page(leaf, leaf.alive, _read(broker, leaf.number), library.mark(queue), broker.wall_offset_ms)
-    library.shelf(queue).bring(leaf, leaf.alive)
-    queue.ready_bytes -= leaf.size(leaf.alive)
+def _load(broker: Broker, queue: Queue, page: PageState) -> None:
+    page_store = broker.journal.page_store
+    entries = decode_page(page, page.alive, _read(broker, page.number), page_store.mark(queue), broker.wall_offset_ms)
+    page_store.page_index(queue).mark_loaded(page, page.alive)
+    queue.ready_bytes -= page.size(page.alive)
     for entry in entries:
         queue.restore(entry)
 
 
 def _read(broker: Broker, number: int) -> bytes:
-    source = broker.journal.library.source
+    source = broker.journal.page_store.source
     assert source is not None, "asked before"
     try:
         return source.page(number)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from openclust.broker.backlog.paged_backlog import PagedBacklog
-from openclust.broker.journal.batch import apply_work, decode_work
+from openclust.broker.journal.batch import apply_batch, decode_batch
 from openclust.broker.journal.journal import KEPT
-from openclust.broker.journal.store_rows import Contents, Shelves
+from openclust.broker.journal.store_rows import Contents, StoreReader
 from openclust.broker.model.changes import Change, DeleteExchange, DeleteQueue
 from openclust.broker.model.durability_level import SHARED
 from openclust.broker.server.change_performer import perform
@@ -34,16 +34,16 @@ def recover(
     checkpoints: Checkpointing,
     batch_commit: BatchCommit,
     contents: Contents,
-    shelves: Shelves | None,
+    reader: StoreReader | None,
     *,
     is_alone: bool,
 ) -> None:
     """Call it before anything else happens to a new member. ValueError where a row is not what it should be.
 
-    Checkpoints are made from now on, if there are `shelves` to read from.
+    Checkpoints are made from now on, if there is a `reader` for pages.
     """
     journal = broker.journal
-    journal.library.source = shelves if journal.has_disk else None
+    journal.page_store.source = reader if journal.has_disk else None
     is_in_charge, journal.is_in_charge = journal.is_in_charge, False
     if contents.definitions:
         replica.definitions.install([contents.definitions])
@@ -55,12 +55,12 @@ def recover(
     if first is not None and first.sequence <= contents.sequence:
         # The entry before it is not kept, so its epoch is not known: this one's will do.
         base = Position(first.epoch, first.sequence - 1)
-    replica.begin_at(told, base, journal.library.notebook)
+    replica.begin_at(told, base, journal.page_store.queue_notes)
     for kept in contents.rows:
         row = kept.row
         if row.kind == OWN:
             if not kept.is_told:
-                apply_work(broker, decode_work(row.body), -KEPT)
+                apply_batch(broker, decode_batch(row.body), -KEPT)
             continue
         entry = LogEntry(Position(row.epoch, row.sequence), row.kind, row.body)
         replica.log.append(entry)
@@ -92,9 +92,9 @@ def _strays(broker: Broker) -> Iterator[tuple[Queue, QueueEntry]]:
     """Messages that only this broker kept, of queues that are replicated by now: the log does not have them."""
     for vhost in broker.vhosts.values():
         for queue in vhost.queues.values():
-            if queue.records == SHARED:
+            if queue.durability_level == SHARED:
                 backlog = queue.backlog.memory if isinstance(queue.backlog, PagedBacklog) else queue.backlog
-                yield from [(queue, queue.set_adrift(each)) for each in list(backlog) if each.recorded < 0]
+                yield from [(queue, queue.detach(each)) for each in list(backlog) if each.recorded < 0]
 
 
 def passing(broker: Broker) -> Iterator[Change]:

@@ -72,7 +72,7 @@ class CommitRegistry:
             self._bound |= dict.fromkeys(transaction.taken, transaction)
             transaction.taken = []
 
-    def came_of(self, queue: Queue, seq: int, letters: Sequence[tuple[Queue, Entry]]) -> None:
+    def dead_letters_entered(self, queue: Queue, seq: int, letters: Sequence[tuple[Queue, Entry]]) -> None:
         """These are dead letters of the message at that place: if it came by a transaction, so did they."""
         transaction = self._bound.get((queue, seq))
         if transaction is not None:

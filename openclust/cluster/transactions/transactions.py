@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from openclust.broker.amqp.bundle import Bundle, demand_room, not_known, places_of
+from openclust.broker.amqp.bundle import Bundle, demand_room, outcome_unknown, places_of
 from openclust.broker.amqp.transaction import Publication
 from openclust.broker.delivery.fanout import PUBLISHED_BEFORE, fan_out
 from openclust.broker.journal.confirm_gates import Ticket
@@ -97,7 +97,7 @@ class Transactions:
         forwarded = [at for at, each in enumerate(bundle.publications) if each.route.forward]
         places = bundle.perform({forwarded[at] for at in answer.unroutable})
         # Private queues are not stored: this waits for nothing. But every commit goes by one rule.
-        Ticket(self._broker.journal, places, lambda kept: done(None if kept else not_known())).send_confirms()
+        Ticket(self._broker.journal, places, lambda kept: done(None if kept else outcome_unknown())).send_confirms()
 
     def commit_here(self, bundle: Bundle, done: Done) -> None:
         """Do a transaction of a client here, as root."""
@@ -110,7 +110,7 @@ class Transactions:
         def kept(is_kept: bool) -> None:
             if is_kept or self._is_root_of(epoch):
                 self._open.pop(question.number, None)
-                done(None if is_kept else not_known())
+                done(None if is_kept else outcome_unknown())
             else:
                 self._ask(question, told)
 
@@ -163,7 +163,7 @@ class Transactions:
             if is_kept:
                 reply(answer)
             elif self._is_root_of(epoch):
-                error = not_known()
+                error = outcome_unknown()
                 reply(Answer(number=number, failure=Failure(error.code, error.text)))
             # Else the next root is asked.
 

@@ -20,7 +20,7 @@ def overview_row(broker: Broker, *, node: str, vhosts: list[VirtualHost]) -> Row
     counts_all = not any(broker.cluster.is_elsewhere(queue) for queue in queues)
     exchanges = [exchange for vhost in vhosts for exchange in vhost.exchanges.values()]
     connections = [connection for connection in open_connections(broker) if connection.vhost in vhosts]
-    books = broker.books
+    accounts = broker.memory_accounts
     return {
         "product_name": "openclust",
         "product_version": __version__,
@@ -29,24 +29,24 @@ def overview_row(broker: Broker, *, node: str, vhosts: list[VirtualHost]) -> Row
         "object_totals": {
             "connections": len(connections),
             "channels": sum(len(connection.channels) for connection in connections),
-            **({"consumers": sum(len(queue.turns) for queue in queues)} if counts_all else {}),
+            **({"consumers": sum(len(queue.consumers) for queue in queues)} if counts_all else {}),
             "exchanges": len(exchanges),
             "queues": len(queues),
             "bindings": sum(len(exchange.bindings) for exchange in exchanges),
         },
         "queue_totals": _queue_totals(queues) if counts_all else {},
         "memory": {
-            "messages_bytes": books.held_bytes,
-            "outbox_bytes": books.outbox_bytes,
-            "base_bytes": books.base_bytes,
-            "high_bytes": books.high_bytes,
-            "blocked": books.alarm and books.lacks == "memory",
+            "messages_bytes": accounts.held_bytes,
+            "outbox_bytes": accounts.outbox_bytes,
+            "base_bytes": accounts.base_bytes,
+            "high_bytes": accounts.high_bytes,
+            "blocked": accounts.alarm and accounts.alarm_cause == "memory",
         },
         "disk": {
-            "unwritten_bytes": books.unwritten_bytes,
-            "unwritten_bytes_max": books.unwritten_bytes_max,
-            "illness": books.illness,
-            "blocked": books.alarm and books.lacks == "disk",
+            "unwritten_bytes": accounts.unwritten_bytes,
+            "unwritten_bytes_max": accounts.unwritten_bytes_max,
+            "illness": accounts.disk_problem,
+            "blocked": accounts.alarm and accounts.alarm_cause == "disk",
         },
         "publishers": publishers_snapshot(broker),
     }

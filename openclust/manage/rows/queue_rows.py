@@ -26,7 +26,7 @@ class QueueRows:
         "messages_ready": len,
         "messages_unacknowledged": lambda queue: queue.unacked,
         "message_bytes_ready": lambda queue: queue.ready_bytes,
-        "consumers": lambda queue: len(queue.turns),
+        "consumers": lambda queue: len(queue.consumers),
         "durable": lambda queue: queue.durable,
     }
 
@@ -87,13 +87,13 @@ def queue_row(broker: Broker, queue: Queue) -> Row:
 def _counts(queue: Queue) -> Row:
     ready = len(queue)
     return {
-        "consumers": len(queue.turns),
+        "consumers": len(queue.consumers),
         "messages": ready + queue.unacked,
         "messages_ready": ready,
         "messages_unacknowledged": queue.unacked,
         "message_bytes_ready": queue.ready_bytes,
         # Messages that are on disk only.
-        "messages_paged_out": queue.backlog.shelf.away if isinstance(queue.backlog, PagedBacklog) else 0,
+        "messages_paged_out": queue.backlog.page_index.unloaded_count if isinstance(queue.backlog, PagedBacklog) else 0,
     }
 
 

@@ -69,9 +69,9 @@ def readiness_snapshot(membership: Membership) -> dict[str, Any]:
 
 def publishers_snapshot(broker: Broker) -> dict[str, Any]:
     """Whether publishers at this broker have to wait, why, and how many wait now."""
-    is_blocked = broker.books.alarm
+    is_blocked = broker.memory_accounts.alarm
     waiting = sum(each.hold in PUBLISHERS_WAIT for each in broker.connections)
-    return {"is_blocked": is_blocked, "reason": broker.books.reason if is_blocked else "", "waiting": waiting}
+    return {"is_blocked": is_blocked, "reason": broker.memory_accounts.reason if is_blocked else "", "waiting": waiting}
 
 
 def store_snapshot(membership: Membership) -> dict[str, Any]:
@@ -156,7 +156,9 @@ def _shown(membership: Membership, name: str, now_ms: int) -> dict[str, Any]:
         "queues": info.queues if info is not None else None,
         "is_draining": info.is_draining if info is not None else False,
         "disk": (status.illness or "well") if status and online else None,
-        "is_blocked": membership.broker.books.alarm if name == membership.name else name in membership.links.pressed,
+        "is_blocked": membership.broker.memory_accounts.alarm
+        if name == membership.name
+        else name in membership.links.pressed,
     }
 
 

@@ -184,7 +184,7 @@ def _locked(data_dir: str) -> Iterator[None]:
 
 @contextmanager
 def _told(path: str) -> Iterator[None]:
-    """Turns errors of SQLite into errors for users."""
+    """ConsumerRotation errors of SQLite into errors for users."""
     try:
         yield
     except sqlite3.Error as error:

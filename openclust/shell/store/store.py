@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from openclust.broker.journal.store_rows import Contents, Shelves, Write
+from openclust.broker.journal.store_rows import Contents, StoreReader, Write
 
 Done: TypeAlias = Callable[[int], None]
 """Called with the number of writes that are done since the start."""
@@ -15,7 +15,7 @@ Failed: TypeAlias = Callable[[str], None]
 """Called with the reason why writes fail. They are tried again; `Done` is called when they succeed."""
 
 
-class Store(Shelves, Protocol):
+class Store(StoreReader, Protocol):
     """Read `contents` first, then `start`, then `write`: all of it in the thread of the event loop."""
 
     @property

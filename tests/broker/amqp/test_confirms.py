@@ -101,7 +101,7 @@ def test_what_nobody_took_yet_can_be_refused() -> None:
     confirms.defer()
     confirms.resolve(2, True)
     confirms.settle(False)
-    confirms.refuse_untold()
+    confirms.refuse_unsent()
     assert _take(confirms) == [(2, True, False), (4, False, False)]
     confirms.resolve(3, True)
     assert _take(confirms) == [(3, False, True)]
@@ -139,8 +139,8 @@ class _Asked:
         assert self.confirms.resolve(number, accepted) is was_idle
         self.known[number] = accepted
 
-    def refuse_untold(self) -> None:
-        self.confirms.refuse_untold()
+    def refuse_unsent(self) -> None:
+        self.confirms.refuse_unsent()
         for number in self.known.keys() - self.told.keys():
             self.known[number] = False
 
@@ -164,7 +164,7 @@ _steps = st.one_of(
     st.tuples(st.just("resolve"), st.integers(0, 10), st.booleans()),
     st.tuples(st.just("resolve"), st.just(0), st.just(True)),
     st.just(("take",)),
-    st.sampled_from((("take",), ("refuse_untold",))),
+    st.sampled_from((("take",), ("refuse_unsent",))),
 )
 
 

@@ -214,9 +214,9 @@ def test_a_slow_socket_is_charged_for_what_it_has_not_taken(alice: Client, bob: 
     bob.consume("q", no_ack=True)
     bob.stop_reading()
     alice.publish("q", b"x" * 1_000)
-    assert alice.broker.books.outbox_bytes == len(bob.unread) > 1_000
+    assert alice.broker.memory_accounts.outbox_bytes == len(bob.unread) > 1_000
     bob.lose()
-    assert alice.broker.books.outbox_bytes == 0
+    assert alice.broker.memory_accounts.outbox_bytes == 0
 
 
 def test_a_slow_socket_takes_turns_with_its_queues_and_channels(new_broker: NewBroker) -> None:
@@ -255,7 +255,7 @@ def test_a_turn_takes_a_bounded_number_of_bytes(new_broker: NewBroker) -> None:
 
 
 def _fill(broker: Broker, client: Client) -> None:
-    client.publish("q", b"x" * (broker.books.high_bytes + 1))
+    client.publish("q", b"x" * (broker.memory_accounts.high_bytes + 1))
 
 
 def test_without_memory_publishers_wait_and_are_told(new_broker: NewBroker) -> None:
@@ -310,10 +310,10 @@ def test_the_alarm_does_not_flutter(new_broker: NewBroker) -> None:
     client.queue("q")
     for _ in range(8):
         client.publish("q", b"x" * 1_000)
-    assert broker.books.alarm
+    assert broker.memory_accounts.alarm
     other = Client(broker)
     other.get("q")
-    assert not broker.books.alarm or broker.books.held_bytes > 9_000
+    assert not broker.memory_accounts.alarm or broker.memory_accounts.held_bytes > 9_000
 
 
 def test_a_blocked_client_that_is_closed_hears_it(new_broker: NewBroker) -> None:

@@ -521,7 +521,7 @@ def test_deliveries_of_a_deleted_queue_can_still_be_settled(alice: Client) -> No
     alice.nack(3, requeue=False)
     assert alice.count("dead") == 0
     alice.call(ChannelClose(), ChannelCloseOk)
-    assert alice.broker.books.held_bytes == 0
+    assert alice.broker.memory_accounts.held_bytes == 0
 
 
 # -- recover

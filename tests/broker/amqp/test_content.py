@@ -103,7 +103,7 @@ def test_content_out_of_its_order_closes_the_connection(alice: Client, frames: b
     assert alice.closed is not None
     assert alice.closed.code == code
     alice.lose()
-    assert alice.broker.books.held_bytes == 0
+    assert alice.broker.memory_accounts.held_bytes == 0
 
 
 def test_what_is_too_large_is_refused_by_its_header_already(new_broker: NewBroker) -> None:
@@ -121,17 +121,17 @@ def test_what_is_too_large_is_refused_by_its_header_already(new_broker: NewBroke
 def test_half_a_message_is_in_the_memory_accounts(alice: Client) -> None:
     alice.queue("q")
     alice.feed(PUBLISH + header(1_000) + body(b"x" * 600))
-    assert alice.broker.books.held_bytes == 600
+    assert alice.broker.memory_accounts.held_bytes == 600
     alice.feed(body(b"x" * 400))
     got = alice.get("q")
     assert got is not None
-    assert alice.broker.books.held_bytes == 0
+    assert alice.broker.memory_accounts.held_bytes == 0
 
 
 def test_half_a_message_leaves_the_accounts_with_its_channel(alice: Client) -> None:
     alice.feed(PUBLISH + header(1_000) + body(b"x" * 600))
     alice.lose()
-    assert alice.broker.books.held_bytes == 0
+    assert alice.broker.memory_accounts.held_bytes == 0
 
 
 def test_empty_body_frames_cost_nothing(alice: Client) -> None:
@@ -151,7 +151,7 @@ def test_the_alarm_lets_a_message_in_progress_end(new_broker: NewBroker) -> None
     other.queue("q")
     client.feed(PUBLISH + header(1_000) + body(b"x" * 500))
     other.publish("q", b"x" * 10_000)
-    assert broker.books.alarm
+    assert broker.memory_accounts.alarm
     client.feed(body(b"x" * 500))
     assert other.count("q") == 2
 
@@ -167,7 +167,7 @@ def test_messages_in_progress_cannot_take_all_memory(new_broker: NewBroker) -> N
     for number in range(1, 31):
         greedy.feed(body(b"x" * 1_000, channel=number))
     assert greedy.closed is not None and greedy.closed.code == 506
-    assert broker.books.held_bytes == 0
+    assert broker.memory_accounts.held_bytes == 0
     other.queue("q")
     other.publish("q")
     assert other.count("q") == 1

@@ -70,7 +70,7 @@ def test_an_internal_exchange_takes_no_publishes(alice: Client) -> None:
 def test_an_unroutable_message_is_dropped(alice: Client) -> None:
     alice.publish("nowhere")
     assert alice.returns == []
-    assert alice.broker.books.held_bytes == 0
+    assert alice.broker.memory_accounts.held_bytes == 0
 
 
 def test_an_unroutable_mandatory_message_comes_back_whole(alice: Client) -> None:

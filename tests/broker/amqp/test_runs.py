@@ -249,8 +249,11 @@ class Pair:
             assert [each.message.body for each in ours.vhosts["/"].queues[name].backlog] == [
                 each.message.body for each in theirs.vhosts["/"].queues[name].backlog
             ]
-        assert ours.books.held_bytes == theirs.books.held_bytes
-        assert (ours.published, ours.books.outbox_bytes) == (theirs.published, theirs.books.outbox_bytes)
+        assert ours.memory_accounts.held_bytes == theirs.memory_accounts.held_bytes
+        assert (ours.published, ours.memory_accounts.outbox_bytes) == (
+            theirs.published,
+            theirs.memory_accounts.outbox_bytes,
+        )
         check(ours)
 
 

@@ -61,7 +61,7 @@ def test_messages_vanish_at_the_rollback(alice: Client) -> None:
     alice.call(TxRollback(), TxRollbackOk)
     _commit(alice)
     assert alice.count("q") == 0
-    assert alice.broker.books.held_bytes == 0
+    assert alice.broker.memory_accounts.held_bytes == 0
 
 
 def test_messages_vanish_with_their_channel(alice: Client) -> None:
@@ -69,7 +69,7 @@ def test_messages_vanish_with_their_channel(alice: Client) -> None:
     _begin(alice)
     alice.publish("q")
     alice.call(ChannelClose(), ChannelCloseOk)
-    assert alice.broker.books.held_bytes == 0
+    assert alice.broker.memory_accounts.held_bytes == 0
 
 
 def test_acks_count_from_the_commit(alice: Client) -> None:
@@ -86,7 +86,7 @@ def test_acks_count_from_the_commit(alice: Client) -> None:
     alice.ack(got.tag)
     _commit(alice)
     alice.lose()
-    assert alice.broker.books.held_bytes == 0
+    assert alice.broker.memory_accounts.held_bytes == 0
 
 
 def test_uncommitted_acks_return_with_the_connection(alice: Client, bob: Client) -> None:
@@ -116,7 +116,7 @@ def test_a_rolled_back_ack_can_be_given_again(alice: Client) -> None:
     alice.ack(5)
     _commit(alice)
     alice.lose()
-    assert alice.broker.books.held_bytes == 0
+    assert alice.broker.memory_accounts.held_bytes == 0
 
 
 def test_a_committed_requeue_gives_credit_back(alice: Client) -> None:
@@ -211,7 +211,7 @@ def test_a_commit_whose_exchange_is_gone_does_nothing_at_all(alice: Client, bob:
     closed = alice.error(TxCommit())
     assert (closed.code, closed.by) == (404, (90, 20))
     assert (bob.count("q"), bob.count("work")) == (0, 1)
-    assert bob.get("work") is not None and bob.broker.books.held_bytes == 0
+    assert bob.get("work") is not None and bob.broker.memory_accounts.held_bytes == 0
 
 
 @pytest.mark.parametrize("limit", [{"x_max_length": 2}, {"x_max_length_bytes": 2}])
@@ -283,7 +283,7 @@ def test_a_transaction_is_bounded_in_bytes(new_broker: NewBroker) -> None:
     client.publish("q", b"x" * 1_000)
     closed = client.channel_error()
     assert (closed.code, closed.by) == (506, (60, 40))
-    assert client.broker.books.held_bytes == 0
+    assert client.broker.memory_accounts.held_bytes == 0
 
 
 def test_a_transaction_of_empty_messages_is_bounded_too(new_broker: NewBroker) -> None:
@@ -300,9 +300,9 @@ def test_uncommitted_messages_are_in_the_memory_accounts(alice: Client) -> None:
     alice.queue("q")
     _begin(alice)
     alice.publish("q", b"x" * 1_000)
-    assert alice.broker.books.held_bytes > 1_000
+    assert alice.broker.memory_accounts.held_bytes > 1_000
     alice.call(TxRollback(), TxRollbackOk)
-    assert alice.broker.books.held_bytes == 0
+    assert alice.broker.memory_accounts.held_bytes == 0
 
 
 def test_uncommitted_acks_count_against_the_bound_of_deliveries(new_broker: NewBroker) -> None:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclust.broker.backlog import page as leaf
+from openclust.broker.backlog import page as page_module
 from openclust.broker.backlog.backlog import Entry
-from openclust.broker.backlog.page import Leaf, found_leaf
-from openclust.broker.backlog.page_index import Shelf
-from openclust.broker.backlog.paged_backlog import Away, size_of
+from openclust.broker.backlog.page import PageState, found_page
+from openclust.broker.backlog.page_index import PageIndex
+from openclust.broker.backlog.paged_backlog import UnloadedEntries, size_of
 from openclust.broker.journal.journal import KEPT
 from tests.support.examples import examples
 from tests.support.paged_place import Place
@@ -23,7 +23,7 @@ SMALL_PAGE = 400
 @pytest.fixture(autouse=True, scope="module")
 def _small_pages() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leaf, "PAGE_BYTES", SMALL_PAGE)
+        patch.setattr(page_module, "PAGE_BYTES", SMALL_PAGE)
         yield
 
 
@@ -46,11 +46,11 @@ class Telling:
         self.place = Place()
         self.ready: dict[int, tuple[bytes, int]] = {}
         self.out: list[Entry] = []
-        self.away: list[tuple[Entry, dict[int, tuple[bytes, int]]]] = []
+        self.taken_away: list[tuple[Entry, dict[int, tuple[bytes, int]]]] = []
         self.transient: set[int] = set()
 
     def step(self, step: str, pick: int) -> None:
-        backlog, library, queue = self.place.backlog, self.place.library, self.place.queue
+        backlog, page_store, queue = self.place.backlog, self.place.page_store, self.place.queue
         if step in ("push", "transient"):
             expires_ms = pick if pick % 3 == 0 else 0
             recorded = 0 if step == "transient" else -KEPT
@@ -69,13 +69,13 @@ class Telling:
                 if step == "pop":
                     self.out.append(taken)
                 else:
-                    library.left(queue, taken)
+                    page_store.left(queue, taken)
         elif step == "put_back" and self.out:
             one = self.out.pop(pick % len(self.out))
             assert backlog.put_back(one)
             self.ready[one.seq] = one.message.body, one.expires_ms
         elif step == "settle" and self.out:
-            library.left(queue, self.out.pop(pick % len(self.out)))
+            page_store.left(queue, self.out.pop(pick % len(self.out)))
         elif step == "remove" and self.ready:
             self._remove(sorted(self.ready)[pick % len(self.ready)])
         elif step == "run" and self.ready:
@@ -86,9 +86,9 @@ class Telling:
             assert sum(map(size_of, found)) == sum(len(body) for body, _ in gone.values())
             for each in found:
                 backlog.remove(each)
-                library.left(queue, each)
-        elif step == "take_back" and self.away:
-            one, gone = self.away.pop()
+                page_store.left(queue, each)
+        elif step == "take_back" and self.taken_away:
+            one, gone = self.taken_away.pop()
             one.recorded = -KEPT
             self.transient -= gone.keys()
             queue.reinstate(one)
@@ -103,22 +103,22 @@ class Telling:
             expired = backlog.pop_expired(pick)
             assert [each.seq for each in expired] == due
             for each in expired:
-                library.left(queue, each)
-        elif step == "load" and backlog.shelf.out:
-            assert backlog.load(backlog.shelf.out[pick % len(backlog.shelf.out)])
+                page_store.left(queue, each)
+        elif step == "load" and backlog.page_index.unloaded_pages:
+            assert backlog.load(backlog.page_index.unloaded_pages[pick % len(backlog.page_index.unloaded_pages)])
         elif step == "checkpoint":
             # What is removed may be put back until then.
-            self.away.clear()
+            self.taken_away.clear()
             self.place.checkpoint()
         elif step == "shelve":
-            self.place.shelve()
+            self.place.unload()
         assert len(backlog) == len(self.ready)
 
     def _remove(self, seq: int) -> None:
         one = self.place.queue.remove(seq)
         assert one is not None and one.seq == seq
         assert size_of(one) == len(self.ready[seq][0])
-        self.away.append((one, {seq: self.ready.pop(seq)}))
+        self.taken_away.append((one, {seq: self.ready.pop(seq)}))
 
 
 @examples(60)
@@ -149,25 +149,25 @@ def test_the_head_and_what_is_in_no_page_stay_in_memory(place: Place) -> None:
     place.push(100)
     place.checkpoint()
     place.push(7)
-    place.shelve()
+    place.unload()
     kept = [one.seq for one in place.backlog.memory]
     assert kept[:5] == [1, 2, 3, 4, 5] and kept[-7:] == list(range(101, 108))
     assert len(kept) < 30 and len(place.backlog) == 107
-    assert place.broker.books.held_bytes == sum(one.message.cost for one in place.backlog.memory)
+    assert place.broker.memory_accounts.held_bytes == sum(one.message.cost for one in place.backlog.memory)
 
 
 def test_nothing_leaves_memory_before_its_page_is_on_disk(place: Place) -> None:
     place.push(100)
     place.checkpoint()
-    assert place.backlog.shelve(2**40, 0) == 0
-    assert place.shelve() > 0
+    assert place.backlog.unload(2**40, 0) == 0
+    assert place.unload() > 0
 
 
 def test_what_consumers_hold_stays_in_memory(place: Place) -> None:
     place.push(50)
     held = [place.backlog.pop() for _ in range(20)]
     place.checkpoint()
-    place.shelve()
+    place.unload()
     for one in held[10:]:
         assert one is not None and place.backlog.put_back(one)
     assert [one.seq for one in iter(place.backlog.pop, None)] == list(range(11, 51))
@@ -177,7 +177,7 @@ def test_what_was_put_back_and_then_left_for_good_is_in_no_page(place: Place) ->
     place.push(100)
     place.checkpoint()
     place.undo(90)
-    place.shelve()
+    place.unload()
     assert place.backlog.find(89) != place.backlog.memory.find(89), "it is in no memory"
     assert len(place.settle(100)) == 100
     place.checkpoint()
@@ -194,7 +194,7 @@ def test_what_had_left_and_was_put_back_is_in_memory_until_it_is_in_a_page_again
         one.recorded = -KEPT
         place.queue.reinstate(one)
         assert place.backlog.find(seq) is not None
-    place.shelve()
+    place.unload()
     place.checkpoint()
     assert sorted(place.found()) == list(range(1, 101))
     assert [each.seq for each in iter(place.backlog.pop, None)] == list(range(1, 101))
@@ -206,9 +206,9 @@ def test_how_often_it_was_delivered_outlives_a_time_on_disk(place: Place) -> Non
     one = place.backlog.find(90)
     assert one is not None
     one.deliveries = 2
-    place.library.returned(place.queue, one)
-    place.shelve()
-    place.backlog.bring(90)
+    place.page_store.returned(place.queue, one)
+    place.unload()
+    place.backlog.load_message(90)
     again = place.backlog.find(90)
     assert again is not None and again is not one and again.deliveries == 2
 
@@ -216,10 +216,10 @@ def test_how_often_it_was_delivered_outlives_a_time_on_disk(place: Place) -> Non
 def test_following_reads_no_page(place: Place) -> None:
     place.push(200)
     place.checkpoint()
-    place.shelve()
+    place.unload()
     for seq in range(60, 120):
         one = place.backlog.find(seq)
-        assert isinstance(one, Away)
+        assert isinstance(one, UnloadedEntries)
         place.backlog.remove(one)
     assert place.disk.reads == 0 and len(place.backlog) == 140
     assert [one.seq for one in iter(place.backlog.pop, None)] == [*range(1, 60), *range(120, 201)]
@@ -228,10 +228,10 @@ def test_following_reads_no_page(place: Place) -> None:
 def test_a_purge_reads_no_page_and_tells_all_places(place: Place) -> None:
     place.push(200)
     place.checkpoint()
-    place.shelve()
+    place.unload()
     cleared = place.backlog.clear()
-    runs = [run for one in cleared if isinstance(one, Away) for run in one.runs]
-    told = {one.seq for one in cleared if not isinstance(one, Away)}
+    runs = [run for one in cleared if isinstance(one, UnloadedEntries) for run in one.runs]
+    told = {one.seq for one in cleared if not isinstance(one, UnloadedEntries)}
     for at in range(0, len(runs), 2):
         told |= set(range(runs[at], runs[at + 1] + 1))
     assert told == set(range(1, 201))
@@ -248,7 +248,7 @@ def test_places_that_are_used_anew_are_those_of_the_newest_page(place: Place) ->
     place.checkpoint()
     place.push(20)
     place.checkpoint()
-    place.shelve()
+    place.unload()
     found = list(iter(place.backlog.pop, None))
     assert [one.seq for one in found] == list(range(1, 55))
     assert [one.message.body for one in found[19:34]] == [one.message.body for one in anew]
@@ -265,21 +265,21 @@ def test_what_came_back_into_a_page_of_its_own_leaves_with_what_had_stayed(place
     place.checkpoint()
     assert len(place.settle(3)) == 3
     place.checkpoint()
-    assert place.library.shelf(place.queue).leaves == []
+    assert place.page_store.page_index(place.queue).pages == []
 
 
 def test_what_takes_the_places_of_all_that_a_queue_had_is_not_taken_for_what_its_pages_have(place: Place) -> None:
     place.push(40)
     place.checkpoint()
     for one in place.backlog.clear():
-        place.library.left(place.queue, one)
-    place.library.emptied(place.queue)
+        place.page_store.left(place.queue, one)
+    place.page_store.emptied(place.queue)
     place.seq = 0
     anew = [one.message.body for one in place.push(40, size=33)]
-    place.shelve()
+    place.unload()
     assert [one.message.body for one in place.backlog] == anew
     place.checkpoint()
-    place.shelve()
+    place.unload()
     assert len(place.backlog.memory) < 40
     assert [one.message.body for one in iter(place.backlog.pop, None)] == anew
 
@@ -287,7 +287,7 @@ def test_what_takes_the_places_of_all_that_a_queue_had_is_not_taken_for_what_its
 def test_a_page_that_cannot_be_read_leaves_the_length_and_no_head(place: Place) -> None:
     place.push(60)
     place.checkpoint()
-    place.shelve()
+    place.unload()
     place.disk.is_broken = True
     first = list(iter(place.backlog.pop, None))
     assert len(place.backlog) == 60 - len(first) > 0
@@ -296,17 +296,17 @@ def test_a_page_that_cannot_be_read_leaves_the_length_and_no_head(place: Place) 
     assert [one.seq for one in first + list(iter(place.backlog.pop, None))] == list(range(1, 61))
 
 
-# -- leaves and shelves
+# -- pages and their index
 
 
 @given(alive=st.sets(st.integers(0, 300), min_size=1), first=st.integers(1, 2**62), uniform=st.booleans())
-def test_a_leaf_is_found_as_it_was_noted(alive: set[int], first: int, *, uniform: bool) -> None:
+def test_a_page_is_found_as_it_was_noted(alive: set[int], first: int, *, uniform: bool) -> None:
     bits = sum(1 << place for place in alive)
-    told = Leaf(7, first, first + 300, bits, 5, deliveries={first: 3})
+    told = PageState(7, first, first + 300, bits, 5, deliveries={first: 3})
     if not uniform:
-        told.sizes = leaf.array("I", range(301))
-    found = found_leaf(7, first, first + 300, 301, 5 * 301, told.notes())
-    assert (found.alive, found.out, found.deliveries) == (bits, bits, {first: 3})
+        told.sizes = page_module.array("I", range(301))
+    found = found_page(7, first, first + 300, 301, 5 * 301, told.notes())
+    assert (found.alive, found.unloaded, found.deliveries) == (bits, bits, {first: 3})
     assert found.size(bits) == told.size(bits) == (5 * len(alive) if uniform else sum(alive))
     runs = found.runs(bits)
     places = [place for at in range(0, len(runs), 2) for place in range(runs[at], runs[at + 1] + 1)]
@@ -317,38 +317,40 @@ def test_a_leaf_is_found_as_it_was_noted(alive: set[int], first: int, *, uniform
 @pytest.mark.parametrize(("first", "last", "count"), [(5, 4, 1), (0, 3, 1), (1, 3, 4), (1, 9_000, 10), (1, 3, 0)])
 def test_a_page_that_cannot_be_is_refused(first: int, last: int, count: int) -> None:
     with pytest.raises(ValueError, match="page 3"):
-        found_leaf(3, first, last, count, 10, b"")
+        found_page(3, first, last, count, 10, b"")
 
 
-def test_a_shelf_knows_what_is_out_and_where_the_first_of_it_is(make_leaf: Callable[[int, int], Leaf]) -> None:
-    shelf = Shelf()
-    pages = [make_leaf(1, 10), make_leaf(11, 20), make_leaf(21, 30)]
+def test_an_index_knows_how_much_is_unloaded_and_where_the_first_of_it_is(
+    make_page: Callable[[int, int], PageState],
+) -> None:
+    page_index = PageIndex()
+    pages = [make_page(1, 10), make_page(11, 20), make_page(21, 30)]
     for each in pages:
-        shelf.add(each)
-    shelf.lay_out(pages[2], pages[2].between(25, 30))
-    shelf.lay_out(pages[1], pages[1].between(15, 16))
-    assert (shelf.away, shelf.low, shelf.next) == (8, 15, pages[1])
-    shelf.bring(pages[1], pages[1].between(15, 15))
-    assert (shelf.away, shelf.low) == (7, 16)
-    shelf.drop(pages[1])
-    assert (shelf.away, shelf.low, shelf.next) == (6, 25, pages[2])
-    assert shelf.find(15) is None and shelf.find(10) is pages[0] and shelf.find(31) is None
+        page_index.add(each)
+    page_index.mark_unloaded(pages[2], pages[2].between(25, 30))
+    page_index.mark_unloaded(pages[1], pages[1].between(15, 16))
+    assert (page_index.unloaded_count, page_index.lowest_unloaded, page_index.next_unloaded) == (8, 15, pages[1])
+    page_index.mark_loaded(pages[1], pages[1].between(15, 15))
+    assert (page_index.unloaded_count, page_index.lowest_unloaded) == (7, 16)
+    page_index.drop(pages[1])
+    assert (page_index.unloaded_count, page_index.lowest_unloaded, page_index.next_unloaded) == (6, 25, pages[2])
+    assert page_index.find(15) is None and page_index.find(10) is pages[0] and page_index.find(31) is None
 
 
-def test_where_pages_overlap_the_lowest_place_of_all_is_the_first(make_leaf: Callable[[int, int], Leaf]) -> None:
-    shelf = Shelf()
-    wide, narrow = make_leaf(1, 30), make_leaf(10, 15)
+def test_where_pages_overlap_the_lowest_place_of_all_is_the_first(make_page: Callable[[int, int], PageState]) -> None:
+    page_index = PageIndex()
+    wide, narrow = make_page(1, 30), make_page(10, 15)
     for each in (wide, narrow):
-        shelf.add(each)
-    shelf.lay_out(wide, wide.between(12, 30))
-    shelf.lay_out(narrow, narrow.between(13, 15))
-    assert (shelf.low, shelf.next) == (12, wide)
-    shelf.bring(wide, wide.between(12, 13))
-    assert (shelf.low, shelf.next) == (13, narrow)
+        page_index.add(each)
+    page_index.mark_unloaded(wide, wide.between(12, 30))
+    page_index.mark_unloaded(narrow, narrow.between(13, 15))
+    assert (page_index.lowest_unloaded, page_index.next_unloaded) == (12, wide)
+    page_index.mark_loaded(wide, wide.between(12, 13))
+    assert (page_index.lowest_unloaded, page_index.next_unloaded) == (13, narrow)
     wide.alive &= ~wide.between(10, 15)
-    assert shelf.find(11) is narrow and shelf.find(20) is wide
+    assert page_index.find(11) is narrow and page_index.find(20) is wide
 
 
 @pytest.fixture
-def make_leaf() -> Callable[[int, int], Leaf]:
-    return lambda first, last: Leaf(first, first, last, (1 << (last - first + 1)) - 1, 1)
+def make_page() -> Callable[[int, int], PageState]:
+    return lambda first, last: PageState(first, first, last, (1 << (last - first + 1)) - 1, 1)

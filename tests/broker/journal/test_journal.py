@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from openclust.broker.backlog.backlog import Entry
-from openclust.broker.journal.batch import OfQueue, Work, decode_work
+from openclust.broker.journal.batch import Batch, QueueBatch, decode_batch
 from openclust.broker.journal.journal import KEPT, Journal
 from openclust.broker.model.message import Message
 from openclust.broker.model.outcome import IN_MEMORIES, ON_DISKS, ON_OWN_DISK
@@ -37,23 +37,23 @@ def broker(new_broker: NewBroker) -> Broker:
     return new_broker(journal=Journal("shared", has_disk=True))
 
 
-def seal(broker: Broker) -> tuple[Work, Work]:
+def seal(broker: Broker) -> tuple[Batch, Batch]:
     """End the batch: what it says of this broker's own, and of the cluster's."""
     sealed = broker.journal.seal(0)
-    nothing = Work([], [])
+    nothing = Batch([], [])
     return (
-        decode_work(sealed.own) if sealed.own else nothing,
-        decode_work(sealed.shared) if sealed.shared else nothing,
+        decode_batch(sealed.own) if sealed.own else nothing,
+        decode_batch(sealed.shared) if sealed.shared else nothing,
     )
 
 
-def of(work: Work, name: str) -> OfQueue:
+def of(work: Batch, name: str) -> QueueBatch:
     found = [each for each in work.queues if each.name == name.encode()]
     assert len(found) == 1, f"{name} in {work.queues}"
     return found[0]
 
 
-def bodies(work: Work) -> list[bytes]:
+def bodies(work: Batch) -> list[bytes]:
     return [body for _, _, body in work.messages]
 
 
@@ -277,7 +277,7 @@ def test_a_repeated_message_is_confirmed_when_the_first_one_is_kept(broker: Brok
     seal(broker)
     again.publish("dedup", b"one", delivery_mode=2, message_id="one")
     assert again.confirms == [] and not broker.journal.is_empty
-    assert seal(broker) == (Work([], []), Work([], []))
+    assert seal(broker) == (Batch([], []), Batch([], []))
     assert broker.journal.is_empty
     broker.journal.advance(place, batch - 1)
     turn(broker)

@@ -219,7 +219,7 @@ def test_a_message_that_dies_in_a_circle_is_dropped(alice: Client) -> None:
     assert (alice.count("one"), alice.count("two")) == (0, 1)
     later(alice.broker, 10)
     assert (alice.count("one"), alice.count("two")) == (0, 0)
-    assert alice.broker.books.held_bytes == 0
+    assert alice.broker.memory_accounts.held_bytes == 0
 
 
 def test_a_queue_that_is_its_own_dead_letter_queue_does_not_spin(alice: Client) -> None:
@@ -231,7 +231,7 @@ def test_a_queue_that_is_its_own_dead_letter_queue_does_not_spin(alice: Client) 
 def test_without_its_exchange_a_dead_letter_is_gone(alice: Client) -> None:
     alice.queue("q", x_dead_letter_exchange="nowhere", x_message_ttl=0)
     alice.publish("q")
-    assert alice.broker.books.held_bytes == 0
+    assert alice.broker.memory_accounts.held_bytes == 0
 
 
 def test_a_rejected_message_is_a_dead_letter_and_an_acknowledged_one_is_none(alice: Client) -> None:
@@ -296,4 +296,4 @@ def test_a_turn_does_a_bounded_number_of_dead_letters(alice: Client, monkeypatch
         assert len(alice.broker.dead_letters) <= before - min(before, 10) + 10 * len(names)
     # Every order in which it can pass the four: 4 + 12 + 24 + 24 letters.
     assert turns == 7
-    assert alice.broker.books.held_bytes == 0
+    assert alice.broker.memory_accounts.held_bytes == 0

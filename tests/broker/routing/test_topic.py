@@ -5,7 +5,6 @@ from __future__ import annotations
 import timeit
 from functools import cache
 from itertools import product
-from time import process_time
 
 import pytest
 from hypothesis import given
@@ -125,9 +124,9 @@ def test_a_key_of_255_bytes_against_ten_thousand_wildcard_bindings_takes_microse
         table.add([f"site.{number}.*.temp", f"*.{number}.#", f"#.n{number}", f"a.*.n{number}.#"][number % 4], number)
     assert table.match("site.4.x.temp") == [4]
     key = ".".join(["a"] * 128)
-    best = min(timeit.repeat(lambda: table.match("site.4.x.temp"), timer=process_time, number=100, repeat=5)) / 100
+    best = min(timeit.repeat(lambda: table.match("site.4.x.temp"), number=100, repeat=5)) / 100
     assert best < 200e-6
-    assert min(timeit.repeat(lambda: table.match(key), timer=process_time, number=10, repeat=5)) / 10 < 5e-3
+    assert min(timeit.repeat(lambda: table.match(key), number=10, repeat=5)) / 10 < 5e-3
 
 
 def test_thousands_of_hashes_active_at_once_cost_linear_time() -> None:
@@ -137,4 +136,4 @@ def test_thousands_of_hashes_active_at_once_cost_linear_time() -> None:
         table.add(".".join([*words, "#", "a", "#"]), number)
     key = ".".join(["a"] * 40)
     assert len(table.match(key)) == 4_096
-    assert min(timeit.repeat(lambda: table.match(key), timer=process_time, number=1, repeat=3)) < 0.5
+    assert min(timeit.repeat(lambda: table.match(key), number=1, repeat=3)) < 0.5

@@ -109,7 +109,7 @@ def test_a_deleted_virtual_host_takes_all_along(broker: Broker, alice: Client) -
     broker.delete_vhost("other")
     turn(broker)
     assert there.closed is not None and there.closed.code == 320
-    assert broker.binding_count == broker.queue_count == broker.books.held_bytes == 0
+    assert broker.binding_count == broker.queue_count == broker.memory_accounts.held_bytes == 0
     alice.queue("q")
     with pytest.raises(ChannelError, match="no vhost 'other'"):
         broker.delete_vhost("other")

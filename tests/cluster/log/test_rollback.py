@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from openclust.broker.backlog.backlog import Entry
-from openclust.broker.journal.batch import Work, encode_work
+from openclust.broker.journal.batch import Batch, encode_batch
 from openclust.broker.journal.journal import KEPT, Journal
 from openclust.broker.journal.store_rows import Contents, Keep, StoredRow
 from openclust.broker.model.change_codec import encode_change
@@ -70,18 +70,18 @@ class NoPages:
 
 def pages(broker: Broker) -> list[tuple[int, int]]:
     """Which messages a checkpoint has: of each page the first place and the last."""
-    return [(page.first, page.last) for page in broker.journal.library.collect(0, 0, "", []).pages if page.count]
+    return [(page.first, page.last) for page in broker.journal.page_store.collect(0, 0, "", []).pages if page.count]
 
 
 def test_what_came_goes_and_what_went_is_back(broker: Broker) -> None:
     queue, undo = declare(broker), Rollback()
     enter(undo, queue, 1, 1, 2, 3)
-    held = broker.books.held_bytes
+    held = broker.memory_accounts.held_bytes
     leave(undo, queue, 2, 2)
     enter(undo, queue, 3, 4)
     assert undo.back_to(at(1)) == []
     assert places(queue) == [1, 2, 3] and queue.ready_bytes == 3
-    assert broker.books.held_bytes == held and all(entry.recorded > 0 for entry in queue.backlog)
+    assert broker.memory_accounts.held_bytes == held and all(entry.recorded > 0 for entry in queue.backlog)
 
 
 def test_what_an_own_reign_brought_is_given_out_but_not_what_was_taken_of_it(broker: Broker) -> None:
@@ -107,7 +107,7 @@ def test_the_last_value_before_is_the_last_value_again(broker: Broker) -> None:
 
 
 def test_the_last_value_that_was_again_and_is_no_more_is_in_no_page(broker: Broker) -> None:
-    broker.journal.library.source = NoPages()
+    broker.journal.page_store.source = NoPages()
     queue, undo = declare(broker, x_last_value_key="k"), Rollback()
     enter(undo, queue, 1, 1, headers={"k": "a"})
     enter(undo, queue, 2, 2, headers={"k": "a"})
@@ -117,7 +117,7 @@ def test_the_last_value_that_was_again_and_is_no_more_is_in_no_page(broker: Brok
 
 
 def test_a_head_that_was_dropped_and_comes_back_and_goes_again_is_in_no_page(broker: Broker) -> None:
-    broker.journal.library.source = NoPages()
+    broker.journal.page_store.source = NoPages()
     queue, undo = declare(broker), Rollback()
     enter(undo, queue, 1, 1, 2)
     leave(undo, queue, 2, 1)
@@ -128,7 +128,7 @@ def test_a_head_that_was_dropped_and_comes_back_and_goes_again_is_in_no_page(bro
 
 
 def test_what_is_back_in_its_place_is_in_a_page(broker: Broker) -> None:
-    broker.journal.library.source = NoPages()
+    broker.journal.page_store.source = NoPages()
     queue, undo = declare(broker), Rollback()
     enter(undo, queue, 1, 1, 2)
     leave(undo, queue, 2, 1)
@@ -143,9 +143,9 @@ def test_a_refused_delivery_that_is_back_is_out_no_more(broker: Broker) -> None:
     refused = queue.get()
     assert refused is not None
     queue.reject(refused)
-    assert list(queue.out) == [1], "its dead letter is nowhere yet"
+    assert list(queue.recorded_unacked) == [1], "its dead letter is nowhere yet"
     queue.reinstate(refused)
-    assert places(queue) == [1] and not queue.out
+    assert places(queue) == [1] and not queue.recorded_unacked
 
 
 def test_keys_of_a_dedup_window_are_forgotten_with_what_brought_them(broker: Broker) -> None:
@@ -191,12 +191,12 @@ def test_a_queue_that_is_gone_is_left_alone(broker: Broker) -> None:
     leave(undo, queue, 2, 1)
     broker.vhosts["/"].delete_queue("q")
     assert undo.back_to(at(0)) == []
-    assert broker.books.held_bytes == 0
+    assert broker.memory_accounts.held_bytes == 0
 
 
 def test_of_what_a_broker_begins_with_no_definition_is_undone() -> None:
     change = encode_change(DeclareQueue(vhost="/", name="q"))
-    nothing = encode_work(Work([], []))
+    nothing = encode_batch(Batch([], []))
     rows = [Keep("opening", 1, 1, b"uuid"), Keep("change", 1, 2, change), Keep("work", 1, 3, nothing)]
     membership = Joined("p1", "p2", "p3", wait_for_root=False)["p1"]
     membership.recover(Contents(rows=[StoredRow(row, False) for row in rows]))

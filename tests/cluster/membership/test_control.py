@@ -60,7 +60,7 @@ def test_only_brokers_may_publish_to_amq_cluster(cluster: Joined) -> None:
     client.publish("", encode(Pressure(True)), exchange="amq.cluster")
     closed = client.channel_error()
     assert closed.code == 403
-    assert not cluster["p1"].broker.books.alarm
+    assert not cluster["p1"].broker.memory_accounts.alarm
 
 
 def test_a_console_user_is_no_broker_either() -> None:

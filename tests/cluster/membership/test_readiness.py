@@ -91,14 +91,14 @@ def test_what_ails_the_broker_itself_is_named(
 
 
 def test_publishers_that_wait_count_when_it_lasts(cluster: Joined) -> None:
-    books = cluster.broker("p2").books
-    books.held_bytes += 2 * books.high_bytes
+    accounts = cluster.broker("p2").memory_accounts
+    accounts.held_bytes += 2 * accounts.high_bytes
     cluster.settle()
     cluster.tick(BLOCKED_MS - 500)
     assert missing(cluster, "p2") == []
     cluster.tick(1_000)
     assert missing(cluster, "p2") == [("publishers", "publishers wait: low on memory")]
-    books.held_bytes -= 2 * books.high_bytes
+    accounts.held_bytes -= 2 * accounts.high_bytes
     cluster.settle()
     cluster.tick()
     assert missing(cluster, "p2") == []

@@ -283,7 +283,7 @@ def test_a_question_asked_twice_makes_one_consumer(cluster: Joined) -> None:
     client.send(BasicConsume(queue="q"))
     cluster["p2"].root_requests.ask_again()
     cluster.settle()
-    assert len(proxies(cluster)) == len(at_root(cluster).turns) == 1
+    assert len(proxies(cluster)) == len(at_root(cluster).consumers) == 1
     cluster.let_go("p1", "p2")
     publish_many(client, 1)
     assert client.bodies() == [b"body"]

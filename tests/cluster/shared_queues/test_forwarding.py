@@ -378,7 +378,7 @@ def test_what_waited_too_long_for_a_root_fails_with_506() -> None:
     cluster.tick(100)
     closed = client.channel_error()
     assert closed.code == 506 and "no root for 2000 ms" in closed.text
-    assert cluster["p3"].forwarding.refused == 1 and cluster.broker("p3").books.held_bytes == 0
+    assert cluster["p3"].forwarding.refused == 1 and cluster.broker("p3").memory_accounts.held_bytes == 0
     rests(cluster)
 
 

@@ -107,7 +107,7 @@ def test_consumers_at_the_next_root_get_what_is_handed_over(cluster: Joined) -> 
 
 def test_messages_of_a_queue_that_is_deleted_meanwhile_are_gone(cluster: Joined) -> None:
     fill(cluster, b"1")
-    books = cluster.broker("p1").books
+    accounts = cluster.broker("p1").memory_accounts
     cluster.cut("p1", "p2")
     cluster.cut("p1", "p3")
     cluster.tick(2_000)
@@ -116,7 +116,7 @@ def test_messages_of_a_queue_that_is_deleted_meanwhile_are_gone(cluster: Joined)
     cluster.mend("p1", "p3")
     cluster.await_root()
     assert "q" not in cluster.broker("p1").vhosts["/"].queues
-    assert books.held_bytes == 0
+    assert accounts.held_bytes == 0
 
 
 def test_more_than_goes_at_once_arrives_in_order(cluster: Joined) -> None:

@@ -427,7 +427,7 @@ def test_a_get_tells_what_is_left_and_may_be_acknowledged(cluster: Joined) -> No
     assert (got.body, got.method.message_count, got.redelivered) == (b"1", 2, False)
     assert open_counts(cluster) == (2, 1)
     client.ack(got.tag)
-    assert open_counts(cluster) == (2, 0) and cluster.broker("p2").books.held_bytes == 0
+    assert open_counts(cluster) == (2, 0) and cluster.broker("p2").memory_accounts.held_bytes == 0
     assert client.get("q", no_ack=True) is not None
     assert open_counts(cluster) == (1, 0)
 
@@ -468,7 +468,7 @@ def test_a_consumer_whose_queue_is_deleted_is_told(cluster: Joined) -> None:
     assert client.cancelled == ["tag"]
     client.ack(1)
     assert client.closed is None and proxies(cluster) == []
-    assert cluster.broker("p1").books.held_bytes == cluster.broker("p2").books.held_bytes == 0
+    assert cluster.broker("p1").memory_accounts.held_bytes == cluster.broker("p2").memory_accounts.held_bytes == 0
 
 
 def test_a_queue_in_exclusive_use_is_refused_at_every_other_broker(cluster: Joined) -> None:

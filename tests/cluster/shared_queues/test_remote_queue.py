@@ -72,7 +72,7 @@ def test_old_deliveries_use_credit_until_they_are_acknowledged(cluster: Joined) 
     assert client.bodies() == [b"5"]
     client.ack(5, multiple=True)
     assert at(cluster, "p2").unacked == 0
-    assert all(cluster.broker(name).books.held_bytes == 0 for name in ("p2", "p3"))
+    assert all(cluster.broker(name).memory_accounts.held_bytes == 0 for name in ("p2", "p3"))
 
 
 def test_what_the_root_had_delivered_when_it_resigned_comes_again_from_the_next(cluster: Joined) -> None:
@@ -145,7 +145,7 @@ def test_what_was_kept_for_a_client_is_not_delivered_beside_what_the_root_sends_
     assert len(client.deliveries()) == read + 300
     client.ack(read + 300, multiple=True)
     assert at(cluster, "p1").unacked == len(at(cluster, "p1")) == 0
-    assert cluster.broker("p1").books.held_bytes == cluster.broker("p3").books.held_bytes == 0
+    assert cluster.broker("p1").memory_accounts.held_bytes == cluster.broker("p3").memory_accounts.held_bytes == 0
 
 
 def test_who_is_cut_off_from_the_root_registers_again_when_it_is_back(cluster: Joined) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openclust.broker.backlog import page as leaf
+from openclust.broker.backlog import page as page_module
 from openclust.broker.journal.store_rows import Ahead, Restart
 from openclust.broker.model.change_codec import encode_change
 from openclust.broker.model.changes import DeclareQueue
@@ -29,7 +29,7 @@ PRIMARIES = ("b", FROM, "p8")
 @pytest.fixture(autouse=True, scope="module")
 def _small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leaf, "PAGE_BYTES", 300)
+        patch.setattr(page_module, "PAGE_BYTES", 300)
         patch.setattr(contents, "PART_BYTES", 1_000)
         patch.setattr(installing, "AHEAD_MAX", 3)
         yield

@@ -74,7 +74,7 @@ def test_publishers_wait_when_too_much_waits_for_the_disk_and_are_told_why() -> 
     one = One()
     one.disk.failed(FULL)
     one.publish(bytes(UNWRITTEN_MAX))
-    assert one.broker.books.alarm and one.client.blocked == [ConnectionBlocked(reason=f"disk: {FULL}")]
+    assert one.broker.memory_accounts.alarm and one.client.blocked == [ConnectionBlocked(reason=f"disk: {FULL}")]
     one.publish(b"held back")
     assert one.client.connection.hold == "memory"
     assert f"publishers wait: disk: {FULL}" in one.disk.notes
@@ -87,7 +87,7 @@ def test_publishers_go_on_when_half_of_it_is_written() -> None:
     disk = one.membership.disk_health
     disk.waits(UNWRITTEN_MAX // 2 + 1)
     one.rest()
-    assert one.broker.books.alarm
+    assert one.broker.memory_accounts.alarm
     disk.waits(UNWRITTEN_MAX // 2)
     one.rest()
     assert one.client.blocked[1:] == [ConnectionUnblocked()]
@@ -212,7 +212,7 @@ def test_a_backup_whose_disk_is_full_lets_the_log_go_by_until_there_is_room() ->
     joined.tick(1_000)
     client.reply(1, QueueDeclareOk)
     assert backup.replica.position == before and joined["p2"].replica.position > before
-    assert not joined.broker("p3").books.alarm, "its clients publish to the root"
+    assert not joined.broker("p3").memory_accounts.alarm, "its clients publish to the root"
     backup.disk_health.waits(0)
     joined.tick(1_000)
     assert backup.replica.position == joined["p1"].replica.position

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openclust.broker.journal.batch import Work, decode_work
+from openclust.broker.journal.batch import Batch, decode_batch
 from openclust.cluster.protocol.bounds import Bounds
 from openclust.cluster.protocol.messages import Snapshot
 from openclust.cluster.protocol.status import Position
@@ -57,10 +57,10 @@ def waiting(cluster: Joined, at: str = "") -> dict[str, list[bytes]]:
     return {name: [entry.message.body for entry in queues[name].backlog] for name in ("a", "b")}
 
 
-def work(cluster: Joined, at: str) -> list[Work]:
+def work(cluster: Joined, at: str) -> list[Batch]:
     """The log of a broker, as far as it tells of messages."""
     log = cluster[at].replica.log
-    return [decode_work(each.body) for each in log.tail(log.base) or [] if each.kind == "work" and each.body]
+    return [decode_batch(each.body) for each in log.tail(log.base) or [] if each.kind == "work" and each.body]
 
 
 def fill(cluster: Joined, queue: str, *bodies: bytes) -> None:
@@ -164,7 +164,7 @@ def test_credit_comes_back_with_the_commit(cluster: Joined, at: str) -> None:
         client.ack(0, multiple=True)
         assert client.bodies() == []
         client.call(TxCommit(), TxCommitOk)
-    assert client.broker.books.held_bytes == 0
+    assert client.broker.memory_accounts.held_bytes == 0
 
 
 # -- when it is told
@@ -271,7 +271,7 @@ def test_an_exchange_that_the_root_has_no_more_stands_against_all_of_it(cluster:
     assert client.channel_error().code == 404
     # The channel is closed, so what it had fetched is back.
     assert waiting(cluster) == {"a": [b"job"], "b": []} and inbox.bodies() == []
-    assert client.broker.books.held_bytes == 0
+    assert client.broker.memory_accounts.held_bytes == 0
 
 
 @every_role
@@ -308,7 +308,7 @@ def test_acks_of_a_queue_that_is_gone_stand_against_nothing(cluster: Joined) -> 
     client.ack(1)
     cluster.client("p1").call(QueueDelete(queue="a"), QueueDeleteOk)
     client.call(TxCommit(), TxCommitOk)
-    assert client.count("b") == 1 and client.broker.books.held_bytes == 0
+    assert client.count("b") == 1 and client.broker.memory_accounts.held_bytes == 0
 
 
 # -- the root changes
@@ -637,7 +637,7 @@ def test_a_transaction_without_shared_queues_needs_no_root(cluster: Joined) -> N
     assert got is not None and got.body == b"x" and len(client.returns) == 1
     client.ack(got.tag)
     client.call(TxCommit(), TxCommitOk)
-    assert client.broker.books.held_bytes == 0
+    assert client.broker.memory_accounts.held_bytes == 0
 
 
 def test_without_a_root_a_commit_waits_for_one(cluster: Joined) -> None:
@@ -659,7 +659,7 @@ def test_a_commit_that_waited_too_long_is_given_up_with_506(cluster: Joined) -> 
     client.send(TxCommit())
     cluster.tick(31_000)
     assert client.channel_error().code == 506
-    assert client.broker.books.held_bytes == 0
+    assert client.broker.memory_accounts.held_bytes == 0
 
 
 def test_a_client_that_leaves_while_it_waits_leaves_nothing_behind(cluster: Joined) -> None:
@@ -669,9 +669,9 @@ def test_a_client_that_leaves_while_it_waits_leaves_nothing_behind(cluster: Join
     client.send(TxCommit())
     broker = client.broker
     client.lose()
-    assert broker.books.held_bytes > 0, "what it was to publish is still on its way"
+    assert broker.memory_accounts.held_bytes > 0, "what it was to publish is still on its way"
     cluster.let_go("s1", "p1")
-    assert broker.books.held_bytes == 0 and waiting(cluster) == BOTH
+    assert broker.memory_accounts.held_bytes == 0 and waiting(cluster) == BOTH
 
 
 # -- what was done before

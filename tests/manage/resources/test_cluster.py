@@ -90,8 +90,8 @@ def test_who_sends_clients_here_is_told_what_is_missing(api: RunningApi) -> None
 
 def test_publishers_that_wait_are_shown_by_every_interface(api: RunningApi) -> None:
     def fill(server: Server) -> None:
-        books = server.broker.books
-        books.held_bytes += books.high_bytes
+        accounts = server.broker.memory_accounts
+        accounts.held_bytes += accounts.high_bytes
         server.turn()
 
     api.on_loop(fill)

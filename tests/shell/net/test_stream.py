@@ -75,7 +75,7 @@ class Host:
     def __init__(self) -> None:
         self.loop: Any = Loop()
         self.heard: list[bytes] = []
-        self.turns = self.lost = self.closing = 0
+        self.consumers = self.lost = self.closing = 0
 
     def receive(self, connection: Connection, data: bytes) -> None:
         self.heard.append(data)
@@ -87,7 +87,7 @@ class Host:
         self.lost += 1
 
     def turn_soon(self) -> None:
-        self.turns += 1
+        self.consumers += 1
 
 
 class House:
@@ -152,7 +152,7 @@ def test_bytes_that_the_peer_does_not_take_follow_in_order() -> None:
     house.has_room(5)
     assert (house.sock.taken, house.connection.pending_bytes) == (b"onetwothree", 0)
     assert not house.stream.is_waiting and house.host.loop.writer is None
-    assert house.host.turns == 2, "publishers may have waited for this"
+    assert house.host.consumers == 2, "publishers may have waited for this"
 
 
 def test_large_bodies_are_sent_piece_by_piece() -> None:

@@ -330,7 +330,7 @@ class Joined:
     # -- turns and time
 
     def settle(self) -> None:
-        """Turns on all brokers, and bytes between them, until nothing moves."""
+        """ConsumerRotation on all brokers, and bytes between them, until nothing moves."""
         for _ in range(RESTS_WITHIN):
             moved = False
             for member in list(self.members.values()):
