@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,22 +23,22 @@ class Mount(NamedTuple):
     device: str
 
 
-def folder_on_disk(folder: Path | None = None) -> Path:
+def folder_on_disk(folder: Path | None = None, mounts: Sequence[Mount] | None = None) -> Path:
     """`folder`, which must exist; without it the first of TMPDIR, /var/tmp and the current folder that is on a disk."""
     if folder is not None:
         if not folder.is_dir():
             raise BenchError(f"--data-in {folder}: there is no such directory")
         return folder.resolve()
-    mounts = _mounts()
+    mounts = mounts_here() if mounts is None else mounts
     for each in (Path(tempfile.gettempdir()), Path("/var/tmp"), Path.cwd()):
         if each.is_dir() and os.access(each, os.W_OK) and not _is_in_memory(mount_of(each, mounts)):
             return each.resolve()
     raise BenchError("no temporary directory is on a disk; name one with --data-in DIR")
 
 
-def described(folder: Path) -> str:
+def described(folder: Path, mounts: Sequence[Mount] | None = None) -> str:
     """`data in DIR (ext4 on /dev/vda)`, for the results, because the cost of an fsync depends on the disk."""
-    mount = mount_of(folder, _mounts())
+    mount = mount_of(folder, mounts_here() if mounts is None else mounts)
     if mount is None:
         return f"data in {folder}"
     memory = ", which is memory: syncing costs nothing there" if _is_in_memory(mount) else ""
@@ -72,5 +72,6 @@ def _is_in_memory(mount: Mount | None) -> bool:
     return mount is not None and mount.kind in IN_MEMORY
 
 
-def _mounts() -> list[Mount]:
+def mounts_here() -> list[Mount]:
+    """The file systems that are mounted on this machine."""
     return [Mount(each.mountpoint, each.fstype, each.device) for each in psutil.disk_partitions(all=True)]

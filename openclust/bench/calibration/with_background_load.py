@@ -75,11 +75,11 @@ def _fanouts(
                 watcher.doing(f"in company: fan-out of {burst} to {subscribers}")
                 with closing(Bursts(at, exchange, listening.sockets, SMALL, burst, keys)) as load:
                     spent = cpu_each(load, pid, effort.times(60), effort.rounds, {"": idle})[""]
-                    rows.append(_in_company(fanout_row(subscribers, SMALL, burst, load.delivery_bytes, spent)))
+                    rows.append(row_in_company(fanout_row(subscribers, SMALL, burst, load.delivery_bytes, spent)))
                     if (subscribers, burst) == (1, 1):
                         stack_us = max(0.0, statistics.median(load.latencies_ns) / 1000 - spent.us)
             if subscribers == 1:
-                rows += map(_in_company, after_pauses(effort, at, exchange, listening, pid, {"": idle}, keys))
+                rows += map(row_in_company, after_pauses(effort, at, exchange, listening, pid, {"": idle}, keys))
     return rows, stack_us
 
 
@@ -102,7 +102,7 @@ def _relays(
                 with closing(Bursts(publisher, exchange, listening.sockets, SMALL, burst, keys)) as load:
                     spent = cpu_each(load, pids, effort.times(120), effort.rounds, idle)
                     found = relay_rows(subscribers, SMALL, burst, load.delivery_bytes, spent[first], spent[second])
-                    rows += map(_in_company, found)
+                    rows += map(row_in_company, found)
     return rows
 
 
@@ -159,6 +159,6 @@ def hop_us(costs: Mapping[str, float]) -> float:
     return max(0.0, costs["company_remote_us"] - costs["company_stack_us"] - sent_on - delivered)
 
 
-def _in_company(row: CostSample) -> CostSample:
+def row_in_company(row: CostSample) -> CostSample:
     counts = {f"company_{name}" if name in APART else name: count for name, count in row.counts.items()}
     return CostSample(name=f"in company: {row.name}", counts=counts, us=row.us)

@@ -101,7 +101,7 @@ def rejoin(options: ClusterBenchOptions, make: MakeCluster, watcher: Quiet) -> l
             found = _follow(options, brokers, root, ContinuousLoad(generator), watcher)
         finally:
             generator.close()
-    return _rows(options, found)
+    return rows_of_rejoining(options, found)
 
 
 def _follow(
@@ -160,7 +160,7 @@ def _wait_until_level(brokers: BenchCluster, root: str, backup: str, load: Conti
         time.sleep(STEP_SECONDS)
 
 
-def _rows(options: ClusterBenchOptions, found: Rejoining) -> list[ClusterRow]:
+def rows_of_rejoining(options: ClusterBenchOptions, found: Rejoining) -> list[ClusterRow]:
     received = "bytes unknown" if found.received_bytes is None else f"{found.received_bytes / 1e6:.1f} MB received"
     spent = ", ".join(f"{name} {_ms(took)}" for name, took in found.p99_ms.items())
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from openclust.bench.calibration.fit import CostSample, fit
-from openclust.bench.calibration.with_background_load import _in_company, hop_us
+from openclust.bench.calibration.with_background_load import hop_us, row_in_company
 
 COSTS = {
     "publish_us": 2.0,
@@ -32,7 +32,7 @@ def test_only_what_a_turn_a_write_and_a_link_cost_is_solved_for_again() -> None:
         for count in (1, 10)
         for burst in (1, 4)
     ]
-    found = fit(list(map(_in_company, rows)), alone)
+    found = fit(list(map(row_in_company, rows)), alone)
     assert found == pytest.approx({"company_turn_us": 80.0, "company_write_us": 5.0})
 
 

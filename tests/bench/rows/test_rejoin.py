@@ -7,7 +7,7 @@ import pytest
 from openclust.bench.brokers.bench_cluster import ClusterBenchOptions
 from openclust.bench.client.bench_errors import BenchError
 from openclust.bench.load.work import Figures
-from openclust.bench.rows.rejoin import ContinuousLoad, Rejoining, _rows
+from openclust.bench.rows.rejoin import ContinuousLoad, Rejoining, rows_of_rejoining
 
 
 class Turns:
@@ -73,7 +73,7 @@ def test_the_p99_of_the_whole_return_is_held_against_that_before() -> None:
         down=10.0,
         compare=(),
     )
-    took, latency = _rows(wanted, found)
+    took, latency = rows_of_rejoining(wanted, found)
     assert (took.value, took.unit) == (1.5, "s")
     assert "7 entries for 70 messages, bytes unknown" in took.shown
     assert (latency.value, latency.met) == (2.0, True)
