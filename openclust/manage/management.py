@@ -9,6 +9,7 @@ import msgspec
 from openclust.manage.gather.answering import Answering
 from openclust.manage.gather.gathering import ClusterQuery
 from openclust.manage.gather.questions import ReplyFailure, decode_question, encode
+from openclust.manage.rows.binding_rows import BindingRows
 from openclust.manage.rows.channel_rows import ChannelRows
 from openclust.manage.rows.connection_rows import ConnectionRows
 from openclust.manage.rows.consumer_rows import ConsumerRows
@@ -28,6 +29,7 @@ class Management:
         self._answering = Answering(
             {
                 "queues": QueueRows(broker),
+                "bindings": BindingRows(broker),
                 "connections": ConnectionRows(broker),
                 "channels": ChannelRows(broker),
                 "consumers": ConsumerRows(broker),

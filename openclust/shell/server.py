@@ -300,7 +300,7 @@ class Server:
         return False
 
     def connection_lost(self, connection: Connection) -> None:
-        if connection.state is State.OPEN and not connection.peer.is_peer:
+        if connection.state is State.OPEN and not connection.peer.is_peer and not connection.peer.is_internal:
             # For a peer the membership logs which broker is gone.
             self.broker.note("warning", "client closed its socket without closing the connection", connection)
         self.wheel.remove(connection)

@@ -62,6 +62,16 @@ def ask(broker: Primary, path: str) -> tuple[Any, str]:
     return found, response.headers.get("X-Openclust-Missing", "")
 
 
+def do(broker: Primary, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    """The status of a call, and its answer if it has one."""
+    connection = HTTPConnection("127.0.0.1", broker.place.http_port, timeout=40)
+    connection.request(method, path, None if body is None else json.dumps(body), {"Authorization": LOGIN})
+    response = connection.getresponse()
+    text = response.read()
+    connection.close()
+    return response.status, json.loads(text) if text else None
+
+
 def test_every_broker_shows_the_queues_of_all(cluster: RunningCluster) -> None:
     root = cluster.root().name
     wanted = {(f"private-{name}", name, 0) for name in cluster.brokers} | {("work", root, 2)}
@@ -89,6 +99,102 @@ def test_pages_are_cut_from_the_order_of_all_brokers(cluster: RunningCluster) ->
     page, _ = ask(cluster.brokers["s2"], "/api/queues?page=1&page_size=2&sort=messages&sort_reverse=true&columns=name")
     assert page["items"][0] == {"name": "work"}
     assert (page["total_count"], page["page_count"], len(page["items"])) == (6, 3, 2)
+
+
+# -- changes, asked at any broker
+
+
+@pytest.fixture
+def made(cluster: RunningCluster) -> Iterator[RunningCluster]:
+    """A shared queue `api` and an exchange `api`, which go afterwards."""
+    s1 = cluster.brokers["s1"]
+    assert do(s1, "PUT", "/api/queues/%2F/api", {"durable": True})[0] == 201
+    assert do(s1, "PUT", "/api/exchanges/%2F/api", {"type": "topic", "durable": True})[0] == 201
+    yield cluster
+    s2 = cluster.brokers["s2"]
+    assert do(s2, "DELETE", "/api/exchanges/%2F/api")[0] == 204
+    assert do(s2, "DELETE", "/api/queues/%2F/api")[0] == 204
+    for path in ("queues", "exchanges"):
+        assert do(cluster.brokers["s2"], "GET", f"/api/{path}/%2F/api")[0] == 404
+
+
+MESSAGE = {"properties": {"delivery_mode": 2}, "routing_key": "a.b", "payload": "hello", "payload_encoding": "string"}
+GET = {"count": 10, "ackmode": "ack_requeue_false", "encoding": "auto"}
+
+
+@pytest.mark.parametrize("name", ["p1", "p2", "p3", "s1", "s2"])
+def test_messages_are_published_and_got_at_any_broker(made: RunningCluster, name: str) -> None:
+    broker = made.brokers[name]
+    bind = do(broker, "POST", "/api/bindings/%2F/e/api/q/api", {"routing_key": "a.#", "arguments": {"x": 1}})
+    assert bind[0] == 201
+    assert do(broker, "POST", "/api/exchanges/%2F/api/publish", MESSAGE) == (200, {"routed": True})
+    lost = {**MESSAGE, "routing_key": "b"}
+    assert do(broker, "POST", "/api/exchanges/%2F/api/publish", lost) == (200, {"routed": False})
+    for other in made.brokers.values():
+        assert ask(other, "/api/queues/%2F/api?columns=messages")[0]["messages"] == 1
+    status, (first,) = do(broker, "POST", "/api/queues/%2F/api/get", {**GET, "ackmode": "ack_requeue_true"})
+    assert (status, first["payload"], first["redelivered"]) == (200, "hello", False)
+    # What is put back is there again when the root has heard so.
+    (again,) = eventually(lambda: do(broker, "POST", "/api/queues/%2F/api/get", GET)[1])
+    assert (again["payload"], again["redelivered"], again["properties"]) == ("hello", True, {"delivery_mode": 2})
+    eventually(lambda: ask(broker, "/api/queues/%2F/api")[0]["messages"] == 0)
+    do(broker, "POST", "/api/exchanges/%2F/api/publish", MESSAGE)
+    assert do(broker, "DELETE", "/api/queues/%2F/api/contents")[0] == 204
+    assert do(broker, "POST", "/api/queues/%2F/api/get", GET) == (200, [])
+    (binding,) = ask(broker, "/api/bindings/%2F/e/api/q/api")[0]
+    assert do(broker, "DELETE", f"/api/bindings/%2F/e/api/q/api/{binding['properties_key']}")[0] == 204
+    for other in made.brokers.values():
+        eventually(lambda other=other: ask(other, "/api/bindings/%2F/e/api/q/api")[0] == [])
+
+
+def test_a_message_reaches_a_private_queue_of_another_broker(made: RunningCluster) -> None:
+    channel = eventually(lambda: _connect(made.brokers["s1"])).channel()
+    channel.queue_declare("private-bound", exclusive=True)
+    channel.queue_bind("private-bound", "api", "a.*")
+    s2 = made.brokers["s2"]
+    eventually(lambda: do(s2, "POST", "/api/exchanges/%2F/api/publish", MESSAGE) == (200, {"routed": True}))
+    eventually(lambda: channel.basic_get("private-bound", auto_ack=True)[2] == b"hello")
+    channel.connection.close()
+
+
+def test_bindings_of_private_queues_are_shown_by_every_broker_and_shared_ones_once(made: RunningCluster) -> None:
+    channel = eventually(lambda: _connect(made.brokers["s1"])).channel()
+    channel.queue_declare("private-bound", exclusive=True)
+    channel.queue_bind("private-bound", "api", "key")
+    do(made.brokers["s2"], "POST", "/api/bindings/%2F/e/api/q/api", {"routing_key": "key"})
+    for broker in made.brokers.values():
+        eventually(lambda broker=broker: len(ask(broker, "/api/exchanges/%2F/api/bindings/source")[0]) == 2)
+        rows, missing = ask(broker, "/api/bindings/%2F?columns=source,destination")
+        assert missing == ""
+        ends = sorted((row["source"], row["destination"]) for row in rows)
+        names = {*(f"private-{name}" for name in made.brokers), "private-bound", "work", "api"}
+        assert ends == sorted([*(("", name) for name in names), ("api", "api"), ("api", "private-bound")])
+        assert len(ask(broker, "/api/queues/%2F/private-bound/bindings")[0]) == 2
+        found, _ = ask(broker, "/api/bindings/%2F/e/api/q/private-bound/key")
+        assert found["properties_key"] == "key"
+    channel.connection.close()
+
+
+def test_nobody_changes_a_private_queue_of_another_broker(cluster: RunningCluster) -> None:
+    s2 = cluster.brokers["s2"]
+    for method, path, body in (
+        ("DELETE", "queues/%2F/private-s1", None),
+        ("DELETE", "queues/%2F/private-s1/contents", None),
+        ("POST", "queues/%2F/private-s1/get", GET),
+        ("POST", "bindings/%2F/e/amq.topic/q/private-s1", {}),
+        ("DELETE", "bindings/%2F/e/amq.topic/q/private-s1/~", None),
+    ):
+        status, answer = do(s2, method, f"/api/{path}", body)
+        assert (status, answer["error"]) == (400, "bad_request")
+        assert "cannot obtain exclusive access to locked queue 'private-s1'" in answer["reason"]
+
+
+def test_what_calls_do_is_no_connection_of_anybody(cluster: RunningCluster) -> None:
+    s1 = cluster.brokers["s1"]
+    do(s1, "POST", "/api/exchanges/%2F/amq.topic/publish", MESSAGE)
+    assert len(ask(s1, "/api/connections")[0]) == 5
+    seen, _ = ask(s1, "/api/cluster")
+    assert seen["connections"] == 1
 
 
 def test_a_broker_that_stands_still_is_named_and_the_others_are_shown(cluster: RunningCluster) -> None:

@@ -525,6 +525,16 @@ class Connection:
         if placement is None or not self._send_away(placement, method, response):
             self._let_in(vhost)
 
+    def enter(self, user: User, vhost: VirtualHost) -> None:
+        """Let in an internal peer that acts for a user whose login has been checked: without a handshake."""
+        assert self.peer.is_internal, "all others log in"
+        self.user = user
+        self.stays = True
+        self.channel_max = 1
+        # No limit: there is no socket on which a large frame could hold up another.
+        self.frame_max = 0
+        self._let_in(vhost)
+
     def stay(self, method: ConnectionOpen) -> None:
         """No other broker could serve the client as its proxy: let it in here, if it is still there and may be."""
         if self.hold != "proxy" or self.state is not State.OPENING:
@@ -548,7 +558,8 @@ class Connection:
 
     def _let_in(self, vhost: VirtualHost) -> None:
         broker = self.broker
-        if not self.peer.is_peer and broker.open_count() >= broker.limits.connections_max:
+        is_client = not self.peer.is_peer and not self.peer.is_internal
+        if is_client and broker.open_count() >= broker.limits.connections_max:
             raise ConnectionError(
                 NOT_ALLOWED, f"the broker has {broker.limits.connections_max} connections, the most it may"
             )

@@ -15,3 +15,5 @@ class Peer(msgspec.Struct, frozen=True):
     is_tls: bool = False
     is_peer: bool = False
     """It has connected to the address for brokers of the cluster."""
+    is_internal: bool = False
+    """It is in this process, and acts for a user of the management API. It is not counted among the clients."""

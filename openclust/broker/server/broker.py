@@ -105,6 +105,8 @@ class Broker:
         self.turn_waiters: list[Connection] = []
         self._random_name = random_name
         self._open_count = 0
+        # Those among the open ones that act for users of the management API.
+        self.internal_count = 0
         self._shared_properties: dict[bytes, Table] = {}
         # The virtual host of the links of other brokers: it cannot be deleted.
         self.peer_vhost = VirtualHost(self, "")
@@ -217,6 +219,8 @@ class Broker:
 
     def logged_in(self, connection: Connection) -> None:
         self._open_count += 1
+        if connection.peer.is_internal:
+            self.internal_count += 1
         self.note("debug", "connection opened", connection)
         if self.memory_accounts.alarm:
             connection.was_told_blocked = False
@@ -240,6 +244,8 @@ class Broker:
         connection.lost()
         if connection.was_open:
             self._open_count -= 1
+            if connection.peer.is_internal:
+                self.internal_count -= 1
 
     def close_all(self, code: int, text: str) -> None:
         """Close all connections."""

@@ -71,8 +71,9 @@ class Presences:
         )
 
     def client_count(self) -> int:
-        """How many connections are open here that are not a peer's link."""
-        return max(0, self._broker.open_count() - len(self._admission.connections))
+        """How many clients are connected here: open connections that are no peer's link, and not internal."""
+        others = len(self._admission.connections) + self._broker.internal_count
+        return max(0, self._broker.open_count() - others)
 
     def is_there(self, name: str) -> bool:
         """Whether a peer speaks to this broker."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from openclust.manage.calls.call import ADMINISTRATOR, ANYBODY, POLICYMAKER, WHOEVER_LOGS_IN
 from openclust.manage.calls.route import LIST_PARAMETERS, ApiRoute
 from openclust.manage.resources import (
+    bindings,
     channels,
     cluster,
     connections,
     definitions,
     exchanges,
+    messages,
     overview,
     permissions,
     policies,
@@ -23,6 +25,10 @@ _VHOST = "/api/vhosts/{name}"
 _PERMISSION = "/api/permissions/{vhost}/{user}"
 _POLICY = "/api/policies/{vhost}/{name}"
 _OPERATOR_POLICY = "/api/operator-policies/{vhost}/{name}"
+_QUEUE = "/api/queues/{vhost}/{queue}"
+_EXCHANGE = "/api/exchanges/{vhost}/{exchange}"
+_BINDINGS_TO_QUEUE = "/api/bindings/{vhost}/e/{exchange}/q/{queue}"
+_BINDINGS_TO_EXCHANGE = "/api/bindings/{vhost}/e/{exchange}/e/{destination}"
 _PAGES = LIST_PARAMETERS
 
 ROUTES: tuple[ApiRoute, ...] = (
@@ -58,10 +64,57 @@ ROUTES: tuple[ApiRoute, ...] = (
     # -- what moves messages
     ApiRoute("GET", "/api/queues", queues.queues, ANYBODY, "All queues", query=_PAGES),
     ApiRoute("GET", "/api/queues/{vhost}", queues.queues, ANYBODY, "The queues of a virtual host", query=_PAGES),
-    ApiRoute("GET", "/api/queues/{vhost}/{queue}", queues.queue, ANYBODY, "One queue"),
+    ApiRoute("GET", _QUEUE, queues.queue, ANYBODY, "One queue"),
+    ApiRoute("PUT", _QUEUE, queues.put_queue, ANYBODY, "Declare a queue", body=queues.QueueBody),
+    ApiRoute("DELETE", _QUEUE, queues.delete_queue, ANYBODY, "Delete a queue", query=("if-empty", "if-unused")),
+    ApiRoute("DELETE", f"{_QUEUE}/contents", queues.purge_queue, ANYBODY, "Drop the messages that wait in a queue"),
+    ApiRoute("POST", f"{_QUEUE}/get", messages.get, ANYBODY, "Get messages out of a queue", body=messages.GetBody),
+    ApiRoute(
+        "POST",
+        f"{_QUEUE}/actions",
+        queues.act_on_queue,
+        ANYBODY,
+        "Accept RabbitMQ's actions on mirrored queues",
+        body=queues.QueueActionBody,
+    ),
+    ApiRoute("GET", f"{_QUEUE}/bindings", bindings.bindings_of_queue, ANYBODY, "The bindings of a queue", query=_PAGES),
     ApiRoute("GET", "/api/exchanges", exchanges.exchanges, ANYBODY, "All exchanges", query=_PAGES),
     ApiRoute(
         "GET", "/api/exchanges/{vhost}", exchanges.exchanges, ANYBODY, "The exchanges of a virtual host", query=_PAGES
+    ),
+    ApiRoute("GET", _EXCHANGE, exchanges.exchange, ANYBODY, "One exchange"),
+    ApiRoute("PUT", _EXCHANGE, exchanges.put_exchange, ANYBODY, "Declare an exchange", body=exchanges.ExchangeBody),
+    ApiRoute("DELETE", _EXCHANGE, exchanges.delete_exchange, ANYBODY, "Delete an exchange", query=("if-unused",)),
+    ApiRoute("POST", f"{_EXCHANGE}/publish", messages.publish, ANYBODY, "Publish a message", body=messages.PublishBody),
+    ApiRoute(
+        "GET",
+        f"{_EXCHANGE}/bindings/source",
+        bindings.bindings_from_exchange,
+        ANYBODY,
+        "The bindings that lead away from an exchange",
+        query=_PAGES,
+    ),
+    ApiRoute(
+        "GET",
+        f"{_EXCHANGE}/bindings/destination",
+        bindings.bindings_to_exchange,
+        ANYBODY,
+        "The bindings that lead to an exchange",
+        query=_PAGES,
+    ),
+    ApiRoute("GET", "/api/bindings", bindings.bindings, ANYBODY, "All bindings", query=_PAGES),
+    ApiRoute(
+        "GET", "/api/bindings/{vhost}", bindings.bindings, ANYBODY, "The bindings of a virtual host", query=_PAGES
+    ),
+    *(
+        route
+        for path in (_BINDINGS_TO_QUEUE, _BINDINGS_TO_EXCHANGE)
+        for route in (
+            ApiRoute("GET", path, bindings.bindings_between, ANYBODY, "The bindings between two ends", query=_PAGES),
+            ApiRoute("POST", path, bindings.bind, ANYBODY, "Make a binding", body=bindings.BindingBody),
+            ApiRoute("GET", f"{path}/{{key}}", bindings.binding, ANYBODY, "One binding"),
+            ApiRoute("DELETE", f"{path}/{{key}}", bindings.unbind, ANYBODY, "Delete a binding"),
+        )
     ),
     ApiRoute("GET", "/api/connections", connections.connections, ANYBODY, "All connections", query=_PAGES),
     ApiRoute("GET", "/api/connections/{connection}", connections.connection, ANYBODY, "One connection"),

@@ -37,7 +37,7 @@ T = TypeVar("T")
 class Refused(Exception):
     """The answer is an error: its status, one word for programs, and a line for people."""
 
-    def __init__(self, status: int, error: str, reason: str, **more: Any) -> None:
+    def __init__(self, status: int, error: str, reason: str | list[str], **more: Any) -> None:
         super().__init__(reason)
         self.status = status
         self.body = {"error": error, "reason": reason, **more}
@@ -123,10 +123,10 @@ class Call:
             raise Refused(408, "timeout", f"the body did not come within {BODY_WAIT_S:g} s") from None
         return b"".join(parts)
 
-    async def read(self, type: type[T]) -> T:
+    async def read(self, type: type[T], bytes_max: int = BODY_BYTES_MAX) -> T:
         """The body as JSON of this shape; no body is an empty object."""
         try:
-            return msgspec.json.decode(await self.body() or b"{}", type=type)
+            return msgspec.json.decode(await self.body(bytes_max) or b"{}", type=type)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise bad_request(f"the body is not right: {error}") from None
 

@@ -24,10 +24,14 @@ def selection(call: Call) -> Selection:
         raise bad_request(str(error)) from None
 
 
-async def rows(call: Call, kind: str, *, vhost: str | None = None, of: str = "") -> web.Response:
+async def rows(
+    call: Call, kind: str, *, vhost: str | None = None, of: str = "", where: dict[str, str] | None = None
+) -> web.Response:
     """The wanted rows of one kind, of all brokers."""
     wanted = selection(call)
-    question = ListRows(kind=kind, viewer=call.viewer(), selection=wanted, vhost=vhost, of=of)
+    question = ListRows(
+        kind=kind, viewer=call.viewer(), selection=wanted, vhost=vhost, of=of, where={} if where is None else where
+    )
     return list_response(await call.gathering.rows(question), wanted)
 
 

@@ -26,7 +26,8 @@ class Viewer(msgspec.Struct, frozen=True, kw_only=True):
 class ListRows(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The rows of one kind, of one virtual host where one is named, and of one object where `of` names one.
 
-    `of` is a connection for its channels and a user for its connections. `is_own`: the broker that is asked is the one
+    `of` is a connection for its channels and a user for its connections. Only rows with the values of `where` are
+    wanted; by which columns a kind can be asked for so, it says itself. `is_own`: the broker that is asked is the one
     that gathers; it shows what no broker has at this time, such as a shared queue without a root.
     """
 
@@ -35,6 +36,7 @@ class ListRows(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     selection: Selection = Selection()
     vhost: str | None = None
     of: str = ""
+    where: dict[str, str] = {}
     is_own: bool = False
 
 

@@ -59,8 +59,15 @@ def connections_seen(broker: Broker, viewer: Viewer) -> list[Connection]:
 
 
 def open_connections(broker: Broker) -> list[Connection]:
-    """The connections of applications that have been let in, in the order they came; links of brokers are none."""
-    return [each for each in broker.connections if hasattr(each, "vhost") and each.user.type != "cluster"]
+    """The connections of applications that have been let in, in the order they came.
+
+    Links of brokers are none, nor are those by which the management API acts for a user.
+    """
+    return [
+        each
+        for each in broker.connections
+        if hasattr(each, "vhost") and each.user.type != "cluster" and not each.peer.is_internal
+    ]
 
 
 def connection_row(connection: Connection) -> Row:
