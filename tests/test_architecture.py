@@ -319,6 +319,30 @@ def test_no_two_classes_have_one_name() -> None:
     assert not twice, f"two classes each: {', '.join(sorted(twice))}; rename the later one"
 
 
+def named_types(tree: ast.Module) -> Iterator[str]:
+    """The classes of a module, and the types that it gives a name: `Done = Callable[[Any], None]`."""
+    for node in tree.body:
+        match node:
+            case ast.ClassDef():
+                yield node.name
+            case ast.AnnAssign(target=ast.Name(name)) | ast.Assign(targets=[ast.Name(name)]):
+                if re.fullmatch(r"_?[A-Z][A-Za-z]*[a-z][A-Za-z]*", name):
+                    yield name
+
+
+def test_no_class_and_no_named_type_of_the_layers_has_the_name_of_another() -> None:
+    """A reader of the core, the cluster and the shell meets all of these in one day; tools are read for themselves."""
+    files = [file for file in sources() if layer_of(module_of(file)) in LAYERS]
+    counts = Counter(name for file in files for name in named_types(tree_of(file)))
+    twice = [name for name, count in counts.items() if count > 1]
+    assert not twice, f"two types each: {', '.join(sorted(twice))}; rename the more special one"
+
+
+def test_a_named_type_is_found_and_a_constant_is_not() -> None:
+    source = "Done = Callable[[Any], None]\n_End: TypeAlias = int\nclass Queue: ...\nMAX = 3\nname = 'x'\n_X = 1"
+    assert list(named_types(ast.parse(source))) == ["Done", "_End", "Queue"]
+
+
 def io_in(file: Path, tree: ast.Module) -> Iterator[str]:
     """What in a module touches the world: imports, builtins, and clocks of `datetime`."""
     place = file.relative_to(ROOT)

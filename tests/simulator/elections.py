@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from openclust.cluster.election.events import (
     CaughtUp,
-    Effect,
+    ElectionEffect,
     Event,
     Follow,
     NoRoot,
@@ -47,7 +47,7 @@ class Elector(Broker):
     def reset(self) -> None:
         super().reset()
         self.member: BareElection | None = None
-        self.effects: deque[Effect] = deque()
+        self.effects: deque[ElectionEffect] = deque()
         self.is_writing = False
         self.takes_over = 0
 
@@ -150,7 +150,7 @@ class Elections(World):
         broker.effects += effects
         self._perform(broker)
 
-    def _step(self, broker: Elector, event: Event) -> list[Effect]:
+    def _step(self, broker: Elector, event: Event) -> list[ElectionEffect]:
         assert broker.member is not None, "only who is up is stepped"
         try:
             return broker.member.step(event)
@@ -195,7 +195,7 @@ class Elections(World):
             if broker.life != life:
                 return
 
-    def _do(self, broker: Elector, effect: Effect) -> None:
+    def _do(self, broker: Elector, effect: ElectionEffect) -> None:
         match effect:
             case PersistVote():
                 self._write(broker, effect)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from openclust.cluster.election.events import (
-    Effect,
+    ElectionEffect,
     Follow,
     NoRoot,
     PersistVote,
@@ -41,7 +41,7 @@ class Invariants:
         """The broker starts anew."""
         self._before[name] = _Before(vote)
 
-    def stepped(self, name: str, effects: list[Effect]) -> None:
+    def stepped(self, name: str, effects: list[ElectionEffect]) -> None:
         """Effects come in an order that makes sense."""
         before = self._before[name]
         for effect in effects:
@@ -76,7 +76,7 @@ class _Before:
         self.serves = 0
         self.follows: Reign | None = None
 
-    def take(self, effect: Effect) -> str:
+    def take(self, effect: ElectionEffect) -> str:
         """What is wrong with the effect coming now; empty if nothing is."""
         match effect:
             case PersistVote():

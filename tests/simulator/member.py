@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openclust.cluster.election.election import step
-from openclust.cluster.election.events import Effect, Event
+from openclust.cluster.election.events import ElectionEffect, Event
 from openclust.cluster.election.lease import lease_end_ms, serves
 from openclust.cluster.election.view import ElectionRole, Terms, begin
 from openclust.cluster.protocol.status import Reign
@@ -17,7 +17,7 @@ class BareElection:
     def __init__(self, terms: Terms, name: str, stamp_ms: int, now_ms: int, vote: Reign | None) -> None:
         self._election = begin(terms, name, stamp_ms, now_ms, vote)
 
-    def step(self, event: Event) -> list[Effect]:
+    def step(self, event: Event) -> list[ElectionEffect]:
         """Take the event; do the effects, in order."""
         self._election, effects = step(self._election, event)
         return effects

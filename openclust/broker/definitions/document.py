@@ -87,7 +87,7 @@ class BindingEntry(msgspec.Struct, kw_only=True):
     arguments: Pairs = {}
 
 
-Entry = TypeVar("Entry", bound=msgspec.Struct)
+Listed = TypeVar("Listed", bound=msgspec.Struct)
 
 # Keys by which an export describes itself.
 _ABOUT = {
@@ -149,7 +149,7 @@ class Reader:
             if key not in _ABOUT and key not in _TAKEN and key not in _NOT_TAKEN and not key.startswith("openclust_"):
                 self.ignored.add(value_text(key), "not a section that this broker knows")
 
-    def entries(self, section: str, type: type[Entry]) -> Iterator[tuple[int, Entry]]:
+    def entries(self, section: str, type: type[Listed]) -> Iterator[tuple[int, Listed]]:
         """The well-formed entries of a section, with their indexes."""
         for index, entry in self._list(section):
             name, vhost = (entry.get("name"), entry.get("vhost")) if isinstance(entry, dict) else (None, None)
@@ -157,7 +157,7 @@ class Reader:
             if read is not None:
                 yield index, read
 
-    def convert(self, entry: Any, type: type[Entry], where: str) -> Entry | None:
+    def convert(self, entry: Any, type: type[Listed], where: str) -> Listed | None:
         """The entry as `type`, or None and a problem. Unknown keys are ignored and reported."""
         try:
             read = msgspec.convert(entry, type)

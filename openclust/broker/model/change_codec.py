@@ -13,7 +13,7 @@ from openclust.broker.model.policy import Policy
 from openclust.wire.errors import AmqpError
 from openclust.wire.table import Table, Value, decode_table, encode_table
 
-_Reader: TypeAlias = Callable[[Any], Any]
+_FieldReader: TypeAlias = Callable[[Any], Any]
 
 
 def encode_change(change: Change) -> bytes:
@@ -129,7 +129,7 @@ def _read_names(value: Any) -> tuple[str, ...]:
     return tuple(_text(each) for each in _list(value))
 
 
-def _exactly(kind: type) -> _Reader:
+def _exactly(kind: type) -> _FieldReader:
     def read(value: Any) -> Any:
         if type(value) is not kind:
             raise ValueError(f"a {kind.__name__} is wanted, not {type(value).__name__}")
@@ -140,7 +140,7 @@ def _exactly(kind: type) -> _Reader:
 
 _bytes, _list, _table, _text = _exactly(bytes), _exactly(list), _exactly(dict), _exactly(str)
 # By the text of the annotation, since its type may be unknown in this module.
-_READERS: dict[str, _Reader] = {
+_READERS: dict[str, _FieldReader] = {
     "str": _text,
     "tuple[str, ...]": _read_names,
     "bool": _exactly(bool),
@@ -151,13 +151,13 @@ _READERS: dict[str, _Reader] = {
 }
 
 
-def _readers(kind: type) -> dict[str, _Reader]:
+def _readers(kind: type) -> dict[str, _FieldReader]:
     annotations = {
         name: text for base in reversed(kind.__mro__) for name, text in vars(base).get("__annotations__", {}).items()
     }
     return {name: _READERS[annotations[name]] for name in kind.__struct_fields__}  # type: ignore[attr-defined]
 
 
-_KINDS: dict[str, tuple[Callable[..., Change], dict[str, _Reader]]] = {
+_KINDS: dict[str, tuple[Callable[..., Change], dict[str, _FieldReader]]] = {
     kind.__name__: (kind, _readers(kind)) for kind in get_args(Change)
 }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from openclust.broker.model.message import Message
     from openclust.broker.routing.exchange import Exchange, Targets
 
-Reach: TypeAlias = "Callable[[ExchangeHost, Targets], tuple[list[Destination], bool]]"
+ReachRule: TypeAlias = "Callable[[ExchangeHost, Targets], tuple[list[Destination], bool]]"
 """Of all that the bindings name, the destinations of a message; and whether the root must get the message too."""
 
 _NO_PROPERTIES = Properties()
@@ -49,7 +49,7 @@ def _keys_in(headers: Table, name: str) -> list[str]:
 
 
 def route_by_headers(
-    vhost: ExchangeHost, exchange: Exchange, key: str, headers: Table, reach: Reach, *, mandatory: bool = False
+    vhost: ExchangeHost, exchange: Exchange, key: str, headers: Table, reach: ReachRule, *, mandatory: bool = False
 ) -> Route:
     """The route of one message, by its routing key, its carbon copies and all its other headers."""
     targets = find_targets(vhost, exchange, (key, *(copy_keys(headers) or ())), headers)
@@ -81,7 +81,7 @@ def route_again(
     key: str,
     header: bytes,
     size: int,
-    reach: Reach,
+    reach: ReachRule,
     *,
     mandatory: bool = False,
 ) -> tuple[Route, bytes]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from openclust.broker.queues.queue import Queue
     from openclust.broker.server.broker import Broker
 
-OfQueue: TypeAlias = DeclareQueue | DeleteQueue | Bind | Unbind
+QueueChange: TypeAlias = DeclareQueue | DeleteQueue | Bind | Unbind
 
 
 class NameCollisions:
@@ -30,7 +30,7 @@ class NameCollisions:
     def decide(self, change: Change) -> Any:
         """Make a change as root; AmqpError where it is refused."""
         if self._hides(change):
-            assert isinstance(change, OfQueue), "only what is about a queue is hidden"
+            assert isinstance(change, QueueChange), "only what is about a queue is hidden"
             raise _in_the_way(change.vhost, _name(change))
         return self._perform(change)
 
@@ -70,14 +70,14 @@ class NameCollisions:
 
     def _hides(self, change: Change) -> bool:
         """Whether the change is about a shared queue whose name a private queue has here."""
-        if not isinstance(change, OfQueue) or (isinstance(change, Bind | Unbind) and change.to_exchange):
+        if not isinstance(change, QueueChange) or (isinstance(change, Bind | Unbind) and change.to_exchange):
             return False
         vhost = self._broker.vhosts.get(change.vhost)
         queue = None if vhost is None else vhost.queues.get(_name(change))
         return queue is not None and queue.owner is not None
 
     def _keep(self, change: Change) -> None:
-        assert isinstance(change, OfQueue), "it is about a queue"
+        assert isinstance(change, QueueChange), "it is about a queue"
         key = change.vhost, _name(change)
         match change:
             case DeclareQueue():
@@ -122,7 +122,7 @@ def _in_the_way(vhost: str, name: str) -> ChannelError:
     return ChannelError(RESOURCE_LOCKED, text)
 
 
-def _name(change: OfQueue) -> str:
+def _name(change: QueueChange) -> str:
     return change.destination if isinstance(change, Bind | Unbind) else change.name
 
 

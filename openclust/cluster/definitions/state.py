@@ -17,7 +17,7 @@ from openclust.broker.model.changes import (
 )
 from openclust.broker.queues.queue import Queue
 from openclust.broker.routing.exchange import Binding, Exchange
-from openclust.cluster.definitions.target_state import BindingKey, is_declared, is_shared, key_of
+from openclust.cluster.definitions.target_state import SharedBindingKey, is_declared, is_shared, key_of
 
 if TYPE_CHECKING:
     from openclust.broker.server.broker import Broker
@@ -96,7 +96,7 @@ def _queue_change(vhost: VirtualHost, queue: Queue) -> DeclareQueue:
     )
 
 
-def binding_change(vhost: VirtualHost, key: BindingKey, binding: Binding) -> Bind:
+def binding_change(vhost: VirtualHost, key: SharedBindingKey, binding: Binding) -> Bind:
     source, to_exchange, destination, routing_key, _ = key
     return Bind(
         vhost=vhost.name,

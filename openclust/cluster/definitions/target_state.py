@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from openclust.broker.model.access import Permission
     from openclust.broker.server.vhost import VirtualHost
 
-BindingKey: TypeAlias = tuple[str, bool, str, str, bytes]
+SharedBindingKey: TypeAlias = tuple[str, bool, str, str, bytes]
 """Source, whether to an exchange, destination, routing key, and the arguments as exchanges tell them apart."""
 _End: TypeAlias = tuple[str, bool, str]
 """What a binding leads from or to: its virtual host, whether it is an exchange, and its name."""
@@ -55,12 +55,12 @@ class TargetState:
         self.policies: dict[tuple[str, bool, str], PutPolicy] = {}
         self.exchanges: dict[str, dict[str, DeclareExchange]] = {}
         self.queues: dict[str, dict[str, DeclareQueue]] = {}
-        self.bindings: dict[str, dict[BindingKey, Bind]] = {}
+        self.bindings: dict[str, dict[SharedBindingKey, Bind]] = {}
         self.unfit: list[tuple[Change, str]] = []
         # When what bindings may lead from and to was deleted, and when bindings were made after the first deletion.
         self._count = 0
         self._deleted: dict[_End, int] = {}
-        self._bound: dict[tuple[str, BindingKey], int] = {}
+        self._bound: dict[tuple[str, SharedBindingKey], int] = {}
 
     def add(self, change: Change) -> None:
         self._count += 1
@@ -161,7 +161,7 @@ class UnchangedDefinitions:
     """What of one virtual host stays as it is; complete when the `steps` are taken. Each step is a short one."""
 
     def __init__(self) -> None:
-        self.bindings: set[BindingKey] = set()
+        self.bindings: set[SharedBindingKey] = set()
         self.exchanges: set[str] = set()
         self.queues: set[str] = set()
 
@@ -210,12 +210,12 @@ def same_policy(one: PutPolicy, other: PutPolicy) -> bool:
         return one.policy == other.policy
 
 
-def key_of(binding: Binding, packed: bytes) -> BindingKey:
+def key_of(binding: Binding, packed: bytes) -> SharedBindingKey:
     """What a binding is called by; `packed` are its arguments as its exchange keeps them."""
     return binding.source.name, binding.target.is_exchange, binding.target.name, binding.routing_key, packed
 
 
-def _wanted_key(change: Bind | Unbind) -> BindingKey:
+def _wanted_key(change: Bind | Unbind) -> SharedBindingKey:
     # As `binding_key` packs them.
     packed = encode_table(dict(sorted(change.arguments.items()))) if change.arguments else b""
     return change.source, change.to_exchange, change.destination, change.routing_key, packed

@@ -21,7 +21,7 @@ from openclust.cluster.election.events import (
     CaughtUp,
     ClocksDiffer,
     DiskIs,
-    Effect,
+    ElectionEffect,
     Event,
     Follow,
     Force,
@@ -80,11 +80,11 @@ TRANSITIONS: dict[tuple[ElectionRole, Trigger], ElectionRole] = {
 # -- steps
 
 
-def step(election: Election, event: Event) -> tuple[Election, list[Effect]]:
+def step(election: Election, event: Event) -> tuple[Election, list[ElectionEffect]]:
     """The election after the event, and the effects to perform, in this order."""
     before = election
     election = msgspec.structs.replace(election, now_ms=max(election.now_ms, event.now_ms))
-    effects: list[Effect] = []
+    effects: list[ElectionEffect] = []
     match event:
         case StatusHeard():
             election = _hear(election, event.status)
@@ -125,7 +125,7 @@ def step(election: Election, event: Event) -> tuple[Election, list[Effect]]:
     return election, effects
 
 
-def _caught_up(election: Election, epoch: int) -> tuple[Election, list[Effect]]:
+def _caught_up(election: Election, epoch: int) -> tuple[Election, list[ElectionEffect]]:
     """Begin to serve, if more than half of the primaries still support it."""
     if election.role is not ElectionRole.TAKING_OVER or election.stands_in != epoch:
         return election, []
@@ -135,7 +135,7 @@ def _caught_up(election: Election, epoch: int) -> tuple[Election, list[Effect]]:
     return msgspec.structs.replace(election, reign=Reign(epoch, election.name), stands_in=0, ended=None), [Serve(epoch)]
 
 
-def _force(election: Election) -> tuple[Election, list[Effect]]:
+def _force(election: Election) -> tuple[Election, list[ElectionEffect]]:
     """Make this primary root without an election, if no root is heard."""
     if election.role is not ElectionRole.ELECTOR:
         return election, []
@@ -182,7 +182,7 @@ def _hear(election: Election, status: Status) -> Election:
     return _promise(election, status)
 
 
-def _rank(election: Election, status: Status) -> tuple[Election, list[Effect]]:
+def _rank(election: Election, status: Status) -> tuple[Election, list[ElectionEffect]]:
     """Become junior to a primary that took its place before this one did, though its stamp is later.
 
     The wall clock of one of the two was wrong, and it does not matter which: how long each has had its place is
@@ -227,7 +227,7 @@ def _move(election: Election, trigger: Trigger) -> Election:
     return msgspec.structs.replace(election, role=role)
 
 
-def evaluate(election: Election, *, is_tick: bool, passed_ms: int = 0) -> tuple[Election, list[Effect]]:
+def evaluate(election: Election, *, is_tick: bool, passed_ms: int = 0) -> tuple[Election, list[ElectionEffect]]:
     """Decide by all that is known now; the last event was `passed_ms` ago."""
     if election.role is ElectionRole.STARTING:
         return election, []
@@ -239,7 +239,7 @@ def evaluate(election: Election, *, is_tick: bool, passed_ms: int = 0) -> tuple[
             return election, []
         election = _move(election, Trigger.ROOT_HEARD)
         return msgspec.structs.replace(election, reign=heard, stands_in=0, ended=None), [Follow(heard)]
-    effects: list[Effect] = []
+    effects: list[ElectionEffect] = []
     if election.role is ElectionRole.BACKUP:
         assert election.reign is not None, "a backup has a root"
         effects.append(_root_lost(election, election.reign, passed_ms))
@@ -272,7 +272,7 @@ def _root_lost(election: Election, last: Reign, passed_ms: int) -> NoRoot:
     )
 
 
-def _evaluate_reign(election: Election, heard: Reign | None, passed_ms: int) -> tuple[Election, list[Effect]]:
+def _evaluate_reign(election: Election, heard: Reign | None, passed_ms: int) -> tuple[Election, list[ElectionEffect]]:
     """Let a root, or a primary that takes over, go on or resign."""
     own = election.reign.epoch if election.reign else election.stands_in
     if heard is not None and heard.epoch > own:
@@ -292,7 +292,7 @@ def _evaluate_reign(election: Election, heard: Reign | None, passed_ms: int) -> 
     return election, []
 
 
-def _resign(election: Election, trigger: Trigger, reason: str) -> tuple[Election, list[Effect]]:
+def _resign(election: Election, trigger: Trigger, reason: str) -> tuple[Election, list[ElectionEffect]]:
     """Stop being root, and become the most junior primary by a new seniority."""
     was_root = election.role is ElectionRole.ROOT
     epoch = election.reign.epoch if election.reign else election.stands_in
@@ -312,7 +312,7 @@ def _resign(election: Election, trigger: Trigger, reason: str) -> tuple[Election
     return election, [Resign(epoch, reason)] if was_root else []
 
 
-def _elect(election: Election, *, is_tick: bool) -> tuple[Election, list[Effect]]:
+def _elect(election: Election, *, is_tick: bool) -> tuple[Election, list[ElectionEffect]]:
     """Where no root is heard: stand for election, vote, or wait."""
     first = active(election)[0].name
     if first != election.name and election.stands_in:
@@ -327,7 +327,7 @@ def _elect(election: Election, *, is_tick: bool) -> tuple[Election, list[Effect]
         promised = {**election.promised, first: election.now_ms}
         election = msgspec.structs.replace(election, vote=wanted, promised=promised)
         return election, [PersistVote(wanted)]
-    effects: list[Effect] = []
+    effects: list[ElectionEffect] = []
     seen = max([election.status().epoch, *(peer.status.epoch for peer in election.peers.values())])
     if not election.stands_in or (is_tick and _is_overtaken(election)):
         # Once a heartbeat at most: two primaries that each take themselves for the most senior would leapfrog for ever.

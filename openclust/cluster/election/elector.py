@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from openclust.cluster.election.election import step
-from openclust.cluster.election.events import Effect, Event
+from openclust.cluster.election.events import ElectionEffect, Event
 from openclust.cluster.election.lease import is_pledged
 from openclust.cluster.election.view import Election, is_online
 
@@ -13,7 +13,7 @@ from openclust.cluster.election.view import Election, is_online
 class ElectionHost(Protocol):
     """Whoever does what an election wants done."""
 
-    def perform(self, effect: Effect) -> None:
+    def perform(self, effect: ElectionEffect) -> None:
         """Do one thing; events may be told meanwhile."""
 
     def performed(self) -> None:
@@ -27,7 +27,7 @@ class Elector:
         self.is_primary = election is not None
         self._election = election
         self._host = host
-        self._effects: list[Effect] = []
+        self._effects: list[ElectionEffect] = []
         self._is_performing = False
 
     @property

@@ -136,4 +136,4 @@ class ClocksDiffer(msgspec.Struct, frozen=True):
     by_ms: int
 
 
-Effect: TypeAlias = ClocksDiffer | PersistVote | Tell | TellPeer | TakeOver | Serve | Resign | Follow | NoRoot
+ElectionEffect: TypeAlias = ClocksDiffer | PersistVote | Tell | TellPeer | TakeOver | Serve | Resign | Follow | NoRoot

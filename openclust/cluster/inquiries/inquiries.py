@@ -23,14 +23,14 @@ ASKED_MAX = 1_000
 REPLYING_BYTES_MAX = 67_108_864
 """All replies that wait for their links, together."""
 
-Done: TypeAlias = Callable[[bytes | None], None]
+Replied: TypeAlias = Callable[[bytes | None], None]
 """Gets the reply, or None if there is none in time."""
 
 
 class _Asked:
     __slots__ = ("deadline_ms", "done", "parts", "peer", "size")
 
-    def __init__(self, peer: str, deadline_ms: int, done: Done) -> None:
+    def __init__(self, peer: str, deadline_ms: int, done: Replied) -> None:
         self.peer = peer
         self.deadline_ms = deadline_ms
         self.done = done
@@ -66,7 +66,7 @@ class Inquiries:
 
     # -- asking
 
-    def ask(self, peer: str, body: bytes, deadline_ms: int, done: Done) -> None:
+    def ask(self, peer: str, body: bytes, deadline_ms: int, done: Replied) -> None:
         """Ask a broker; `done` is called once, at once where the question cannot be sent."""
         self._next_number += 1
         question = Inquiry(number=self._next_number, asker=self._links.name, target=peer, body=body)

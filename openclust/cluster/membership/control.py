@@ -13,6 +13,7 @@ from openclust.cluster.protocol.messages import (
     Ask,
     Cancel,
     Cancelled,
+    ControlMessage,
     Enlist,
     Fetch,
     Founded,
@@ -24,7 +25,6 @@ from openclust.cluster.protocol.messages import (
     InterestDigest,
     InterestLost,
     Lane,
-    Message,
     Prefetch,
     Presence,
     Pressure,
@@ -117,7 +117,7 @@ class Control:
             kind = HandoverLane if lane.queue else RelayLane
             connection.channels[lane.number] = kind(connection, self._relay, peer, lane)
 
-    def _dispatch(self, peer: str, message: Message) -> None:
+    def _dispatch(self, peer: str, message: ControlMessage) -> None:
         if isinstance(message, Status):
             if message.name != peer:
                 raise ChannelError(ACCESS_REFUSED, f"{peer} speaks for {message.name}")
@@ -171,7 +171,7 @@ class Control:
             case Cancelled():
                 parts.remote_consumers.cancelled(peer, message)
 
-    def _on_other(self, peer: str, message: Message) -> None:
+    def _on_other(self, peer: str, message: ControlMessage) -> None:
         parts = self._parts
         match message:
             case Ask():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, assert_never
 from openclust.cluster.definitions.definitions import Definitions
 from openclust.cluster.election import events
 from openclust.cluster.election.elector import Elector
-from openclust.cluster.election.events import Effect, Event
+from openclust.cluster.election.events import ElectionEffect, Event
 from openclust.cluster.election.lease import serves
 from openclust.cluster.election.view import Election, ElectionRole
 from openclust.cluster.election.watch import Watch
@@ -495,7 +495,7 @@ class Membership(Port):
         if status.name == self.root and status.reign == self.reign:
             self.role.root_is_at(status.position)
 
-    def perform(self, effect: Effect) -> None:
+    def perform(self, effect: ElectionEffect) -> None:
         """Do one thing that the election wants done."""
         note = self.broker.note
         match effect:

@@ -31,13 +31,13 @@ BLOCKED_MS = 2_000
 TOLD_AFTER_MS = 3_000
 """A broker that is not ready for less time logs nothing: an election takes less."""
 
-Check = Literal["stopping", "draining", "primaries", "root", "link", "definitions", "disk", "publishers"]
+ReadinessCheck = Literal["stopping", "draining", "primaries", "root", "link", "definitions", "disk", "publishers"]
 
 
 class Obstacle(msgspec.Struct, frozen=True):
     """One reason why this broker is not ready."""
 
-    check: Check
+    check: ReadinessCheck
     reason: str
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openclust.cluster.protocol.leadership import Leadership
-from openclust.cluster.protocol.messages import Message
+from openclust.cluster.protocol.messages import ControlMessage
 from openclust.cluster.protocol.outbox import Outbox
 
 
@@ -73,7 +73,7 @@ class Links:
             outbox = self.outboxes[peer] = Outbox(peer, self.dirty, self._outbox_bytes_max)
         return outbox
 
-    def send(self, peer: str, message: Message) -> bool:
+    def send(self, peer: str, message: ControlMessage) -> bool:
         """Send a control message; False where there is no link to the peer."""
         outbox = self.outboxes.get(peer)
         return outbox is not None and outbox.control(message)

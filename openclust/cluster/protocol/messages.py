@@ -368,7 +368,7 @@ class Cancelled(msgspec.Struct, frozen=True, tag=True):
     source: int
 
 
-Message: TypeAlias = (
+ControlMessage: TypeAlias = (
     Status
     | Welcome
     | Goodbye
@@ -399,13 +399,13 @@ Message: TypeAlias = (
 )
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+_decoder: msgspec.msgpack.Decoder[ControlMessage] = msgspec.msgpack.Decoder(ControlMessage)
 
 
-def encode(message: Message) -> bytes:
+def encode(message: ControlMessage) -> bytes:
     return _encoder.encode(message)
 
 
-def decode(body: bytes) -> Message:
+def decode(body: bytes) -> ControlMessage:
     """ValueError where it is no message of ours."""
     return _decoder.decode(body)

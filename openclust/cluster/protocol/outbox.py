@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openclust.broker.delivery.cluster_exchange import CLUSTER_EXCHANGE
-from openclust.cluster.protocol.messages import Lane, Message, encode
+from openclust.cluster.protocol.messages import ControlMessage, Lane, encode
 from openclust.wire.codec import method_frame
 from openclust.wire.frames import FRAME_MIN, content_frames
 from openclust.wire.methods import BasicPublish
@@ -92,7 +92,7 @@ class Outbox:
         self.frames.append(data)
         self.size += len(data)
 
-    def control(self, message: Message) -> bool:
+    def control(self, message: ControlMessage) -> bool:
         """Add a control message; False where the link is down."""
         if not self.is_up:
             return False

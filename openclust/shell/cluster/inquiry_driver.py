@@ -15,7 +15,7 @@ log = logging.getLogger("openclust.cluster")
 ANSWERING_MAX = 64
 """Questions that are answered at the same time; who asks one more gets no answer."""
 
-Answer: TypeAlias = Callable[[bytes], Awaitable[bytes]]
+Answering: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 
 
 async def _answer_nothing(body: bytes) -> bytes:
@@ -30,7 +30,7 @@ class InquiryDriver:
         self._now_ms = now_ms
         self._turn_soon = turn_soon
         self._tasks: set[asyncio.Task[None]] = set()
-        self.answer: Answer = _answer_nothing
+        self.answer: Answering = _answer_nothing
 
     @property
     def name(self) -> str:

@@ -20,7 +20,7 @@ from openclust.cluster.protocol.outbox import Outbox
 from openclust.shell.cluster.peer_connection import PeerConnection, PeerTransport
 from openclust.shell.config.addresses import split_address
 from openclust.shell.host.clock import monotonic_ms
-from openclust.shell.host.event_log import Fields, fields
+from openclust.shell.host.event_log import LogFields, fields
 from openclust.shell.net.answering import who_answers
 from openclust.shell.tls.certificate_files import TlsFiles
 from openclust.shell.tls.certificates import from_der
@@ -39,7 +39,7 @@ WRITING_BYTES_MAX = 1_048_576
 REFUSALS = (AuthenticationError, ConnectionClosed, ProbableAuthenticationError)
 """With these errors the broker at the other end refused the link; with all others no broker answered."""
 
-State = Literal["connecting", "connected", "refused"]
+LinkState = Literal["connecting", "connected", "refused"]
 
 
 def _reason(error: BaseException) -> str:
@@ -80,7 +80,7 @@ class Link:
     ) -> None:
         self.address = address
         self.outbox = outbox
-        self.state: State = "connecting"
+        self.state: LinkState = "connecting"
         self.error = ""
         self._introduction = introduction
         self._tls = tls
@@ -202,7 +202,7 @@ class Link:
         shown = from_der(error.certificate) if isinstance(error, HandshakeFailed) else None
         return shown.fields() if shown is not None else {}
 
-    def _whose(self) -> dict[str, Fields]:
+    def _whose(self) -> dict[str, LogFields]:
         """The peer's name and address, for log lines. A secondary that joins knows no names until a primary answers."""
         return fields(peer=self.peer, address=self.address) if self.peer else fields(address=self.address)
 

@@ -23,13 +23,13 @@ _LEVELS = {logging.WARNING: "WARN", logging.CRITICAL: "ERROR"}
 _TRACE_FRAMES_MAX = 8
 
 
-class Fields(dict[str, Any]):
+class LogFields(dict[str, Any]):
     """The key=value pairs of one event."""
 
 
-def fields(**values: Any) -> dict[str, Fields]:
+def fields(**values: Any) -> dict[str, LogFields]:
     """The `extra` of a log call: `log.info("closed", extra=fields(peer=peer, code=320))`."""
-    return {"fields": Fields(values)}
+    return {"fields": LogFields(values)}
 
 
 def configure(level: str = "info", format: Literal["text", "json"] = "text", stream: TextIO | None = None) -> None:
@@ -118,7 +118,7 @@ def _source(record: logging.LogRecord) -> str:
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
     found = getattr(record, "fields", None)
-    return found if isinstance(found, Fields) else {}
+    return found if isinstance(found, LogFields) else {}
 
 
 def _error(record: logging.LogRecord) -> BaseException | None:

@@ -11,7 +11,7 @@ import selectors
 
 EVENTS_AT_ONCE = 64
 
-Ready = list[tuple[selectors.SelectorKey, int]]
+ReadyKeys = list[tuple[selectors.SelectorKey, int]]
 
 
 class BoundedSelector(selectors.DefaultSelector):
@@ -19,9 +19,9 @@ class BoundedSelector(selectors.DefaultSelector):
 
     def __init__(self) -> None:
         super().__init__()
-        self._held: Ready = []
+        self._held: ReadyKeys = []
 
-    def select(self, timeout: float | None = None) -> Ready:
+    def select(self, timeout: float | None = None) -> ReadyKeys:
         if not self._held:
             ready = super().select(timeout)
             self._held = ready[EVENTS_AT_ONCE:]

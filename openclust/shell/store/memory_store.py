@@ -7,7 +7,7 @@ import errno
 import os
 
 from openclust.broker.journal.store_rows import Ahead, Checkpoint, Contents, Restart, Spool, Write
-from openclust.shell.store.store import Done, Failed
+from openclust.shell.store.store import WritesDone, WritesFailed
 
 
 class MemoryStore:
@@ -20,7 +20,7 @@ class MemoryStore:
         self._pages: dict[int, bytes] = {}
         self._spool: dict[int, bytes] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._done: Done | None = None
+        self._done: WritesDone | None = None
         self._written = 0
         self._is_told = True
 
@@ -30,7 +30,7 @@ class MemoryStore:
     def contents(self) -> Contents:
         return Contents()
 
-    def start(self, loop: asyncio.AbstractEventLoop, done: Done, failed: Failed) -> None:
+    def start(self, loop: asyncio.AbstractEventLoop, done: WritesDone, failed: WritesFailed) -> None:
         self._loop, self._done = loop, done
         self._tell_soon()
 

@@ -20,7 +20,7 @@ from openclust.shell.store.disk_failure import is_damage, reason_of
 from openclust.shell.store.lock import DirectoryLock
 from openclust.shell.store.size import OVERHEAD_BYTES, size_of
 from openclust.shell.store.space import FREE_BYTES, WAL_BYTES, Space
-from openclust.shell.store.store import Done, Failed
+from openclust.shell.store.store import WritesDone, WritesFailed
 from openclust.shell.store.store_contents import read_contents
 from openclust.shell.store.store_schema import FORMAT, STORE_FILE, TABLES, connect, connect_writer, is_empty, read_meta
 from openclust.shell.store.tables import Meta, Tables, Written
@@ -122,8 +122,8 @@ class SqliteStore:
         space = Space(connection, self.path, wal_bytes=wal_bytes, free_bytes=free_bytes)
         self._writer = Writer(tables, space, data_dir, retry_ms=retry_ms, told=self._written, failing=self._failed)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._done: Done | None = None
-        self._tell_failed: Failed | None = None
+        self._done: WritesDone | None = None
+        self._tell_failed: WritesFailed | None = None
         self.failing = ""
         self.waiting_bytes = 0
         self._given = 0
@@ -148,7 +148,7 @@ class SqliteStore:
 
     # -- writing
 
-    def start(self, loop: asyncio.AbstractEventLoop, done: Done, failed: Failed) -> None:
+    def start(self, loop: asyncio.AbstractEventLoop, done: WritesDone, failed: WritesFailed) -> None:
         """Begin to perform writes. Both callbacks are called in `loop`, `failed` once when writes begin to fail."""
         self._loop, self._done, self._tell_failed = loop, done, failed
         self._writer.start()
@@ -159,7 +159,7 @@ class SqliteStore:
             self._put(writes, len(writes), size_of(writes))  # type: ignore[arg-type]
 
     def save_uuid(self, uuid: str) -> None:
-        """Save the cluster UUID after the writes that wait. `Done` does not count it."""
+        """Save the cluster UUID after the writes that wait. `WritesDone` does not count it."""
         if uuid != self.uuid:
             self.uuid = uuid
             self._put([Meta("uuid", uuid)], 0, OVERHEAD_BYTES)

@@ -8,11 +8,11 @@ from typing import Protocol, TypeAlias
 
 from openclust.broker.journal.store_rows import Contents, StoreReader, Write
 
-Done: TypeAlias = Callable[[int], None]
+WritesDone: TypeAlias = Callable[[int], None]
 """Called with the number of writes that are done since the start."""
 
-Failed: TypeAlias = Callable[[str], None]
-"""Called with the reason why writes fail. They are tried again; `Done` is called when they succeed."""
+WritesFailed: TypeAlias = Callable[[str], None]
+"""Called with the reason why writes fail. They are tried again; `WritesDone` is called when they succeed."""
 
 
 class Store(StoreReader, Protocol):
@@ -23,12 +23,12 @@ class Store(StoreReader, Protocol):
         """The cluster UUID, empty until it is saved."""
 
     def save_uuid(self, uuid: str) -> None:
-        """Save the cluster UUID after the writes that wait. `Done` does not count it."""
+        """Save the cluster UUID after the writes that wait. `WritesDone` does not count it."""
 
     def contents(self) -> Contents:
         """All that is in the store. Call it once, before the first write; ConfigError if the store is damaged."""
 
-    def start(self, loop: asyncio.AbstractEventLoop, done: Done, failed: Failed) -> None:
+    def start(self, loop: asyncio.AbstractEventLoop, done: WritesDone, failed: WritesFailed) -> None:
         """Begin to perform writes. Both callbacks are called in `loop`, `failed` once when writes begin to fail."""
 
     def write(self, writes: list[Write]) -> None:

@@ -29,7 +29,7 @@ class Meta(msgspec.Struct, frozen=True):
 
 
 Written: TypeAlias = Write | Meta
-Value: TypeAlias = str | int | bytes
+Column: TypeAlias = str | int | bytes
 
 
 class Tables:
@@ -95,7 +95,7 @@ class Tables:
 
     def _keep(self, keeps: Sequence[Keep]) -> int:
         number = self._next
-        rows: list[Value] = []
+        rows: list[Column] = []
         for keep in keeps:
             kind, epoch, sequence, body = keep.kind, keep.epoch, keep.sequence, keep.body
             rows += (number, kind, epoch, sequence, checksum(kind, epoch, sequence, body), body)
@@ -109,7 +109,7 @@ class Tables:
         if checkpoint.definitions is not None:
             self._define(checkpoint.definitions)
         self._page("pages", checkpoint.pages)
-        dead: list[Value] = []
+        dead: list[Column] = []
         for number, sequences in checkpoint.dead:
             dead += (number, checksum("dead", 0, number, sequences), sequences)
         self._insert("REPLACE INTO dead VALUES ", dead, 3, ROWS_MAX)
@@ -122,14 +122,14 @@ class Tables:
 
     def _define(self, definitions: list[bytes]) -> None:
         self._connection.execute("DELETE FROM definitions")
-        rows: list[Value] = []
+        rows: list[Column] = []
         for number, body in enumerate(definitions):
             rows += (number, checksum("definition", 0, number, body), body)
         self._insert("INSERT INTO definitions VALUES ", rows, 3, ROWS_MAX)
 
     def _page(self, table: str, pages: list[Page]) -> None:
-        facts: list[Value] = []
-        bodies: list[Value] = []
+        facts: list[Column] = []
+        bodies: list[Column] = []
         for page in pages:
             number, vhost, queue = page.number, encode_text(page.vhost), encode_text(page.queue)
             told = page_facts(vhost, queue, page.first, page.last, page.count, page.size)
@@ -166,7 +166,7 @@ class Tables:
         crc = checksum("checkpoint", epoch, sequence, checkpoint_facts(*told))
         execute("REPLACE INTO checkpoint VALUES (1, ?, ?, ?, ?, ?, ?)", (epoch, sequence, *told, crc))
 
-    def _insert(self, start: str, values: list[Value], width: int, rows_max: int) -> None:
+    def _insert(self, start: str, values: list[Column], width: int, rows_max: int) -> None:
         place = f"({','.join('?' * width)})"
         step = width * rows_max
         for at in range(0, len(values), step):

@@ -32,7 +32,7 @@ class WriteGroup(msgspec.Struct, frozen=True):
     size: int
 
 
-Told: TypeAlias = Callable[[int], None]
+CountTold: TypeAlias = Callable[[int], None]
 Failing: TypeAlias = Callable[[str], None]
 
 
@@ -40,7 +40,7 @@ class Writer:
     """`put` never waits. `told` and `failing` are called in the thread, once a transaction and once a failure."""
 
     def __init__(
-        self, tables: Tables, space: Space, data_dir: str, *, retry_ms: int, told: Told, failing: Failing
+        self, tables: Tables, space: Space, data_dir: str, *, retry_ms: int, told: CountTold, failing: Failing
     ) -> None:
         self._tables = tables
         self._space = space

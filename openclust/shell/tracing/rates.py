@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 SAMPLE_EVERY_MS = 5_000
 
-Counts = tuple[int, int, int]
+MessageCounts = tuple[int, int, int]
 
 
 class Rates:
@@ -18,7 +18,7 @@ class Rates:
     def __init__(self, membership: Membership) -> None:
         self._membership = membership
         self._since_ms = 0
-        self._before: Counts | None = None
+        self._before: MessageCounts | None = None
         self._per_s: tuple[float, ...] = ()
 
     def look(self, now_ms: int) -> None:
@@ -32,7 +32,7 @@ class Rates:
             self._per_s = tuple(1_000 * (after - before) / passed_ms for after, before in pairs)
         self._before, self._since_ms = counts, now_ms
 
-    def _count(self) -> Counts:
+    def _count(self) -> MessageCounts:
         """Messages published here by applications, delivered to them, and relayed to other brokers."""
         broker = self._membership.broker
         channels = (channel for connection in broker.connections for channel in connection.channels.values())

@@ -52,7 +52,7 @@ def test_every_transition_happens_in_some_scenario(monkeypatch: pytest.MonkeyPat
 # -- the order of effects
 
 
-def kinds(effects: list[events.Effect]) -> list[str]:
+def kinds(effects: list[events.ElectionEffect]) -> list[str]:
     return [type(effect).__name__ for effect in effects]
 
 
@@ -133,7 +133,7 @@ def test_a_root_that_stood_still_says_so_and_does_not_blame_the_others() -> None
 
 
 def test_a_root_that_nobody_hears_says_how_many_do() -> None:
-    election, effects = root(1_000), list[events.Effect]()
+    election, effects = root(1_000), list[events.ElectionEffect]()
     for now_ms in (1_100, 1_200, 1_300):
         election, some = step(election, events.Tick(now_ms))
         effects += some

@@ -6,7 +6,7 @@ import pytest
 
 from openclust.cluster.election import events
 from openclust.cluster.election.elector import Elector
-from openclust.cluster.election.events import Effect, Event
+from openclust.cluster.election.events import ElectionEffect, Event
 from openclust.cluster.election.view import ElectionRole, Terms, begin
 from openclust.cluster.protocol.status import Position
 
@@ -19,7 +19,7 @@ class Host:
         self.done: list[str] = []
         self.tells_at: dict[str, Event] = {}
 
-    def perform(self, effect: Effect) -> None:
+    def perform(self, effect: ElectionEffect) -> None:
         name = type(effect).__name__
         self.done.append(name)
         event = self.tells_at.pop(name, None)
@@ -67,7 +67,7 @@ def test_what_comes_up_while_something_is_done_waits_for_its_turn() -> None:
 def test_after_an_error_the_next_event_is_done_again() -> None:
     host = alone()
 
-    def fail(effect: Effect) -> None:
+    def fail(effect: ElectionEffect) -> None:
         raise OSError("no room")
 
     perform, host.perform = host.perform, fail  # type: ignore[method-assign]

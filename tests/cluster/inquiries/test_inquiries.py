@@ -5,7 +5,7 @@ from __future__ import annotations
 from openclust.cluster.inquiries.inquiries import PART_BYTES, QUESTION_BYTES_MAX, REPLY_BYTES_MAX, Inquiries
 from openclust.cluster.protocol.leadership import Leadership
 from openclust.cluster.protocol.links import Links
-from openclust.cluster.protocol.messages import Inquiry, InquiryReply, Message, decode
+from openclust.cluster.protocol.messages import ControlMessage, Inquiry, InquiryReply, decode
 from openclust.cluster.protocol.status import Reign
 from openclust.wire.reader import FrameReader
 
@@ -16,10 +16,10 @@ class _Heard:
     """Reads the control messages out of the frames of an outbox."""
 
     def __init__(self) -> None:
-        self.messages: list[Message] = []
+        self.messages: list[ControlMessage] = []
         self._reader = FrameReader(self, 1_000_000)
 
-    def read(self, data: bytes) -> list[Message]:
+    def read(self, data: bytes) -> list[ControlMessage]:
         self.messages.clear()
         self._reader.read(data)
         return list(self.messages)
@@ -75,7 +75,7 @@ class Net:
                 outbox.waiting_bytes = 0
         return count
 
-    def _bring(self, peer: str, message: Message) -> None:
+    def _bring(self, peer: str, message: ControlMessage) -> None:
         if isinstance(message, Inquiry):
             self.inquiries[peer].heard(message)
         elif isinstance(message, InquiryReply):

@@ -10,7 +10,7 @@ from openclust.broker.model.changes import Change, DeclareExchange, DeclareQueue
 from openclust.cluster.election.view import ElectionRole
 from openclust.cluster.protocol.bounds import Bounds
 from openclust.cluster.protocol.log_entry import LogEntry
-from openclust.cluster.protocol.messages import Append, Enlist, Fetch, Message, Snapshot
+from openclust.cluster.protocol.messages import Append, ControlMessage, Enlist, Fetch, Snapshot
 from openclust.cluster.protocol.status import Position, Reign
 from openclust.cluster.roles.taking_over import TakingOver
 from openclust.wire.errors import ChannelError
@@ -18,7 +18,7 @@ from openclust.wire.methods import QueueDeclare, QueueDeclareOk, QueueDelete, Qu
 from tests.support.cluster.joined import HEARTBEAT_MS, Application, Joined
 from tests.support.shared_state import digest, shared_state
 
-Sent = Sequence[tuple[str, Message]]
+Sent = Sequence[tuple[str, ControlMessage]]
 
 
 @pytest.fixture

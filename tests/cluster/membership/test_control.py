@@ -8,9 +8,9 @@ import pytest
 from openclust.broker.amqp.connection import Connection
 from openclust.cluster.membership.membership import Membership
 from openclust.cluster.protocol.messages import (
+    ControlMessage,
     InterestDigest,
     Lane,
-    Message,
     Presence,
     Pressure,
     RosterTold,
@@ -38,7 +38,7 @@ def link(cluster: Joined, of: str, to: str) -> Connection:
     return cluster.members[to].wires[of].connection
 
 
-def say(cluster: Joined, of: str, to: str, message: Message) -> None:
+def say(cluster: Joined, of: str, to: str, message: ControlMessage) -> None:
     cluster[to].control(link(cluster, of, to), encode(message))
 
 

@@ -19,7 +19,7 @@ from openclust.cluster.election.events import StoreRead
 from openclust.cluster.election.view import Terms, begin, is_online
 from openclust.cluster.membership.membership import Membership
 from openclust.cluster.protocol.hello import Hello, introduce
-from openclust.cluster.protocol.messages import Goodbye, Message, encode
+from openclust.cluster.protocol.messages import ControlMessage, Goodbye, encode
 from openclust.cluster.protocol.status import Ended, Reign, Seniority, Status
 from openclust.wire.errors import AmqpError
 
@@ -71,7 +71,7 @@ def status(name: str, number: int = 1, reign: Reign | None = None, stands_in: in
     )
 
 
-def say(membership: Membership, connection: Connection, message: Message) -> None:
+def say(membership: Membership, connection: Connection, message: ControlMessage) -> None:
     membership.control(connection, encode(message))
 
 

@@ -28,7 +28,7 @@ from openclust.broker.server.broker import Broker
 from openclust.cluster.election.view import ElectionRole
 from openclust.cluster.log import log_sender
 from openclust.cluster.protocol.bounds import Bounds
-from openclust.cluster.protocol.messages import Append, Fetch, Held, Message, Snapshot
+from openclust.cluster.protocol.messages import Append, ControlMessage, Fetch, Held, Snapshot
 from openclust.cluster.protocol.status import Position
 from openclust.cluster.roles.root import Root
 from openclust.cluster.roles.taking_over import TakingOver
@@ -235,7 +235,7 @@ def test_followers_that_come_at_the_same_time_share_a_snapshot(monkeypatch: pyte
     cluster = Joined("p1", bounds=Bounds(slice_max=5))
     define(cluster, *queues(50))
     # That it is made once, the bytes do not show.
-    sent: list[tuple[str, Message]] = []
+    sent: list[tuple[str, ControlMessage]] = []
     send = cluster["p1"].links.send
     monkeypatch.setattr(cluster["p1"].links, "send", lambda to, each: sent.append((to, each)) or send(to, each))
     for name in ("s1", "s2"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from openclust.cluster.protocol.messages import Message, decode
+from openclust.cluster.protocol.messages import ControlMessage, decode
 from openclust.cluster.protocol.outbox import CONTROL_CHANNEL
 from openclust.wire.frames import ENVELOPE, FRAME_BODY, FRAME_METHOD
 
@@ -13,7 +13,7 @@ from openclust.wire.frames import ENVELOPE, FRAME_BODY, FRAME_METHOD
 class Piece(NamedTuple):
     """One control message with the bytes of its frames, or one frame of another channel."""
 
-    message: Message | None
+    message: ControlMessage | None
     data: bytes
 
 

@@ -20,7 +20,7 @@ from openclust.cluster.election.view import Terms, begin
 from openclust.cluster.membership.membership import Membership
 from openclust.cluster.protocol.bounds import Bounds
 from openclust.cluster.protocol.hello import Hello, introduce
-from openclust.cluster.protocol.messages import Message
+from openclust.cluster.protocol.messages import ControlMessage
 from openclust.cluster.protocol.status import Reign
 from openclust.node import Node
 from openclust.wire.handshake import State
@@ -78,13 +78,13 @@ class Member:
         self.wires: dict[str, Wire] = {}
 
 
-class Tap(Sequence[tuple[str, Message]]):
+class Tap(Sequence[tuple[str, ControlMessage]]):
     """The control messages that a broker has sent since, each with its receiver; those in its outboxes are the last."""
 
     def __init__(self, joined: Joined, name: str) -> None:
         self._joined = joined
         self._name = name
-        self._gone: list[tuple[str, Message]] = []
+        self._gone: list[tuple[str, ControlMessage]] = []
 
     def take(self, receiver: str, data: bytes) -> None:
         self._gone += [(receiver, each.message) for each in pieces(data) if each.message is not None]
@@ -92,7 +92,7 @@ class Tap(Sequence[tuple[str, Message]]):
     def clear(self) -> None:
         self._gone.clear()
 
-    def _all(self) -> list[tuple[str, Message]]:
+    def _all(self) -> list[tuple[str, ControlMessage]]:
         outboxes = self._joined[self._name].links.outboxes if self._name in self._joined.members else {}
         waiting = (
             (peer, each.message) for peer, outbox in outboxes.items() for each in pieces(b"".join(outbox.frames))
@@ -126,7 +126,7 @@ class Joined:
         self.votes: dict[str, Reign] = {}
         self.held: dict[tuple[str, str], bytes] = {}
         self._taps: dict[str, Tap] = {}
-        self._dropped: dict[str, tuple[type[Message], ...]] = {}
+        self._dropped: dict[str, tuple[type[ControlMessage], ...]] = {}
         self._bounds = bounds
         self._limits = limits
         self._has_settled_users = settled_users
@@ -311,7 +311,7 @@ class Joined:
         self._taps[name] = Tap(self, name)
         return self._taps[name]
 
-    def drop(self, *kinds: type[Message], to: str) -> None:
+    def drop(self, *kinds: type[ControlMessage], to: str) -> None:
         """Control messages of these kinds do not reach a broker from now on; of no kind: all do."""
         self._dropped[to] = kinds
 

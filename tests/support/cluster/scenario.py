@@ -38,7 +38,7 @@ import msgspec
 
 from openclust.cluster.election import events
 from openclust.cluster.election.election import step
-from openclust.cluster.election.events import Effect, Event
+from openclust.cluster.election.events import ElectionEffect, Event
 from openclust.cluster.election.lease import lease_end_ms, serves, supporters
 from openclust.cluster.election.quorum import why_no_root
 from openclust.cluster.election.view import Election, ElectionRole, Terms, begin
@@ -226,7 +226,7 @@ class Scenario:
             self.trace.append(f"{name}: seniority is {after.seniority.stamp_ms} now, not {before.seniority.stamp_ms}")
         self._check()
 
-    def _perform(self, name: str, effect: Effect) -> None:
+    def _perform(self, name: str, effect: ElectionEffect) -> None:
         match effect:
             case events.ClocksDiffer():
                 self._says(
