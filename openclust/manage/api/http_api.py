@@ -14,10 +14,9 @@ from aiohttp import web
 from openclust import __version__
 from openclust.broker.model.access import User
 from openclust.manage.api.routes import ROUTES
-from openclust.manage.calls.call import WHOEVER_LOGS_IN, Call, Refused, answer, not_found
+from openclust.manage.calls.call import NOBODY, WHOEVER_LOGS_IN, WITHOUT_LOGIN, Call, Refused, answer, not_found
 from openclust.manage.calls.route import Handler
 from openclust.manage.management import Management
-from openclust.shell.cluster.cluster_snapshot import readiness_snapshot
 from openclust.shell.config.schema import HttpSection
 from openclust.shell.host.event_log import one_line
 from openclust.shell.net.peer_address import is_loopback
@@ -51,14 +50,11 @@ class HttpApi:
     async def start(self, server: Server) -> None:
         self._server = server
         app = web.Application(middlewares=[self._answer_errors])
-        for method, path, served in (
-            ("GET", "/api/health", _health),
-            ("GET", "/api/ready", self._ready),
-            *((each.method, each.path, self._guarded(each.handler, each.tags)) for each in ROUTES),
-        ):
-            app.router.add_route(method, path, served)
+        for route in ROUTES:
+            served = self._guarded(route.handler, route.tags)
+            app.router.add_route(route.method, route.path, served)
             # As in RabbitMQ: "/api/queues/" is what scripts that join paths ask for.
-            app.router.add_route(method, f"{path}/", served)
+            app.router.add_route(route.method, f"{route.path}/", served)
         runner = web.AppRunner(
             app,
             access_log=None,
@@ -130,19 +126,11 @@ class HttpApi:
         response.headers["X-Content-Type-Options"] = "nosniff"
         return response
 
-    async def _ready(self, request: web.Request) -> web.Response:
-        """For load balancers: 200, or 503 with the reasons why this broker is not ready. No login is needed."""
-        assert self._server is not None, "it is there before it listens"
-        membership = self._server.member.membership
-        shown = readiness_snapshot(membership)
-        shown |= {"name": membership.name, "peers": membership.peer_address}
-        return answer(shown, 200 if shown["is_ready"] else 503)
-
     def _guarded(self, handler: Handler, tags: frozenset[str]) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def guarded(request: web.Request) -> web.Response:
             assert self._server is not None, "it is there before it listens"
-            user = await self._log_in(request, self._server)
-            if tags is not WHOEVER_LOGS_IN and tags.isdisjoint(user.tags):
+            user = NOBODY if tags is WITHOUT_LOGIN else await self._log_in(request, self._server)
+            if tags is not WHOEVER_LOGS_IN and tags is not WITHOUT_LOGIN and tags.isdisjoint(user.tags):
                 wanted = " or ".join(sorted(tags))
                 raise Refused(403, "not_authorized", f"user '{user.name}' has not the tag {wanted}")
             return await handler(Call(self._server, self._management.gathering, request, user))
@@ -175,10 +163,6 @@ class _Refusal(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()
-
-
-async def _health(request: web.Request) -> web.Response:
-    return answer({"status": "ok"})
 
 
 def _credentials(header: str) -> Credentials | None:

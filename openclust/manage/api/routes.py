@@ -1,8 +1,21 @@
-"""All that can be asked for, in one table: the router, the API's own documents and its page are made from it."""
+"""All calls of the HTTP API in one table: the router, the OpenAPI document and the page are made from it."""
 
 from __future__ import annotations
 
-from openclust.manage.calls.call import ADMINISTRATOR, ANYBODY, POLICYMAKER, WHOEVER_LOGS_IN
+from typing import Any
+
+from aiohttp import web
+
+from openclust.manage.api.openapi import document
+from openclust.manage.calls.call import (
+    ADMINISTRATOR,
+    ANYBODY,
+    POLICYMAKER,
+    WHOEVER_LOGS_IN,
+    WITHOUT_LOGIN,
+    Call,
+    answer,
+)
 from openclust.manage.calls.route import LIST_PARAMETERS, ApiRoute
 from openclust.manage.resources import (
     bindings,
@@ -11,6 +24,7 @@ from openclust.manage.resources import (
     connections,
     definitions,
     exchanges,
+    liveness,
     messages,
     overview,
     permissions,
@@ -31,7 +45,16 @@ _BINDINGS_TO_QUEUE = "/api/bindings/{vhost}/e/{exchange}/q/{queue}"
 _BINDINGS_TO_EXCHANGE = "/api/bindings/{vhost}/e/{exchange}/e/{destination}"
 _PAGES = LIST_PARAMETERS
 
+
+async def _openapi(call: Call) -> web.Response:
+    return answer(document(ROUTES))
+
+
 ROUTES: tuple[ApiRoute, ...] = (
+    # -- the API itself
+    ApiRoute("GET", "/api/openapi.json", _openapi, WITHOUT_LOGIN, "This API as an OpenAPI 3.1 document"),
+    ApiRoute("GET", "/api/health", liveness.health, WITHOUT_LOGIN, "Whether the process runs"),
+    ApiRoute("GET", "/api/ready", liveness.ready, WITHOUT_LOGIN, "Whether this broker can serve clients: 200, or 503"),
     ApiRoute("GET", "/api/overview", overview.overview, ANYBODY, "The cluster in numbers"),
     ApiRoute("GET", "/api/whoami", overview.whoami, ANYBODY, "The user of this call"),
     # -- the cluster
@@ -60,7 +83,14 @@ ROUTES: tuple[ApiRoute, ...] = (
         "Empty this broker of its clients, or stop doing so",
         body=cluster.DrainBody,
     ),
-    ApiRoute("GET", "/api/target", cluster.target, WHOEVER_LOGS_IN, "The broker that a new client should connect to"),
+    ApiRoute(
+        "GET",
+        "/api/target",
+        cluster.target,
+        WHOEVER_LOGS_IN,
+        "The broker that a new client should connect to",
+        query=("connect_to", "tls"),
+    ),
     # -- what moves messages
     ApiRoute("GET", "/api/queues", queues.queues, ANYBODY, "All queues", query=_PAGES),
     ApiRoute("GET", "/api/queues/{vhost}", queues.queues, ANYBODY, "The queues of a virtual host", query=_PAGES),
@@ -212,6 +242,7 @@ ROUTES: tuple[ApiRoute, ...] = (
         definitions.import_definitions,
         ADMINISTRATOR,
         "Import a document of definitions",
+        body=dict[str, Any],
         query=("skip_problems",),
     ),
 )

@@ -30,6 +30,9 @@ MONITORING = ADMINISTRATOR | {"monitoring"}
 ANYBODY = POLICYMAKER | MONITORING | {"management"}
 WHOEVER_LOGS_IN: frozenset[str] = frozenset({""})
 """No tag is needed. Compare by identity: this object is a sign, and its contents mean nothing."""
+WITHOUT_LOGIN: frozenset[str] = frozenset({" "})
+"""Anybody may call, without a user: the call's user is `NOBODY`. Compare by identity, as above."""
+NOBODY = User(name="", password_hash="")
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from aiohttp import web
 
@@ -17,7 +17,8 @@ LIST_PARAMETERS = ("page", "page_size", "name", "use_regex", "sort", "sort_rever
 class ApiRoute(NamedTuple):
     """`tags` are those of which a user needs one; `summary` is a sentence for the documents.
 
-    `body` is the type of the JSON body, if the call reads one; `query` are the parameters that it knows.
+    `body` is the type of the JSON body, if the call reads one; `query` are the parameters that it knows; `produces` is
+    the type of its answers.
     """
 
     method: str
@@ -25,5 +26,11 @@ class ApiRoute(NamedTuple):
     handler: Handler
     tags: frozenset[str]
     summary: str
-    body: type | None = None
+    body: Any = None
     query: tuple[str, ...] = ()
+    produces: str = "application/json"
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it answers with rows: an array, or a page of one."""
+        return "page" in self.query
