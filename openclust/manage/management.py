@@ -28,7 +28,7 @@ class Management:
         broker = server.broker
         self._answering = Answering(
             {
-                "queues": QueueRows(broker),
+                "queues": QueueRows(broker, server.member.membership),
                 "bindings": BindingRows(broker),
                 "connections": ConnectionRows(broker),
                 "channels": ChannelRows(broker),

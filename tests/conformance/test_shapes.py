@@ -47,3 +47,9 @@ def test_a_field_that_is_missing_or_of_another_type_is_found() -> None:
         "items[].messages is missing (number)",
         "items[].name is number, not string",
     ]
+
+
+def test_what_there_is_nothing_of_may_be_missing_but_is_of_the_right_type() -> None:
+    wanted: Shape = shape_of([{"garbage_collection": {"minor_gcs": 1}, "reductions": 1}])
+    assert differences(wanted, shape_of([{}])) == []
+    assert differences(wanted, shape_of([{"reductions": "many"}])) == ["[].reductions is string, not number"]

@@ -95,6 +95,25 @@ def test_one_object_is_found_wherever_it_is(cluster: RunningCluster) -> None:
             assert (found["name"], found["node"]) == (f"private-{name}", name)
 
 
+def test_one_queue_is_shown_with_its_consumers_at_all_brokers(cluster: RunningCluster) -> None:
+    root = cluster.root().name
+    channel = eventually(lambda: _connect(cluster.brokers["s1"])).channel()
+    channel.basic_qos(prefetch_count=1)
+    channel.basic_consume("work", lambda *_: None, consumer_tag="at s1")
+    for broker in cluster.brokers.values():
+        eventually(lambda broker=broker: ask(broker, "/api/queues/%2F/work")[0]["messages_unacknowledged"] == 1)
+        shown, missing = ask(broker, "/api/queues/%2F/work")
+        assert missing == ""
+        assert (shown["node"], shown["leader"], shown["consumers"]) == (root, root, 1)
+        assert (shown["members"], shown["online"]) == (["p1", "p2", "p3"], ["p1", "p2", "p3"])
+        assert (shown["message_bytes"], shown["message_bytes_unacknowledged"]) == (2, 1)
+        (consumer,) = shown["consumer_details"]
+        assert (consumer["consumer_tag"], consumer["channel_details"]["node"]) == ("at s1", "s1")
+        assert ask(broker, "/api/queues/%2F/work?columns=name,messages")[0] == {"name": "work", "messages": 2}
+    channel.connection.close()
+    eventually(lambda: ask(cluster.brokers["s2"], "/api/queues/%2F/work")[0]["messages_ready"] == 2)
+
+
 def test_pages_are_cut_from_the_order_of_all_brokers(cluster: RunningCluster) -> None:
     page, _ = ask(cluster.brokers["s2"], "/api/queues?page=1&page_size=2&sort=messages&sort_reverse=true&columns=name")
     assert page["items"][0] == {"name": "work"}

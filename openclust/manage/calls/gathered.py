@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
 from aiohttp import web
 
 from openclust.manage.calls.call import Call, Refused, bad_request, not_found
 from openclust.manage.gather.gathering import GatheredRows, page_of
 from openclust.manage.gather.questions import Act, FindRow, ListRows, ReplyFailure, ReplyValue
-from openclust.manage.gather.selection import BadSelection, Selection, selection_of
+from openclust.manage.gather.selection import BadSelection, Row, Selection, selection_of
 
 NOTE = "X-Openclust-Note"
 MISSING = "X-Openclust-Missing"
@@ -52,11 +53,22 @@ def _page(found: GatheredRows, wanted: Selection) -> bytes:
 
 
 async def row(call: Call, kind: str, name: str, *, vhost: str = "", what: str) -> web.Response:
-    """One object, wherever it is; 404 if no broker has it, 503 if one that may have it did not answer."""
+    """One object, wherever it is, as an answer."""
+    return json_response(await _found(call, kind, name, vhost, what), [])
+
+
+async def find_row(call: Call, kind: str, name: str, *, vhost: str = "", what: str) -> Row:
+    """One object, wherever it is, for more to be said of it."""
+    shown: Row = msgspec.json.decode(await _found(call, kind, name, vhost, what))
+    return shown
+
+
+async def _found(call: Call, kind: str, name: str, vhost: str, what: str) -> bytes:
+    """One object as JSON; 404 if no broker has it, 503 if one that may have it did not answer."""
     found = await call.gathering.ask_all(FindRow(kind=kind, viewer=call.viewer(), name=name, vhost=vhost))
     for reply in found.replies.values():
         if isinstance(reply, ReplyValue) and reply.value:
-            return json_response(reply.value, [])
+            return reply.value
     raise nowhere(what, found.missing)
 
 

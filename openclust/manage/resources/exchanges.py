@@ -12,7 +12,9 @@ from openclust.broker.server.vhost import VirtualHost
 from openclust.manage.calls.acting import acting, exchange_name
 from openclust.manage.calls.call import Call, answer, done, not_found, put
 from openclust.manage.calls.fields import Arguments, Flag, as_table, flag_in_query, is_set
+from openclust.manage.calls.gathered import selection
 from openclust.manage.calls.listing import Showing, listing
+from openclust.manage.gather.selection import with_columns
 from openclust.manage.rows.exchange_rows import exchange_details, exchange_row
 from openclust.manage.rows.values import text
 from openclust.wire.methods import ExchangeDeclare, ExchangeDeclareOk, ExchangeDelete, ExchangeDeleteOk
@@ -45,7 +47,7 @@ async def exchanges(call: Call) -> web.Response:
 
 async def exchange(call: Call) -> web.Response:
     vhost, found = _exchange_here(call)
-    return answer(exchange_details(found, vhost))
+    return answer(with_columns(exchange_details(found, vhost), selection(call).columns))
 
 
 async def put_exchange(call: Call) -> web.Response:

@@ -9,7 +9,9 @@ from openclust.broker.server.vhost import VirtualHost
 from openclust.manage.calls.acting import acting, not_here
 from openclust.manage.calls.call import Call, Refused, done, put
 from openclust.manage.calls.fields import Arguments, Flag, as_table, flag_in_query, is_set
-from openclust.manage.calls.gathered import row, rows
+from openclust.manage.calls.gathered import find_row, json_response, rows, selection
+from openclust.manage.gather.questions import ListRows, Viewer
+from openclust.manage.gather.selection import with_columns
 from openclust.wire.methods import (
     QueueDeclare,
     QueueDeclareOk,
@@ -35,8 +37,19 @@ async def queues(call: Call) -> web.Response:
 
 
 async def queue(call: Call) -> web.Response:
-    vhost, name = call.vhost().name, call.part("queue")
-    return await row(call, "queues", name, vhost=vhost, what=f"queue '{name}' in vhost '{vhost}'")
+    """One queue, with its consumers at all brokers."""
+    vhost, name, columns = call.vhost().name, call.part("queue"), selection(call).columns
+    shown = await find_row(call, "queues", name, vhost=vhost, what=f"queue '{name}' in vhost '{vhost}'")
+    missing: list[str] = []
+    if not columns or any(column.startswith("consumer_details") for column in columns):
+        # Who may see a queue may see all its consumers.
+        everybody = Viewer(name=call.user.name, sees_all=True)
+        found = await call.gathering.rows(
+            ListRows(kind="consumers", viewer=everybody, vhost=vhost, where={"queue": name}),
+        )
+        shown["consumer_details"] = [msgspec.json.decode(each) for each in found.rows]
+        missing = found.missing
+    return json_response(msgspec.json.encode(with_columns(shown, columns)), missing)
 
 
 async def put_queue(call: Call) -> web.Response:

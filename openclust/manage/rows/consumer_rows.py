@@ -34,10 +34,13 @@ class ConsumerRows:
         self._broker = broker
 
     def objects(self, question: ListRows) -> list[PlacedConsumer]:
+        """They can be asked for by their `queue`."""
+        queue = question.where.get("queue")
         return [
             each
             for each in self._seen(question.viewer)
-            if question.vhost is None or each.channel.connection.vhost.name == question.vhost
+            if (question.vhost is None or each.channel.connection.vhost.name == question.vhost)
+            and (queue is None or each.consumer.queue.name == queue)
         ]
 
     def find(self, question: FindRow) -> PlacedConsumer | None:

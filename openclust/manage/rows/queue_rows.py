@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
-from openclust.broker.backlog.paged_backlog import PagedBacklog
+from openclust.broker.amqp.connection import Connection
 from openclust.broker.model.durability_level import OWN, SHARED
 from openclust.broker.model.policy import Kind
 from openclust.broker.queues.queue import Queue
 from openclust.broker.server.broker import Broker
 from openclust.manage.gather.questions import FindRow, ListRows
 from openclust.manage.gather.selection import Row
+from openclust.manage.rows.connection_rows import connection_name
+from openclust.manage.rows.queue_contents import contents_of
 from openclust.manage.rows.scope import vhosts_seen
 from openclust.manage.rows.values import text, value
+
+
+class Primaries(Protocol):
+    """The primaries of the cluster, which hold the copies of replicated queues."""
+
+    @property
+    def primaries(self) -> tuple[str, ...]: ...
+    def is_there(self, name: str) -> bool: ...
 
 
 class QueueRows:
@@ -26,12 +36,14 @@ class QueueRows:
         "messages_ready": len,
         "messages_unacknowledged": lambda queue: queue.unacked,
         "message_bytes_ready": lambda queue: queue.ready_bytes,
+        "type": lambda queue: queue.args.queue_type,
         "consumers": lambda queue: len(queue.consumers),
         "durable": lambda queue: queue.durable,
     }
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, primaries: Primaries) -> None:
         self._broker = broker
+        self._primaries = primaries
 
     def objects(self, question: ListRows) -> list[Queue]:
         return [
@@ -54,10 +66,11 @@ class QueueRows:
         return text(it.vhost.name), text(it.name)
 
     def row(self, it: Queue) -> Row:
-        return queue_row(self._broker, it)
+        return {**queue_row(self._broker, it), **_copies(self._broker, it, self._primaries)}
 
     def details(self, it: Queue) -> Row:
-        return self.row(it)
+        """With what came in by exchange and went out by channel: empty lists, as in RabbitMQ without such counters."""
+        return {**self.row(it), "incoming": [], "deliveries": []}
 
 
 def queue_row(broker: Broker, queue: Queue) -> Row:
@@ -66,34 +79,65 @@ def queue_row(broker: Broker, queue: Queue) -> Row:
     kind: Kind = "quorum_queue" if queue.args.queue_type == "quorum" else "classic_queue"
     policy, operator_policy = broker.policies.matching(vhost.name, kind, queue.name)
     home = broker.cluster.home(queue)
+    owner = queue.owner
     return {
         "name": text(queue.name),
         "vhost": text(vhost.name),
         "type": queue.args.queue_type,
         "durable": queue.durable,
         "auto_delete": queue.auto_delete,
-        "exclusive": queue.owner is not None,
+        "exclusive": owner is not None,
+        **({"owner_pid_details": _owner(owner)} if isinstance(owner, Connection) else {}),
         "arguments": value(queue.arguments),
         "state": "running" if home else "down",
-        "node": home or None,
+        # Without a root a shared queue is active nowhere; this broker knows it all the same.
+        "node": home or broker.name,
         **_reliability(queue),
-        **({} if broker.cluster.is_elsewhere(queue) else _counts(queue)),
+        **({} if broker.cluster.is_elsewhere(queue) else _counts(broker, queue)),
         "policy": policy.name if policy is not None else None,
         "operator_policy": operator_policy.name if operator_policy is not None else None,
         "effective_policy_definition": value(broker.policies.effective(vhost.name, kind, queue.name)),
     }
 
 
-def _counts(queue: Queue) -> Row:
-    ready = len(queue)
+def _counts(broker: Broker, queue: Queue) -> Row:
+    consumers = queue.consumers
+    exclusive = next((each.tag for each in consumers if each.exclusive), None)
+    active = consumers.active() if consumers.single_active else None
+    capacity = _capacity(queue)
     return {
-        "consumers": len(queue.consumers),
-        "messages": ready + queue.unacked,
-        "messages_ready": ready,
-        "messages_unacknowledged": queue.unacked,
-        "message_bytes_ready": queue.ready_bytes,
-        # Messages that are on disk only.
-        "messages_paged_out": queue.backlog.page_index.unloaded_count if isinstance(queue.backlog, PagedBacklog) else 0,
+        **contents_of(broker, queue),
+        "consumers": len(consumers),
+        "consumer_capacity": capacity,
+        "consumer_utilisation": capacity,
+        "exclusive_consumer_tag": None if exclusive is None else text(exclusive),
+        "single_active_consumer_tag": None if active is None else text(active.tag),
+    }
+
+
+def _capacity(queue: Queue) -> float:
+    """1 while a message that came now would be delivered at once, 0 while it would wait for a consumer."""
+    if not queue.consumers.all:
+        return 0.0
+    return 1.0 if not len(queue) or queue.consumers.ready else 0.0
+
+
+def _owner(owner: Connection) -> Row:
+    return {"name": connection_name(owner), "peer_host": owner.peer.host, "peer_port": owner.peer.port}
+
+
+def _copies(broker: Broker, queue: Queue, primaries: Primaries) -> Row:
+    """Who has a copy of the queue's messages. Mirrors that wait for a synchronisation there are none."""
+    home = broker.cluster.home(queue)
+    node = home or broker.name
+    members = [node]
+    if queue.owner is None and broker.journal.level(queue) == SHARED:
+        members = sorted({*primaries.primaries, *members})
+    return {
+        "leader": node,
+        "members": members,
+        "online": [each for each in members if each in (home, broker.name) or primaries.is_there(each)],
+        "recoverable_slaves": None,
     }
 
 
