@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from openclust.manage.actions.closing import ConnectionClosing
 from openclust.manage.gather.answering import Answering
 from openclust.manage.gather.gathering import ClusterQuery
 from openclust.manage.gather.questions import ReplyFailure, decode_question, encode
@@ -26,6 +27,7 @@ class Management:
 
     async def start(self, server: Server) -> None:
         broker = server.broker
+        closing = ConnectionClosing(server)
         self._answering = Answering(
             {
                 "queues": QueueRows(broker, server.member.membership),
@@ -34,7 +36,10 @@ class Management:
                 "channels": ChannelRows(broker),
                 "consumers": ConsumerRows(broker),
             },
-            {},
+            {
+                "close_connection": closing.close,
+                "close_connections_of_user": closing.close_of_user,
+            },
         )
         inquiries = server.member.inquiries
         self.gathering = ClusterQuery(self._answering, inquiries)

@@ -34,7 +34,7 @@ from openclust.shell.net.client_proxy import ClientProxies
 from openclust.shell.net.heartbeats import beat, first_wait_ms
 from openclust.shell.net.listener import Listener, listening_sockets
 from openclust.shell.net.outbox_flush import OutboxFlush
-from openclust.shell.net.peer_address import peer_at
+from openclust.shell.net.peer_address import local_address, peer_at
 from openclust.shell.net.stream import GONE, Stream, Transport
 from openclust.shell.net.timer_wheel import TimerWheel
 from openclust.shell.store_driver import StoreDriver, new_store
@@ -258,7 +258,7 @@ class Server:
         if not self._has_room(address[0]):
             sock.close()
             return
-        connection = Connection(self.broker, peer_at(address, is_peer=is_peer))
+        connection = Connection(self.broker, peer_at(address, local=local_address(sock), is_peer=is_peer))
         connection.transport = Stream(self, sock, connection, self.now_ms())
         self.wheel.add(connection, self.config.limits.handshake_timeout_ms)
 
@@ -280,7 +280,9 @@ class Server:
             name = login_name(certificate, "cn") or login_name(certificate, "dn") or "a broker"
         else:
             name = login_name(certificate, self.config.tls.login_from) or ""
-        peer = peer_at(stream.address, certificate_name=name, is_tls=True, is_peer=stream.is_peer)
+        peer = peer_at(
+            stream.address, local=stream.local_address, certificate_name=name, is_tls=True, is_peer=stream.is_peer
+        )
         connection = Connection(self.broker, peer)
         connection.transport = stream
         self.wheel.add(connection, self.config.limits.handshake_timeout_ms // 2)

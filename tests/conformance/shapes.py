@@ -12,19 +12,17 @@ OPEN = frozenset(
 )
 """Objects whose fields are the user's own."""
 
+NOT_HERE = {
+    "garbage_collection": "the garbage collector of one Erlang process: here no connection, channel or queue is one",
+    "reductions": "work that Erlang's scheduler has given to one of its processes",
+    "pending_raft_commands": "commands of a channel to the Raft groups of queues: here one log serves all queues",
+    "backing_queue_status": "how RabbitMQ's queues divide their messages inside",
+    "user_who_performed_action": "who has declared an exchange or a queue is not kept with it",
+}
+"""Fields that an answer may lack, each with the reason: there is nothing here that they could tell.
 
-NOT_HERE = frozenset(
-    {
-        # What Erlang's machine counts for a process, and how RabbitMQ's queues divide their messages inside.
-        "garbage_collection",
-        "reductions",
-        "reductions_details",
-        "backing_queue_status",
-        # Who has declared an exchange is not kept with it.
-        "user_who_performed_action",
-    }
-)
-"""Fields that an answer may lack: there is nothing here that they could tell."""
+A name stands for its `_details` too; one with a dot for a field of that object only.
+"""
 
 
 def shape_of(value: Any) -> Shape:
@@ -64,7 +62,7 @@ def differences(wanted: Shape, found: Shape) -> list[str]:
     for path, types in wanted.items():
         others = sorted({*found.get(path, [])} - {*types} - {"null"})
         if path not in found:
-            if not NOT_HERE.isdisjoint(path.replace("[]", "").split(".")):
+            if _is_not_here(path):
                 continue
             parent = path.rpartition(".")[0]
             if not parent or parent in found:
@@ -72,3 +70,8 @@ def differences(wanted: Shape, found: Shape) -> list[str]:
         elif others:
             problems.append(f"{path} is {' or '.join(others)}, not {' or '.join(types)}")
     return problems
+
+
+def _is_not_here(path: str) -> bool:
+    names = f".{path.replace('[]', '').replace('_details', '')}."
+    return any(f".{name}." in names for name in NOT_HERE)

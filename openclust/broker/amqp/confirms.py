@@ -34,6 +34,16 @@ class Confirms:
         self._deferred: _Deferred | None = None
         self.gates: Gates | None = None
 
+    @property
+    def unsent_count(self) -> int:
+        """How many publishes have no confirm yet."""
+        count = self._settled - self._taken
+        if self._deferred is not None:
+            # Those after `_taken` are counted already.
+            count += sum(number <= self._taken for number in self._deferred.unresolved)
+            count += sum(number <= self._taken for number in self._deferred.late)
+        return count
+
     def settle_behind(self, accepted: bool, batch: int, places: int) -> None:
         """As `settle`, but the confirm waits until that batch of the journal is in these places."""
         self.settle(accepted)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+NOWHERE = ("", 0)
+"""Stands for an address that is not known."""
+
 
 class Peer(msgspec.Struct, frozen=True):
     """The other end of a connection, as the transport knows it."""
@@ -17,3 +20,5 @@ class Peer(msgspec.Struct, frozen=True):
     """It has connected to the address for brokers of the cluster."""
     is_internal: bool = False
     """It is in this process, and acts for a user of the management API. It is not counted among the clients."""
+    local: tuple[str, int] = NOWHERE
+    """The address of this broker that it has connected to. Connections to one address share the object."""

@@ -22,6 +22,7 @@ from openclust.manage.resources import (
     channels,
     cluster,
     connections,
+    consumers,
     definitions,
     exchanges,
     liveness,
@@ -148,6 +149,7 @@ ROUTES: tuple[ApiRoute, ...] = (
     ),
     ApiRoute("GET", "/api/connections", connections.connections, ANYBODY, "All connections", query=_PAGES),
     ApiRoute("GET", "/api/connections/{connection}", connections.connection, ANYBODY, "One connection"),
+    ApiRoute("DELETE", "/api/connections/{connection}", connections.close_connection, ANYBODY, "Close a connection"),
     ApiRoute(
         "GET",
         "/api/connections/{connection}/channels",
@@ -163,6 +165,13 @@ ROUTES: tuple[ApiRoute, ...] = (
         ANYBODY,
         "The connections of a user",
         query=_PAGES,
+    ),
+    ApiRoute(
+        "DELETE",
+        "/api/connections/username/{user}",
+        connections.close_connections_of_user,
+        ANYBODY,
+        "Close all connections of a user",
     ),
     ApiRoute(
         "GET",
@@ -182,8 +191,8 @@ ROUTES: tuple[ApiRoute, ...] = (
         "The channels of a vhost",
         query=_PAGES,
     ),
-    ApiRoute("GET", "/api/consumers", channels.consumers, ANYBODY, "All consumers", query=_PAGES),
-    ApiRoute("GET", "/api/consumers/{vhost}", channels.consumers, ANYBODY, "The consumers of a vhost", query=_PAGES),
+    ApiRoute("GET", "/api/consumers", consumers.consumers, ANYBODY, "All consumers", query=_PAGES),
+    ApiRoute("GET", "/api/consumers/{vhost}", consumers.consumers, ANYBODY, "The consumers of a vhost", query=_PAGES),
     # -- users and what they may do
     ApiRoute("GET", "/api/users", users.users, ADMINISTRATOR, "All users", query=_PAGES),
     ApiRoute("PUT", _USER, users.put_user, ADMINISTRATOR, "Make or change a user", body=users.UserBody),

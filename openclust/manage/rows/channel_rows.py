@@ -7,14 +7,11 @@ from typing import Any
 
 from openclust.broker.amqp.channel import Channel
 from openclust.broker.server.broker import Broker
-from openclust.manage.gather.questions import FindRow, ListRows, Viewer
+from openclust.manage.gather.questions import FindRow, ListRows
 from openclust.manage.gather.selection import Row
-from openclust.manage.rows.connection_rows import connection_name, connections_seen
+from openclust.manage.rows.connection_rows import channel_name, channels_seen, connection_name
+from openclust.manage.rows.consumer_rows import PlacedConsumer, consumer_row
 from openclust.manage.rows.values import text
-
-
-def channel_name(channel: Channel) -> str:
-    return f"{connection_name(channel.connection)} ({channel.number})"
 
 
 class ChannelRows:
@@ -26,6 +23,7 @@ class ChannelRows:
         "vhost": lambda channel: text(channel.connection.vhost.name),
         "number": lambda channel: channel.number,
         "messages_unacknowledged": lambda channel: len(channel.unacked),
+        "messages_unconfirmed": lambda channel: _unconfirmed(channel),
         "prefetch_count": lambda channel: channel.prefetch_each,
         "consumer_count": lambda channel: len(channel.consumers or ()),
     }
@@ -50,7 +48,7 @@ class ChannelRows:
         return text(it.connection.vhost.name), channel_name(it)
 
     def row(self, it: Channel) -> Row:
-        connection = it.connection
+        connection, transaction = it.connection, it.transaction
         return {
             "name": channel_name(it),
             "node": self._broker.name,
@@ -65,17 +63,27 @@ class ChannelRows:
             },
             "state": "running" if it.flowing else "flow",
             "confirm": it.confirms is not None,
-            "transactional": it.transaction is not None,
+            "transactional": transaction is not None,
             "consumer_count": len(it.consumers or ()),
             "prefetch_count": it.prefetch_each,
             "global_prefetch_count": it.prefetch_all,
             "messages_unacknowledged": len(it.unacked),
+            "messages_unconfirmed": _unconfirmed(it),
+            "messages_uncommitted": len(transaction.publications) if transaction is not None else 0,
+            "acks_uncommitted": len(transaction.items()) if transaction is not None else 0,
         }
 
     def details(self, it: Channel) -> Row:
-        return self.row(it)
+        """With its consumers. What goes to each queue and exchange is counted per queue and exchange, not per channel:
+        RabbitMQ leaves these lists empty too in its rates mode "basic"."""
+        consumers = (it.consumers or {}).values()
+        return {
+            **self.row(it),
+            "consumer_details": [consumer_row(self._broker, PlacedConsumer(it, each)) for each in consumers],
+            "deliveries": [],
+            "publishes": [],
+        }
 
 
-def channels_seen(broker: Broker, viewer: Viewer) -> list[Channel]:
-    """The channels of the connections that the viewer may see."""
-    return [each for connection in connections_seen(broker, viewer) for each in connection.channels.values()]
+def _unconfirmed(channel: Channel) -> int:
+    return channel.confirms.unsent_count if channel.confirms is not None else 0

@@ -10,8 +10,7 @@ from openclust.broker.delivery.consumer import Consumer
 from openclust.broker.server.broker import Broker
 from openclust.manage.gather.questions import FindRow, ListRows, Viewer
 from openclust.manage.gather.selection import Row
-from openclust.manage.rows.channel_rows import channel_name, channels_seen
-from openclust.manage.rows.connection_rows import connection_name
+from openclust.manage.rows.connection_rows import channel_name, channels_seen, connection_name
 from openclust.manage.rows.values import text, value
 
 
@@ -28,6 +27,7 @@ class ConsumerRows:
     values: Mapping[str, Callable[[PlacedConsumer], Any]] = {
         "consumer_tag": lambda it: text(it.consumer.tag),
         "prefetch_count": lambda it: it.consumer.prefetch,
+        "queue.name": lambda it: text(it.consumer.queue.name),
     }
 
     def __init__(self, broker: Broker) -> None:
@@ -57,28 +57,48 @@ class ConsumerRows:
         return text(it.channel.connection.vhost.name), text(it.consumer.tag)
 
     def row(self, it: PlacedConsumer) -> Row:
-        channel, consumer = it
-        connection = channel.connection
-        return {
-            "consumer_tag": text(consumer.tag),
-            "ack_required": not consumer.no_ack,
-            "exclusive": consumer.exclusive,
-            "active": True,
-            "activity_status": "up",
-            "prefetch_count": consumer.prefetch,
-            "consumer_timeout": consumer.timeout_ms or None,
-            "arguments": value(consumer.arguments),
-            "queue": {"name": text(consumer.queue.name), "vhost": text(connection.vhost.name)},
-            "channel_details": {
-                "name": channel_name(channel),
-                "node": self._broker.name,
-                "number": channel.number,
-                "connection_name": connection_name(connection),
-                "peer_host": connection.peer.host,
-                "peer_port": connection.peer.port,
-                "user": text(connection.user.name),
-            },
-        }
+        return consumer_row(self._broker, it)
 
     def details(self, it: PlacedConsumer) -> Row:
         return self.row(it)
+
+
+def consumer_row(broker: Broker, it: PlacedConsumer) -> Row:
+    channel, consumer = it
+    connection = channel.connection
+    is_active, activity = _activity(it)
+    return {
+        "consumer_tag": text(consumer.tag),
+        "ack_required": not consumer.no_ack,
+        "exclusive": consumer.exclusive,
+        "active": is_active,
+        "activity_status": activity,
+        "prefetch_count": consumer.prefetch,
+        "consumer_timeout": consumer.timeout_ms or None,
+        "arguments": value(consumer.arguments),
+        "queue": {"name": text(consumer.queue.name), "vhost": text(connection.vhost.name)},
+        "channel_details": {
+            "name": channel_name(channel),
+            "node": broker.name,
+            "number": channel.number,
+            "connection_name": connection_name(connection),
+            "peer_host": connection.peer.host,
+            "peer_port": connection.peer.port,
+            "user": text(connection.user.name),
+        },
+    }
+
+
+def _activity(it: PlacedConsumer) -> tuple[bool | None, str | None]:
+    """Whether messages may come to the consumer, and RabbitMQ's word for it.
+
+    Of a queue with a single active consumer they come to one only; if it is active on another broker, only that broker
+    knows to which: then both are None.
+    """
+    queue = it.channel.connection.vhost.queues.get(it.consumer.queue.name)
+    if queue is None or not queue.args.single_active_consumer:
+        return True, "up"
+    if it.consumer.queue is not queue:
+        return None, None
+    is_active = queue.consumers.active() is it.consumer
+    return is_active, "single_active" if is_active else "waiting"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
+from functools import lru_cache
 
-from openclust.broker.model.peer import Peer
+from openclust.broker.model.peer import NOWHERE, Peer
 
 
 def is_loopback(host: str) -> bool:
@@ -16,9 +18,29 @@ def is_loopback(host: str) -> bool:
     return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
+def local_address(sock: socket.socket) -> tuple[str, int]:
+    """The address of this machine that a socket is connected at; `NOWHERE` if it is connected no more."""
+    try:
+        host, port, *_ = sock.getsockname()
+    except OSError:
+        return NOWHERE
+    return shared_address(host, port)
+
+
+@lru_cache(maxsize=1_024)
+def shared_address(host: str, port: int) -> tuple[str, int]:
+    """The same object for equal addresses: thousands of connections are made to one listener."""
+    return host, port
+
+
 def peer_at(
-    address: tuple[str, int], *, certificate_name: str = "", is_tls: bool = False, is_peer: bool = False
+    address: tuple[str, int],
+    *,
+    local: tuple[str, int] = NOWHERE,
+    certificate_name: str = "",
+    is_tls: bool = False,
+    is_peer: bool = False,
 ) -> Peer:
     """The other end of a socket, by its address."""
     host, port = address
-    return Peer(host, port, is_loopback(host), certificate_name, is_tls, is_peer)
+    return Peer(host, port, is_loopback(host), certificate_name, is_tls, is_peer, local=local)

@@ -33,6 +33,14 @@ class Transport(Protocol):
     silent_ms: int
     wait_ms: int
     born_ms: int
+    received_bytes: int
+    sent_bytes: int
+    reads: int
+    writes: int
+
+    @property
+    def connected_ms(self) -> int:
+        """When the socket was connected."""
 
     @property
     def is_waiting(self) -> bool:
@@ -56,7 +64,8 @@ class Gone:
     __slots__ = ()
 
     heard = is_waiting = False
-    sent_ms = silent_ms = wait_ms = born_ms = 0
+    sent_ms = silent_ms = wait_ms = born_ms = connected_ms = 0
+    received_bytes = sent_bytes = reads = writes = 0
 
     def flush(self) -> None: ...
     def pause_reading(self) -> None: ...
@@ -81,10 +90,14 @@ class Stream:
         "pending",
         "pending_bytes",
         "reading",
+        "reads",
+        "received_bytes",
+        "sent_bytes",
         "sent_ms",
         "silent_ms",
         "sock",
         "wait_ms",
+        "writes",
     )
 
     def __init__(self, host: StreamHost, sock: socket.socket, connection: Connection, now_ms: int) -> None:
@@ -97,11 +110,16 @@ class Stream:
         self.heard = True
         self.sent_ms = now_ms
         self.silent_ms = self.wait_ms = 0
+        self.received_bytes = self.sent_bytes = self.reads = self.writes = 0
         self.finishing = False
         self.pending: deque[bytes | memoryview] | None = None
         self.pending_bytes = 0
         self.reading = True
         host.loop.add_reader(self.fd, self._readable)
+
+    @property
+    def connected_ms(self) -> int:
+        return self.born_ms
 
     # -- reading
 
@@ -118,6 +136,8 @@ class Stream:
             self.lost()
             return
         self.heard = True
+        self.reads += 1
+        self.received_bytes += len(data)
         self.host.receive(self.connection, data)
 
     def pause_reading(self) -> None:
@@ -162,6 +182,8 @@ class Stream:
         except OSError:
             self.lost()
             return
+        self.writes += 1
+        self.sent_bytes += count
         if count < len(data):
             self._wait_to_write(deque((memoryview(data)[count:],)), len(data) - count)
         elif connection.out_bytes:
@@ -215,6 +237,8 @@ class Stream:
                 self.lost()
                 return False
             self.sent_ms = self.connection.broker.now_ms
+            self.writes += 1
+            self.sent_bytes += count
             self.pending_bytes -= count
             while count:
                 head = pending[0]

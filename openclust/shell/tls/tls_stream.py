@@ -9,10 +9,13 @@ from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
 from openclust.broker.amqp.connection import Connection
+from openclust.broker.model.peer import NOWHERE
 from openclust.shell.host.clock import monotonic_ms
+from openclust.shell.net.peer_address import shared_address
 from openclust.shell.net.stream import StreamHost
 from openclust.shell.tls.handshake_context import Handshake, HandshakeContext
 from openclust.shell.tls.handshake_failure import HandshakeFailures
+from openclust.shell.tls.tls_session import TlsSession, session_of
 
 READ_BYTES = 131_072
 HEARD_BYTES = 8
@@ -52,10 +55,11 @@ class TlsStream(asyncio.Protocol):
         self.heard = True
         self.sent_ms = self.silent_ms = self.wait_ms = 0
         # The TLS handshake has half of the time for the whole login.
-        self.born_ms = monotonic_ms()
+        self.born_ms = self.connected_ms = monotonic_ms()
+        self.received_bytes = self.sent_bytes = self.reads = self.writes = 0
         self.connection: Connection | None = None
         self.transport: asyncio.Transport | None = None
-        self.address = ("", 0)
+        self.address = self.local_address = NOWHERE
         self._failures = failures
         self._handshake_timeout_ms = handshake_timeout_ms
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -73,6 +77,8 @@ class TlsStream(asyncio.Protocol):
         transport.set_write_buffer_limits(high=65_536)
         name = transport.get_extra_info("peername") or ("", 0)
         self.address = (name[0], name[1])
+        local = transport.get_extra_info("sockname") or NOWHERE
+        self.local_address = shared_address(local[0], local[1])
         if not self._host.tls_accepted(self):
             self._is_over = True
             transport.abort()
@@ -96,6 +102,10 @@ class TlsStream(asyncio.Protocol):
         self._tls.settle()
         self.born_ms = monotonic_ms() - self._handshake_timeout_ms // 2
         self.connection = self._host.tls_connected(self, certificate or {})
+
+    def session(self) -> TlsSession | None:
+        """What was agreed in the handshake; None before its end."""
+        return session_of(self._tls) if self.connection is not None else None
 
     def _timed_out(self) -> None:
         self._timer = None
@@ -121,6 +131,8 @@ class TlsStream(asyncio.Protocol):
     # -- reading
 
     def data_received(self, data: bytes) -> None:
+        self.reads += 1
+        self.received_bytes += len(data)
         if self._is_over:
             return
         if len(self._began) < HEARD_BYTES:
@@ -200,7 +212,10 @@ class TlsStream(asyncio.Protocol):
     def _send_on(self) -> None:
         """Write the bytes that TLS has for the other side."""
         if self._outgoing.pending and self.transport is not None and not self._is_over:
-            self.transport.write(self._outgoing.read())
+            data = self._outgoing.read()
+            self.writes += 1
+            self.sent_bytes += len(data)
+            self.transport.write(data)
 
     def pause_writing(self) -> None:
         """`flush` tells how much waits."""

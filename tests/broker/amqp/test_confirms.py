@@ -154,6 +154,7 @@ class _Asked:
                 assert self.known.get(number) is accepted, f"{number} is told wrongly, or too early"
                 self.told[number] = accepted
         assert not self.has_something_to_tell()
+        assert self.confirms.unsent_count == len(self.unresolved)
         runs = [frame[2] for frame in frames if not self.unresolved or frame[0] < self.unresolved[0]]
         assert all(one is not other for one, other in pairwise(runs)), "one frame a run"
 
@@ -173,6 +174,7 @@ def test_every_publish_is_told_once_and_rightly_in_whatever_order_it_is_resolved
     asked = _Asked()
     for name, *arguments in [*steps, ("take",)]:
         getattr(asked, name)(*arguments)
+        assert asked.confirms.unsent_count == asked.last - len(asked.told)
     while asked.unresolved:
         asked.resolve(0, True)
     asked.take()

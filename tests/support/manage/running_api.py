@@ -16,10 +16,11 @@ import msgspec
 from openclust.broker.model.limits import Limits
 from openclust.manage.api.http_api import HttpApi
 from openclust.manage.management import Management
-from openclust.shell.config.schema import AuthSection, Config, HttpSection, ListenSection
+from openclust.shell.config.schema import AuthSection, Config, HttpSection, ListenSection, TlsSection
 from openclust.shell.server import Server
 
 WAIT_S = 20.0
+NO_TLS = TlsSection()
 
 T = TypeVar("T")
 
@@ -74,11 +75,12 @@ class RunningApi:
 
 
 @contextlib.contextmanager
-def running_api(users_file: str | None = None, **limits: Any) -> Iterator[RunningApi]:
+def running_api(users_file: str | None = None, tls: TlsSection = NO_TLS, **limits: Any) -> Iterator[RunningApi]:
     config = Config(
         cluster_key="test",
         name="one",
         listen=ListenSection(port=0),
+        tls=tls,
         http=HttpSection(port=0),
         auth=AuthSection(users_file=users_file),
         limits=Limits(**limits),
