@@ -31,6 +31,7 @@ COMMANDS = {
         "openclust.cli.cluster.step_down:step_down",
         "Have the root give up its place; the others elect another.",
     ),
+    "context": ("openclust.cli.access.context:context", "Name clusters, and choose the one that commands talk to."),
     "drain": ("openclust.cli.cluster.drain:drain", "Empty a broker of its clients, so that it can be stopped."),
     "users": ("openclust.cli.broker.users:users", "Add, list, change and remove users of a users file."),
     "definitions": (

@@ -10,10 +10,11 @@ from typing import Any
 
 import click
 
+from openclust.cli.access.options import cluster_options
+from openclust.cli.http_client import IMPORT_WAIT_S, HttpClient
 from openclust.shell.config.schema import ConfigError
 from openclust.shell.host.event_log import escape
 
-URL_DEFAULT = "http://guest:guest@127.0.0.1:15672"
 LINES_SHOWN_MAX = 50
 REFUSED = 1
 
@@ -26,28 +27,16 @@ def definitions() -> None:
     """
 
 
-url_option = click.option(
-    "--url",
-    metavar="URL",
-    default=URL_DEFAULT,
-    show_default=True,
-    help="HTTP API of a running broker, with user and password.",
-)
-
-
 @definitions.command("export")
 @click.argument("file", default="-")
-@url_option
-def export_(file: str, url: str) -> None:
+@cluster_options(IMPORT_WAIT_S)
+def export_(file: str, client: HttpClient) -> None:
     """Write a running broker's definitions to FILE, or to standard output.
 
     They hold password hashes: the file is made readable for its owner only.
     """
     import msgspec
 
-    from openclust.cli.http_client import HttpClient
-
-    client = HttpClient(url)
     status, document = client.call("GET", "/api/definitions")
     if status != 200:
         raise click.ClickException(client.refusal(status, document))
@@ -63,17 +52,14 @@ def export_(file: str, url: str) -> None:
 
 @definitions.command("import")
 @click.argument("file")
-@url_option
+@cluster_options(IMPORT_WAIT_S)
 @click.option("--skip-problems", is_flag=True, help="Take all entries without a problem, and name the others.")
-def import_(file: str, url: str, skip_problems: bool) -> int:
+def import_(file: str, client: HttpClient, skip_problems: bool) -> int:
     """Import FILE into a running broker ("-": standard input).
 
     Nothing is changed if anything in it is wrong, or differs from what the broker has under the same name. With
     --skip-problems the rest is taken, and the exit code is still 1 where anything was left out.
     """
-    from openclust.cli.http_client import HttpClient
-
-    client = HttpClient(url)
     data = _read(file)
     _parse(file, data)  # what is no JSON is wrong input, not a broker's no
     query = "?skip_problems=true" if skip_problems else ""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from openclust.broker.model.access import Permission, User, UserType
-from openclust.cli.term import show_json, show_table
+from openclust.cli.term import has_terminal, show_json, show_table
 from openclust.shell.config.keys import did_you_mean
 from openclust.shell.config.load import load
 from openclust.shell.users.passwords import hash_password
@@ -182,15 +182,6 @@ def users_path(file: str | None, config: str | None) -> str:
         where = f"{path} has no auth.users_file" if path else "no --file FILE, --config FILE or OPENCLUST_CONFIG"
         raise click.UsageError(f"which users file? {where}")
     return found
-
-
-def has_terminal() -> bool:
-    """Whether there is somebody to ask: the terminal of this process, even where standard input is a pipe."""
-    try:
-        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
-    except OSError:
-        return sys.stdin.isatty()
-    return True
 
 
 def _new_password(name: str, from_stdin: bool) -> str:

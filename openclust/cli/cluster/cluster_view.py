@@ -9,17 +9,7 @@ import msgspec
 
 from openclust.cli.http_client import HttpClient
 
-URL_DEFAULT = "http://guest:guest@127.0.0.1:15672"
 WAIT_S = 10.0
-
-url_option = click.option(
-    "--url",
-    metavar="URL",
-    default=URL_DEFAULT,
-    show_default=True,
-    help="HTTP API of any broker of the cluster, with user and password.",
-)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 
 class Vote(msgspec.Struct):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit, urlunsplit
-
 import click
 import msgspec
 
-from openclust.cli.cluster.cluster_view import WAIT_S, ask, url_option
+from openclust.cli.access.options import cluster_options
+from openclust.cli.cluster.cluster_view import ask
 from openclust.cli.exit_codes import DONE
 from openclust.cli.http_client import HttpClient
 from openclust.shell.host.event_log import escape
@@ -17,16 +16,16 @@ REFUSED = 1
 
 @click.command()
 @click.argument("name")
-@url_option
+@cluster_options()
 @click.option("--force", is_flag=True, help="Also where too few primaries would be left to elect a root.")
 @click.option("--undo", is_flag=True, help="Let the broker take clients again.")
-def drain(name: str, url: str, force: bool, undo: bool) -> int:
+def drain(name: str, client: HttpClient, force: bool, undo: bool) -> int:
     """Have the broker NAME send its clients to the others, a bounded number a second, and take no new ones.
 
     A root gives up its place too. Exit code 1 where too few primaries would be left; --force does it all the same. The
     broker goes on to serve who cannot go: stop it when `openclust status` shows no connections, or --undo.
     """
-    client = _client_of(name, url)
+    client = _client_of(name, client)
     body = msgspec.json.encode({"name": name, "force": force, "undo": undo})
     status, document = client.call("POST", "/api/cluster/drain", body)
     if status == 409 and isinstance(document, dict):
@@ -44,9 +43,8 @@ def drain(name: str, url: str, force: bool, undo: bool) -> int:
     return DONE
 
 
-def _client_of(name: str, url: str) -> HttpClient:
-    """The API of the broker itself, found by way of the one behind `url`; the login is the same."""
-    client = HttpClient(url, WAIT_S)
+def _client_of(name: str, client: HttpClient) -> HttpClient:
+    """The API of the broker itself, found by way of the one that `client` asks; the login is the same."""
     view, _ = ask(client)
     if view.name == name:
         return client
@@ -56,11 +54,4 @@ def _client_of(name: str, url: str) -> HttpClient:
         raise click.ClickException(f"{view.name} knows no broker {name!r}; there are {known}")
     if not broker.http:
         raise click.ClickException(f"{name} has no HTTP API that {view.name} knows of; give --url of {name} itself")
-    return HttpClient(_with_login(broker.http, url), WAIT_S)
-
-
-def _with_login(base: str, url: str) -> str:
-    """`base` with user and password of `url`."""
-    login, at, _ = urlsplit(url).netloc.rpartition("@")
-    parts = urlsplit(base)
-    return urlunsplit((parts.scheme, f"{login}{at}{parts.netloc}", parts.path, "", ""))
+    return client.at(broker.http)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from openclust.cli.cluster.cluster_view import WAIT_S, url_option
+from openclust.cli.access.options import cluster_options
 from openclust.cli.exit_codes import DONE
 from openclust.cli.http_client import HttpClient
 from openclust.shell.host.event_log import escape
@@ -14,14 +14,14 @@ REFUSED = 1
 
 
 @click.command("force-root")
-@url_option
+@cluster_options()
 @click.option(
     "--i-accept-data-loss",
     "accepted",
     is_flag=True,
     help="Needed: what only the missing primaries hold is given up, and if they run elsewhere there are two roots.",
 )
-def force_root(url: str, accepted: bool) -> int:
+def force_root(client: HttpClient, accepted: bool) -> int:
     """Make the primary behind --url root, whoever is missing. Exit code 1 where there is a root already.
 
     Make sure first that the missing primaries are down. When they come back they follow, and take its definitions.
@@ -31,7 +31,6 @@ def force_root(url: str, accepted: bool) -> int:
             "this gives up what only the missing primaries hold; if that is meant, add --i-accept-data-loss "
             "(openclust why-no-root tells what stands in the way of an election)"
         )
-    client = HttpClient(url, WAIT_S)
     code, document = client.call("POST", "/api/cluster/force-root", msgspec.json.encode({"accept_data_loss": True}))
     if code == 409:
         told = document.get("reason", "") if isinstance(document, dict) else ""

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
+from openclust.cli.access.options import cluster_options, json_option
 from openclust.cli.cluster.cluster_view import (
-    WAIT_S,
     BrokerView,
     ClusterView,
     LinkView,
@@ -19,8 +19,6 @@ from openclust.cli.cluster.cluster_view import (
     RatesView,
     StoreView,
     ask,
-    json_option,
-    url_option,
 )
 from openclust.cli.exit_codes import DONE
 from openclust.cli.http_client import HttpClient
@@ -31,7 +29,7 @@ CLEAR = "\x1b[H\x1b[2J"
 
 
 @click.command()
-@url_option
+@cluster_options()
 @json_option
 @click.option("--watch", is_flag=True, help="Show it again and again, until Ctrl-C.")
 @click.option(
@@ -42,12 +40,11 @@ CLEAR = "\x1b[H\x1b[2J"
     metavar="SECONDS",
     help="How often --watch asks.",
 )
-def status(url: str, as_json: bool, watch: bool, interval: float) -> int:
+def status(client: HttpClient, as_json: bool, watch: bool, interval: float) -> int:
     """Show the brokers of a cluster, their roles, votes and links, as the broker behind --url sees them.
 
     With --watch --json there is one document a line.
     """
-    client = HttpClient(url, WAIT_S)
     if not watch:
         view, document = ask(client)
         _show(view, document, as_json)

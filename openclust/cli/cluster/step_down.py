@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from openclust.cli.cluster.cluster_view import WAIT_S, url_option
+from openclust.cli.access.options import cluster_options
 from openclust.cli.exit_codes import DONE
 from openclust.cli.http_client import HttpClient
 from openclust.shell.host.event_log import escape
@@ -14,14 +14,13 @@ REFUSED = 1
 
 
 @click.command("step-down")
-@url_option
+@cluster_options()
 @click.option("--reason", metavar="TEXT", default="", help="What the log is to say about it.")
-def step_down(url: str, reason: str) -> int:
+def step_down(client: HttpClient, reason: str) -> int:
     """Have the root behind --url give up its place. Exit code 1 where that broker is not the root.
 
     It goes to the end of the line, so another primary becomes root, unless it is the only one.
     """
-    client = HttpClient(url, WAIT_S)
     code, document = client.call("POST", "/api/cluster/step-down", msgspec.json.encode({"reason": reason}))
     if code == 409:
         told = document.get("reason", "") if isinstance(document, dict) else ""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from openclust.cli.cluster.cluster_view import WAIT_S, ask, json_option, url_option
+from openclust.cli.access.options import cluster_options, json_option
+from openclust.cli.cluster.cluster_view import ask
 from openclust.cli.cluster.status import needed, reasons
 from openclust.cli.exit_codes import DONE
 from openclust.cli.http_client import HttpClient
@@ -15,14 +16,14 @@ NO_ROOT = 1
 
 
 @click.command("why-no-root")
-@url_option
+@cluster_options()
 @json_option
-def why_no_root(url: str, as_json: bool) -> int:
+def why_no_root(client: HttpClient, as_json: bool) -> int:
     """Say who stands in the way of a root, and why, one line a reason.
 
     Exit code 0 and the root's name where there is one, 1 where there is none, 2 where nobody answers.
     """
-    view, document = ask(HttpClient(url, WAIT_S))
+    view, document = ask(client)
     if as_json:
         keys = ("name", "root", "epoch", "votes", "votes_needed", "why_no_root")
         show_json({key: document[key] for key in keys if key in document})

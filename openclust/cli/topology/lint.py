@@ -228,10 +228,10 @@ def _codes(option: str, given: tuple[str, ...]) -> list[str]:
 
 
 def _ask(url: str) -> tuple[Live, str]:
-    from openclust.cli.cluster.cluster_view import WAIT_S, ask
-    from openclust.cli.http_client import HttpClient
+    from openclust.cli.access.login import client_for
+    from openclust.cli.cluster.cluster_view import ask
     from topology.model.live_cluster import live_of
 
-    client = HttpClient(url, WAIT_S)
+    client = client_for((url,), None, None, None)
     _, document = ask(client)
     return live_of(document), client.base

@@ -51,7 +51,7 @@ FILE_BYTES_MAX = 16 * 1_048_576
 _BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "UTF-8", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 # Environment variables of the command line and of the tests, which are no keys of the configuration.
-OTHER_VARIABLES = frozenset({"OPENCLUST_CONFIG", "OPENCLUST_TEST_URL"})
+OTHER_VARIABLES = frozenset({"OPENCLUST_CONFIG", "OPENCLUST_PASSWORD", "OPENCLUST_TEST_URL"})
 
 # Kubernetes sets these in every container for a service named openclust or openclust-something.
 _KUBERNETES = re.compile(r"OPENCLUST_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)")

@@ -38,8 +38,9 @@ def test_another_broker_says_no_and_where_the_root_is(api: RunningApi) -> None:
     assert result.stderr == "p2 is not the root, p1 is (http://127.0.0.1:15672); give --url of the root\n"
 
 
-def test_a_wrong_login_is_bad_input(api: RunningApi) -> None:
+def test_a_wrong_login_is_bad_input(api: RunningApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENCLUST_PASSWORD", "wrong")
     member = put_member(api)
-    result = run("--url", api.url.replace("guest:guest", "guest:wrong"))
+    result = run("--url", api.url.replace("guest:guest", "guest"))
     assert (result.exit_code, member.reasons) == (2, [])
     assert "wrong user name or password" in result.stderr
