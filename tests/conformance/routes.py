@@ -35,7 +35,10 @@ _READS = f"""
     /api/exchanges /api/exchanges/{VHOST} /api/exchanges/{VHOST}/events /api/exchanges/{VHOST}/events/bindings/source
     /api/exchanges/{VHOST}/audit/bindings/destination /api/exchanges/{VHOST}/missing
     /api/bindings /api/bindings/{VHOST} /api/bindings/{VHOST}/e/events/q/work /api/bindings/{VHOST}/e/events/e/audit
-    /api/bindings/{VHOST}/e/audit/q/idle/~
+    /api/bindings/{VHOST}/e/audit/q/idle/~ /api/bindings/{VHOST}/e/events/e/audit/%2523
+    /api/bindings/{VHOST}/e/amq.default/q/work /api/bindings/{VHOST}/e/amq.default/q/work/work
+    /api/exchanges/{VHOST}/amq.default /api/exchanges/{VHOST}/amq.default/bindings/source
+    /api/exchanges/{VHOST}/amq.topic?columns=name,type /api/queues/{VHOST}/idle?columns=name,messages
     /api/connections /api/connections/{{connection}} /api/connections/{{connection}}/channels
     /api/connections/username/guest
     /api/connections/missing /api/channels /api/channels/{{channel}} /api/consumers /api/consumers/{VHOST}
@@ -56,6 +59,16 @@ _WRITES: tuple[tuple[str, str, Any], ...] = (
     ("POST", f"/api/bindings/{VHOST}/e/made/q/made", {"routing_key": "k", "arguments": {"x": 1}}),
     ("POST", f"/api/bindings/{VHOST}/e/made/q/made", {"routing_key": "plain"}),
     ("GET", f"/api/bindings/{VHOST}/e/made/q/made", None),
+    ("GET", f"/api/bindings/{VHOST}/e/made/q/made/plain", None),
+    ("POST", f"/api/bindings/{VHOST}/e/made/q/missing", {"routing_key": "plain"}),
+    ("POST", f"/api/bindings/{VHOST}/e/missing/q/made", {"routing_key": "plain"}),
+    ("POST", f"/api/bindings/{VHOST}/e/amq.topic/e/made", {"routing_key": "#"}),
+    ("DELETE", f"/api/bindings/{VHOST}/e/amq.topic/e/made/%2523", None),
+    ("DELETE", f"/api/bindings/{VHOST}/e/amq.default/q/made/made", None),
+    ("PUT", f"/api/queues/{VHOST}/amq.made", {}),
+    ("PUT", f"/api/queues/{VHOST}/wrong", {"arguments": {"x-max-length": -1}}),
+    ("PUT", f"/api/exchanges/{VHOST}/amq.made", {}),
+    ("DELETE", f"/api/exchanges/{VHOST}/amq.topic", None),
     ("DELETE", f"/api/bindings/{VHOST}/e/made/q/made/plain", None),
     ("DELETE", f"/api/bindings/{VHOST}/e/made/q/made/plain", None),
     (
@@ -77,6 +90,23 @@ _WRITES: tuple[tuple[str, str, Any], ...] = (
         "POST",
         f"/api/exchanges/{VHOST}/amq.default/publish",
         {"properties": {}, "routing_key": "made", "payload": "direct", "payload_encoding": "string"},
+    ),
+    (
+        "POST",
+        f"/api/exchanges/{VHOST}/missing/publish",
+        {"properties": {}, "routing_key": "none", "payload": "lost", "payload_encoding": "string"},
+    ),
+    ("POST", f"/api/exchanges/{VHOST}/made/publish", {"routing_key": "none", "payload": "lost"}),
+    (
+        "POST",
+        f"/api/exchanges/{VHOST}/made/publish",
+        {"properties": {}, "routing_key": "none", "payload": "lost", "payload_encoding": "wrong"},
+    ),
+    ("POST", f"/api/queues/{VHOST}/made/get", {"count": 1, "ackmode": "ack_requeue_true", "encoding": "wrong"}),
+    (
+        "POST",
+        f"/api/queues/{VHOST}/made/get",
+        {"count": 1, "ackmode": "reject_requeue_true", "encoding": "auto"},
     ),
     (
         "POST",

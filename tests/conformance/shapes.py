@@ -18,6 +18,7 @@ NOT_HERE = {
     "pending_raft_commands": "commands of a channel to the Raft groups of queues: here one log serves all queues",
     "backing_queue_status": "how RabbitMQ's queues divide their messages inside",
     "user_who_performed_action": "who has declared an exchange or a queue is not kept with it",
+    "idle_since": "it is there only while a queue is idle, in RabbitMQ as well",
 }
 """Fields that an answer may lack, each with the reason: there is nothing here that they could tell.
 

@@ -60,7 +60,7 @@ class PropertiesBody(msgspec.Struct):
 class PublishBody(msgspec.Struct):
     routing_key: str
     payload: str
-    payload_encoding: Literal["string", "base64"]
+    payload_encoding: str
     properties: PropertiesBody | list[Any]
 
 
@@ -89,6 +89,8 @@ async def publish(call: Call) -> web.Response:
 def _payload(body: PublishBody) -> bytes:
     if body.payload_encoding == "string":
         return body.payload.encode()
+    if body.payload_encoding != "base64":
+        raise Refused(400, "bad_request", ["unsupported_encoding", body.payload_encoding[:100]])
     try:
         return b64decode(body.payload, validate=True)
     except (binascii.Error, ValueError) as error:

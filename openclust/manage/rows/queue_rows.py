@@ -13,6 +13,7 @@ from openclust.broker.server.broker import Broker
 from openclust.manage.gather.questions import FindRow, ListRows
 from openclust.manage.gather.selection import Row
 from openclust.manage.rows.connection_rows import connection_name
+from openclust.manage.rows.idle_queues import IdleQueues
 from openclust.manage.rows.queue_contents import contents_of
 from openclust.manage.rows.scope import vhosts_seen
 from openclust.manage.rows.values import text, value
@@ -44,6 +45,7 @@ class QueueRows:
     def __init__(self, broker: Broker, primaries: Primaries) -> None:
         self._broker = broker
         self._primaries = primaries
+        self._idle = IdleQueues(broker)
 
     def objects(self, question: ListRows) -> list[Queue]:
         return [
@@ -66,7 +68,12 @@ class QueueRows:
         return text(it.vhost.name), text(it.name)
 
     def row(self, it: Queue) -> Row:
-        return {**queue_row(self._broker, it), **_copies(self._broker, it, self._primaries)}
+        idle_since = self._idle.look(it)
+        return {
+            **queue_row(self._broker, it),
+            **_copies(self._broker, it, self._primaries),
+            **({} if idle_since is None else {"idle_since": idle_since}),
+        }
 
     def details(self, it: Queue) -> Row:
         """With what came in by exchange and went out by channel: empty lists, as in RabbitMQ without such counters."""
