@@ -11,6 +11,7 @@ import signal
 import socket
 import time
 from collections.abc import Coroutine, Mapping, Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol, assert_never, cast
 
 import psutil
@@ -19,6 +20,7 @@ from openclust.broker.amqp.connection import Connection
 from openclust.broker.journal.journal import Journal
 from openclust.broker.model.effects import CheckLogin, CloseTransport, Effect, Note, Proxy, Resume, StartHeartbeats
 from openclust.broker.server.broker import Broker
+from openclust.broker.server.histogram import Histogram
 from openclust.node import Node, perform
 from openclust.shell.cluster.cluster_driver import ClusterDriver
 from openclust.shell.cluster.peer_listener import PeerListener
@@ -60,6 +62,8 @@ CLOSE_OK_AFTER_MS = 2
 CLOSE_OK_WAIT_MS = 10_000
 REFUSED_WAIT_MS = 1_000
 GOODBYE_S = 5.0
+TURNS_S = (0.000_1, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5)
+"""Bounds of the histogram of the time that a turn takes, from its first event on."""
 
 
 class Service(Protocol):
@@ -103,6 +107,9 @@ class Server:
         self._tls_server: asyncio.Server | None = None
         self._handshakes: set[TlsStream] = set()
         self._turn_planned = False
+        # Of a turn that was planned: when the first event for it came.
+        self._turn_began_s = 0.0
+        self.turns = Histogram(TURNS_S)
         self._writing = OutboxFlush(loop, self._written)
         self._deadline: asyncio.TimerHandle | None = None
         self._deadline_ms = 0
@@ -117,25 +124,30 @@ class Server:
 
     def receive(self, connection: Connection, data: bytes) -> None:
         """Bytes came for a connection."""
+        if not self._turn_planned:
+            self._turn_planned = True
+            self._turn_began_s = perf_counter()
+            self.loop.call_soon(self.turn)
         self.node.receive(connection, data, self.now_ms())
         if connection.hold:
             self._transport(connection).pause_reading()
-        if not self._turn_planned:
-            self._turn_planned = True
-            self.loop.call_soon(self.turn)
 
     def turn_soon(self) -> None:
         if not self._turn_planned:
             self._turn_planned = True
+            self._turn_began_s = perf_counter()
             self.loop.call_soon(self.turn)
 
     def turn(self) -> None:
         """End a turn of the node: perform its effects in their order, then write each outbox that is not empty."""
         self._turn_planned = False
+        began_s, self._turn_began_s = self._turn_began_s, 0.0
         ready = self.node.turn()
         self.member.look()
         perform(ready, self)
         self._plan_deadline()
+        if began_s:
+            self.turns.add(perf_counter() - began_s)
 
     def write(self, writes: list[Write]) -> None:
         self.storage.write(writes)

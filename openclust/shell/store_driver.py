@@ -16,6 +16,7 @@ from openclust.shell.store import MemoryStore, Store, open_store
 
 if TYPE_CHECKING:
     from openclust.broker.journal.store_rows import Write
+    from openclust.broker.server.histogram import Histogram
     from openclust.cluster.membership.membership import Membership
     from openclust.node import Node
     from openclust.shell.config.schema import Config
@@ -46,6 +47,16 @@ class StoreDriver:
         self._store = store
         self._node = node
         self._turn_soon = turn_soon
+
+    @property
+    def transactions(self) -> Histogram | None:
+        """How many seconds each transaction of the store took; None where there is no disk."""
+        return self._store.transactions
+
+    @property
+    def failing(self) -> str:
+        """Why the disk takes nothing now; empty where it does."""
+        return self._store.failing
 
     def begin(self, loop: asyncio.AbstractEventLoop, logins: Logins) -> None:
         """Fill the broker from the store; ConfigError if the store cannot be read."""

@@ -17,7 +17,7 @@ KINDS = ("client", "peer", "http")
 HEARTBEAT, SECRET = "cluster.heartbeat_ms", "cluster.secret"
 
 OWN = (
-    *("name", "listen.", "tls.", "http.", "log.", "trace.", "topology.", "redirect.weight"),
+    *("name", "listen.", "tls.", "http.", "metrics.", "log.", "trace.", "topology.", "redirect.weight"),
     *("cluster.data_dir", "cluster.peer_", "cluster.client_", "cluster.join"),
 )
 """Settings that are meant to differ between brokers."""

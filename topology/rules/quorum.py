@@ -14,7 +14,7 @@ from topology.rules.rule import rule
 
 MUST_BE_THE_SAME = "cluster.heartbeat_ms"
 
-OWN = ("name", "listen.", "tls.", "http.", "log.", "cluster.data_dir", "cluster.peer_", "cluster.client_")
+OWN = ("name", "listen.", "tls.", "http.", "metrics.", "log.", "cluster.data_dir", "cluster.peer_", "cluster.client_")
 """Settings that are meant to differ between brokers."""
 
 

@@ -129,6 +129,10 @@ def _services(config: Config, welcome: bool) -> list[Service]:
         from openclust.manage.api.http_api import HttpApi
 
         services.append(HttpApi(config.http, management))
+    if config.metrics.port is not None:
+        from openclust.manage.api.metrics_listener import MetricsListener
+
+        services.append(MetricsListener(config.metrics))
     if welcome or sys.stdout.isatty():
         from openclust.cli.broker.welcome import WelcomeService
 
@@ -197,10 +201,16 @@ def summary(config: Config, path: str | None) -> list[str]:
         f"  AMQPS        {tls_address}{verify}",
         *_ends_of_certificates(config),
         f"  HTTP API     {f'http://{_address(http.host, http.port)}' if http.enabled else 'off'}",
+        *_metrics(config),
         f"  users        {auth.users_file or 'guest only'} ({', '.join(auth.mechanisms)})",
         f"  definitions  {config.definitions.file or 'none'}",
         f"  data         {config.cluster.data_dir or 'in memory only'}",
     ]
+
+
+def _metrics(config: Config) -> list[str]:
+    host, port = config.metrics.host, config.metrics.port
+    return [] if port is None else [f"  metrics      http://{_address(host, port)}/metrics"]
 
 
 def _ends_of_certificates(config: Config) -> list[str]:

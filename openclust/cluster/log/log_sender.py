@@ -83,6 +83,8 @@ class LogSender:
         self._state = state
         self._slice_max = slice_max
         self._feeds: dict[str, _Feed] = {}
+        # Snapshots that were sent to their end.
+        self.snapshots_sent = 0
         self._making: Making | None = None
 
     def begin(
@@ -256,6 +258,7 @@ class LogSender:
             epoch=feed.epoch, changes=changes, position=position, uuid=uuid, common=feed.common, commits=commits
         )
         self._send_part(name, feed, last)
+        self.snapshots_sent += 1
         feed.offered = position
         if feed.is_once:
             del self._feeds[name]

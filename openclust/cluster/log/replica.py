@@ -70,7 +70,7 @@ class Replica:
         self._elector = elector
         self._log_store = log_store
         self._log_join = log_join
-        self._installing = installing
+        self.installing = installing
         self._commit_index = commit_index
         self._registry = registry
         self._cluster_uuid = cluster_uuid
@@ -90,21 +90,21 @@ class Replica:
     @property
     def is_busy(self) -> bool:
         """Whether something is left for another turn."""
-        return self.sender.is_busy or self.definitions.is_busy or self._installing.is_busy
+        return self.sender.is_busy or self.definitions.is_busy or self.installing.is_busy
 
     @property
     def is_installing(self) -> bool:
         """Whether a snapshot is being installed: definitions and queues are those of no position of the log then."""
-        return self._installing.is_under_way
+        return self.installing.is_under_way
 
     @property
     def is_snapshot_arriving(self) -> bool:
         """Whether parts of a snapshot have come, and not all of them are on the disk yet: more parts will follow."""
-        return self._installing.is_arriving
+        return self.installing.is_arriving
 
     def flush(self) -> None:
         """Send followers their entries, and do a turn's part of longer work."""
-        self._installing.tell_arrived(self._spoken)
+        self.installing.tell_arrived(self._spoken)
         self._install_on()
         self.definitions.size.measure_on()
         self.sender.flush()
@@ -153,7 +153,7 @@ class Replica:
 
     def fetch(self, peer: str, message: Fetch) -> None:
         """A peer that takes over asks for the entries that it lacks."""
-        if self._installing.is_under_way:
+        if self.installing.is_under_way:
             self._asked[peer] = message
         else:
             self.sender.begin(peer, message.epoch, message.after, message.ends, is_once=True)
@@ -162,11 +162,11 @@ class Replica:
 
     def forget_snapshot(self) -> None:
         """Drop the parts of a snapshot that have come."""
-        self._installing.forget()
+        self.installing.forget()
 
     def is_on_disk(self) -> None:
         """More of the log here is on disk."""
-        if self.feeder is not None and not self._installing.is_under_way:
+        if self.feeder is not None and not self.installing.is_under_way:
             self.feeder.on_disk()
 
     def append(self, peer: str, message: Append) -> None:
@@ -197,7 +197,7 @@ class Replica:
     def _expected(self, peer: str, epoch: int) -> Feeder | None:
         """The feeder, if entries of this peer may be taken now; else None."""
         feeder = self._feeder_of(peer, epoch)
-        if feeder is None or self._installing.is_under_way:
+        if feeder is None or self.installing.is_under_way:
             return None
         return feeder if feeder.takes_beyond_room or not self._disk_health.is_full else None
 
@@ -238,9 +238,9 @@ class Replica:
         """A part of a snapshot comes; with the last part, the snapshot is installed."""
         # A full disk is no reason to miss a part: no more parts come than the disk takes.
         feeder = self._feeder_of(peer, message.epoch)
-        if feeder is None or self._installing.is_under_way:
+        if feeder is None or self.installing.is_under_way:
             return
-        if not self._installing.add(peer, message):
+        if not self.installing.add(peer, message):
             feeder.missed()
             return
         feeder.spoken()
@@ -251,7 +251,7 @@ class Replica:
 
     def _install_on(self, *, to_the_end: bool = False) -> None:
         try:
-            installed = self._installing.advance(to_the_end=to_the_end)
+            installed = self.installing.advance(to_the_end=to_the_end)
         except (OSError, ValueError) as error:
             self._broker.note("error", "a part of a snapshot cannot be read: asked for another", text=str(error))
             # The queues are empty now, in the store too: this log begins at nothing.

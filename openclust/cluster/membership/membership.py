@@ -28,6 +28,7 @@ from openclust.cluster.membership.control import Control
 from openclust.cluster.membership.port import Port
 from openclust.cluster.membership.presences import Presences
 from openclust.cluster.membership.readiness import Readiness
+from openclust.cluster.membership.root_changes import RootChanges
 from openclust.cluster.membership.twins import Twins
 from openclust.cluster.placing.placing import Placing
 from openclust.cluster.protocol.bounds import Bounds
@@ -99,6 +100,7 @@ class Membership(Port):
         self.elector = Elector(election, self)
         # Who is root, and the role of this broker.
         self.leadership: Leadership[Role] = Leadership()
+        self.root_changes = RootChanges(broker.now_ms)
         primaries = election.terms.primaries if election is not None else ()
         self.links = Links(
             hello.name,
@@ -481,6 +483,7 @@ class Membership(Port):
         leadership = self.leadership
         before, leadership.role = leadership.role, role
         leadership.lead(role.reign, is_root=role.is_root)
+        self.root_changes.follow(role.reign, self.broker.now_ms, is_own=role.is_root)
         before.leave()
         self.broker.topology_changed()
         role.enter()

@@ -39,13 +39,14 @@ class Placing:
 
     `own` is how many clients are here now. Without a root the roster is not kept up, so no client is sent to a broker
     that may be gone. `newcomers` counts the clients that came by themselves, `redirected` those that another broker
-    has sent here: the presence of this broker tells both.
+    has sent here: the presence of this broker tells both. `sent_away` counts those that were told to go elsewhere.
     """
 
     def __init__(self, name: str, cluster_key: str, settings: Redirect) -> None:
         self.settings = settings
         self.newcomers = 0
         self.redirected = 0
+        self.sent_away = 0
         self._name = name
         self._cluster_key = cluster_key
         self._roster = Roster()
@@ -83,7 +84,7 @@ class Placing:
         target = self.choose(client, own, is_draining=is_draining)
         if target is None:
             return None
-        self._underway.sent(target.name)
+        self.sent(target)
         is_tls = connection.peer.is_tls
         return Placement(
             name=target.name,
@@ -145,6 +146,7 @@ class Placing:
 
     def sent(self, target: BrokerInfo) -> None:
         """Count a client that is told to go there."""
+        self.sent_away += 1
         self._underway.sent(target.name)
 
     def known_hosts(self, is_tls: bool) -> str:

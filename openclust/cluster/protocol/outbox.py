@@ -29,6 +29,7 @@ class Outbox:
         "bytes_max",
         "dirty",
         "dropped",
+        "dropped_bytes",
         "frame_max",
         "frames",
         "is_up",
@@ -56,6 +57,7 @@ class Outbox:
         self.sent = 0
         self.relayed = 0
         self.dropped = 0
+        self.dropped_bytes = 0
 
     def open(self, frame_max: int) -> None:
         """The link is up, and nothing was sent on it yet."""
@@ -121,4 +123,9 @@ class Outbox:
             self.add(data)
             self.relayed += 1
         else:
-            self.dropped += 1
+            self.drop(len(data))
+
+    def drop(self, size: int) -> None:
+        """Count a message of so many bytes that the peer does not get."""
+        self.dropped += 1
+        self.dropped_bytes += size

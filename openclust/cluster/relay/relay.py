@@ -49,7 +49,7 @@ class PeerFanout(Destination):
             self._trace(self._tracer, message)
         for outbox, reach, lane in self._sends:
             if not outbox.is_up:
-                outbox.dropped += 1
+                outbox.drop(len(message.body))
                 continue
             if lane not in outbox.opened:
                 self._relay.lanes.open(outbox, reach, self._vhost)

@@ -58,6 +58,8 @@ class Installing:
         self._begun: dict[Queue, int] = {}
         # The numbers of the writes of the snapshot's pages.
         self._ahead: list[int] = []
+        # Snapshots that were installed to their end.
+        self.installed = 0
 
     @property
     def is_under_way(self) -> bool:
@@ -122,6 +124,7 @@ class Installing:
             raise
         of = self._of
         self._end()
+        self.installed += 1
         return of
 
     def _end(self) -> None:

@@ -30,6 +30,8 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     "skip_problems": (_FLAG, "Take the entries without a problem, and list the others."),
     "connect_to": ({"type": "string", "enum": ["root"]}, "`root`: the address of the root."),
     "tls": (_FLAG, "An address with TLS."),
+    "family": (_TEXT, "A family of metrics, such as `queue_coarse_metrics`; it may come several times."),
+    "vhost": (_TEXT, "Only objects of this virtual host; it may come several times."),
 }
 """Parameters of query strings, each with its schema and a sentence. One that is missing here is a text."""
 
@@ -109,7 +111,7 @@ def _operation(route: ApiRoute, schema: Any) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": f"{route.method.lower()}_{re.sub(r'[^A-Za-z0-9]+', '_', route.path).strip('_')}",
         "summary": route.summary,
-        "tags": [route.path.split("/")[2]],
+        "tags": [route.path.removeprefix("/api").split("/")[1]],
         "parameters": [*_path_parameters(route.path), *_query_parameters(route.query)],
         "responses": _responses(route),
     }

@@ -10,6 +10,7 @@ from openclust.manage.api.openapi import document
 from openclust.manage.calls.call import (
     ADMINISTRATOR,
     ANYBODY,
+    MONITORING,
     POLICYMAKER,
     WHOEVER_LOGS_IN,
     WITHOUT_LOGIN,
@@ -17,6 +18,7 @@ from openclust.manage.calls.call import (
     answer,
 )
 from openclust.manage.calls.route import LIST_PARAMETERS, ApiRoute
+from openclust.manage.metrics import metrics_calls as metrics
 from openclust.manage.resources import (
     bindings,
     channels,
@@ -91,6 +93,27 @@ ROUTES: tuple[ApiRoute, ...] = (
         WHOEVER_LOGS_IN,
         "The broker that a new client should connect to",
         query=("connect_to", "tls"),
+    ),
+    # -- metrics
+    ApiRoute(
+        "GET", "/metrics", metrics.metrics, MONITORING, "This broker's metrics for Prometheus", produces="text/plain"
+    ),
+    ApiRoute(
+        "GET",
+        "/metrics/per-object",
+        metrics.metrics_per_object,
+        MONITORING,
+        "This broker's metrics, those of its queues and exchanges one by one",
+        produces="text/plain",
+    ),
+    ApiRoute(
+        "GET",
+        "/metrics/detailed",
+        metrics.metrics_detailed,
+        MONITORING,
+        "Some families of metrics, of all virtual hosts or of some",
+        query=("family", "vhost"),
+        produces="text/plain",
     ),
     # -- what moves messages
     ApiRoute("GET", "/api/queues", queues.queues, ANYBODY, "All queues", query=_PAGES),

@@ -30,7 +30,7 @@ def cluster_snapshot(membership: Membership, links: Mapping[str, Link], rates: R
         "cluster_key": membership.hello.cluster_key,
         "cluster_uuid": membership.hello.uuid or None,
         "name": membership.name,
-        "role": _own_role(membership, now_ms),
+        "role": own_role(membership, now_ms),
         "root": membership.root or None,
         "epoch": membership.epoch or (membership.election.status().epoch if membership.is_primary else 0),
         "seniority_ms": membership.election.seniority.stamp_ms if membership.is_primary else None,
@@ -99,7 +99,7 @@ def _place(position: Position) -> dict[str, int]:
     return {"epoch": position.epoch, "sequence": position.sequence}
 
 
-def _own_role(membership: Membership, now_ms: int) -> str:
+def own_role(membership: Membership, now_ms: int) -> str:
     if not membership.is_primary:
         return "secondary"
     election = membership.election

@@ -45,6 +45,8 @@ def address_keys(config: Config, host: str, port: int) -> str:
         return of_peers
     if config.http.enabled and config.http.port == port and (config.http.host == host or config.listen.port != port):
         return of_http
+    if config.metrics.port == port and (config.metrics.host == host or config.listen.port != port):
+        return "--set metrics.port"
     return of_clients if config.listen.port == port else ""
 
 

@@ -33,6 +33,7 @@ RANGES: dict[str, tuple[int, int]] = {
     "listen.backlog": (1, 65_535),
     "tls.port": PORT,
     "http.port": PORT,
+    "metrics.port": PORT,
     "cluster.heartbeat_ms": (20, 60_000),
     "cluster.start_grace_ms": (0, 3_600_000),
     "cluster.state_max_mb": (1, 1_048_576),
@@ -97,7 +98,7 @@ def check_values(config: Config, told: Told, *, cluster_key_required: bool = Tru
     problems += _name(config.name, "name", told) if config.name else []
     if not config.auth.mechanisms or len(set(config.auth.mechanisms)) < len(config.auth.mechanisms):
         problems.append(f"{told('auth.mechanisms')}: wanted at least one mechanism, each once")
-    for key in ("listen.host", "tls.host", "http.host"):
+    for key in ("listen.host", "tls.host", "http.host", "metrics.host"):
         host = value_of(config, key)
         if host is None:
             continue
@@ -181,6 +182,8 @@ def _port_clashes(config: Config, told: Told) -> list[str]:
         listeners.append(("tls.port", config.tls.host or config.listen.host, config.tls.port))
     if config.http.enabled:
         listeners.append(("http.port", config.http.host, config.http.port))
+    if config.metrics.port is not None:
+        listeners.append(("metrics.port", config.metrics.host, config.metrics.port))
     problems = []
     for i, (key, host, port) in enumerate(listeners):
         for other_key, other_host, other_port in listeners[:i]:

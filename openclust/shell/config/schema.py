@@ -63,6 +63,14 @@ class HttpSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     port: int = 15_672
 
 
+class MetricsSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A listener for Prometheus alone, without logins: off while `port` is None."""
+
+    host: str = "127.0.0.1"
+    port: int | None = None
+    from_loopback_only: bool = True
+
+
 class AuthSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who may log in and how. Without a users file there is one user, `guest` with password `guest`."""
 
@@ -241,6 +249,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     listen: ListenSection = ListenSection()
     tls: TlsSection = TlsSection()
     http: HttpSection = HttpSection()
+    metrics: MetricsSection = MetricsSection()
     auth: AuthSection = AuthSection()
     limits: Limits = Limits()
     definitions: DefinitionsSection = DefinitionsSection()

@@ -7,6 +7,7 @@ import errno
 import os
 
 from openclust.broker.journal.store_rows import Ahead, Checkpoint, Contents, Restart, Spool, Write
+from openclust.broker.server.histogram import Histogram
 from openclust.shell.store.store import WritesDone, WritesFailed
 
 
@@ -17,6 +18,7 @@ class MemoryStore:
         self.uuid = ""
         self.waiting_bytes = 0
         self.failing = ""
+        self.transactions: Histogram | None = None
         self._pages: dict[int, bytes] = {}
         self._spool: dict[int, bytes] = {}
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import NoReturn, TypeAlias
 
 from openclust.broker.journal.store_rows import Contents, Write
+from openclust.broker.server.histogram import Histogram
 from openclust.shell.config.schema import ConfigError
 from openclust.shell.store.checksum import checksum
 from openclust.shell.store.disk_failure import is_damage, reason_of
@@ -183,6 +184,11 @@ class SqliteStore:
         self._waiting.append((self._given, size, self._now_ms()))
         self.waiting_bytes += size
         self._writer.put(WriteGroup(writes, count, size))
+
+    @property
+    def transactions(self) -> Histogram:
+        """How many seconds each transaction with its fsync took."""
+        return self._writer.transactions
 
     # -- callbacks from the thread
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 from openclust.broker.journal.store_rows import Contents, StoreReader, Write
+from openclust.broker.server.histogram import Histogram
 
 WritesDone: TypeAlias = Callable[[int], None]
 """Called with the number of writes that are done since the start."""
@@ -40,6 +41,10 @@ class Store(StoreReader, Protocol):
 
     def oldest_waits_ms(self) -> int:
         """How long the oldest unfinished write has waited; 0 if there is none."""
+
+    @property
+    def transactions(self) -> Histogram | None:
+        """How many seconds each transaction with its fsync took; None where no disk is written."""
 
     @property
     def failing(self) -> str:

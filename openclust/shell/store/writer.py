@@ -7,12 +7,14 @@ import queue
 import sqlite3
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import TypeAlias
 
 import msgspec
 
 from openclust.broker.journal.store_rows import Keep
+from openclust.broker.server.histogram import Histogram
 from openclust.shell.host.event_log import one_line
 from openclust.shell.store.disk_failure import reason_of
 from openclust.shell.store.space import Space
@@ -22,6 +24,8 @@ log = logging.getLogger("openclust.store")
 
 GROUP_BYTES_MAX = 16_777_216
 SWITCH_S = 0.000_5
+TRANSACTIONS_S = (0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
+"""Bounds of the histogram of the time that a transaction takes."""
 
 
 class WriteGroup(msgspec.Struct, frozen=True):
@@ -53,6 +57,7 @@ class Writer:
         self._gives_up = threading.Event()
         self._done = 0
         self._is_well = True
+        self.transactions = Histogram(TRANSACTIONS_S)
         self._thread = threading.Thread(target=self._run, name="openclust-store", daemon=True)
 
     def start(self) -> None:
@@ -109,6 +114,7 @@ class Writer:
     def _write(self, writes: list[Written]) -> bool:
         """Try these writes until they are on disk: none may be left out or overtaken. False if the broker ends."""
         while True:
+            began = time.perf_counter()
             try:
                 self._tables.perform(writes)
             except Exception as error:  # our own mistakes too, or the thread would end without a word
@@ -118,6 +124,7 @@ class Writer:
                 if self._gives_up.wait(self._retry_s):
                     return False
             else:
+                self.transactions.add(time.perf_counter() - began)
                 self._is_well = True
                 return True
 

@@ -89,6 +89,13 @@ def test_exactly_its_bound_is_not_past_it() -> None:
     assert not outbox.is_full
 
 
+def test_a_message_that_the_peer_does_not_get_counts_with_its_bytes() -> None:
+    outbox = up()
+    outbox.close()
+    outbox.relay_transient(b"abc")
+    assert (outbox.dropped, outbox.dropped_bytes) == (1, 3)
+
+
 def test_it_is_dirty_once_until_it_is_taken() -> None:
     outbox = up()
     for _ in range(3):

@@ -55,6 +55,7 @@ def test_all_that_waits_is_one_transaction(opened: Opened, monkeypatch: pytest.M
     opened.wait(lambda: 101 in opened.done)
     assert opened.done == [1, 101]
     assert disk.transactions == [1, 100]
+    assert opened.store.transactions is not None and sum(opened.store.transactions.counts) == 2
 
 
 def test_a_transaction_has_a_bound_and_no_turn_is_split(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:

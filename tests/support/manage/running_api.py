@@ -8,7 +8,7 @@ import contextlib
 import http.client
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -72,6 +72,10 @@ class RunningApi:
             return function(self.server)
 
         return asyncio.run_coroutine_threadsafe(called(), self.loop).result(WAIT_S)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the broker's own thread."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(WAIT_S)
 
 
 @contextlib.contextmanager

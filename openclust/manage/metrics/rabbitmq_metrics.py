@@ -1,0 +1,240 @@
+"""The metrics of a broker under the names of RabbitMQ's Prometheus plugin: boards and alerts made for that just work.
+
+Each broker exposes its own. A shared queue is counted by the root, a private queue and a client by their broker: so
+sums over the brokers count each once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from openclust.manage.metrics.metric import Metric, Samples, one
+from openclust.manage.metrics.readings import Readings
+
+RABBITMQ_VERSION = "3.10.8"
+"""The version of RabbitMQ whose names these are."""
+
+PROTOCOL = "amqp091"
+BY_PROTOCOL = ("protocol",)
+
+
+def _of(read: Callable[[Readings], float | None]) -> Callable[[Readings], Samples]:
+    return lambda readings: one(read(readings))
+
+
+def _by_protocol(read: Callable[[Readings], float]) -> Callable[[Readings], Samples]:
+    return lambda readings: [((PROTOCOL,), read(readings))]
+
+
+def _identity(readings: Readings) -> Samples:
+    broker, membership = readings.broker, readings.membership
+    return [((broker.name, broker.cluster_name, membership.hello.uuid, "aggregated"), 1)]
+
+
+def _build(readings: Readings) -> Samples:
+    return [((RABBITMQ_VERSION, "0", RABBITMQ_VERSION, "0"), 1)]
+
+
+def _alarm(cause: str) -> Callable[[Readings], Samples]:
+    def read(readings: Readings) -> Samples:
+        accounts = readings.broker.memory_accounts
+        return one(accounts.alarm and accounts.alarm_cause == cause)
+
+    return read
+
+
+def _files_alarm(readings: Readings) -> Samples:
+    return one(readings.machine.open_files >= readings.machine.open_files_max)
+
+
+_PROCESS, _CLIENTS, _QUEUES, _DISK = "the process", "clients of this broker", "queues active here", "the data directory"
+
+RABBITMQ_METRICS: tuple[Metric[Readings], ...] = (
+    Metric(
+        "rabbitmq_identity_info",
+        "info",
+        "This broker and its cluster",
+        _PROCESS,
+        _identity,
+        ("rabbitmq_node", "rabbitmq_cluster", "rabbitmq_cluster_permanent_id", "rabbitmq_endpoint"),
+    ),
+    Metric(
+        "rabbitmq_build_info",
+        "info",
+        "The version of RabbitMQ whose metrics these are; that of openclust is in openclust_build_info",
+        _PROCESS,
+        _build,
+        ("rabbitmq_version", "erlang_version", "prometheus_plugin_version", "prometheus_client_version"),
+    ),
+    Metric(
+        "rabbitmq_erlang_uptime_seconds",
+        "gauge",
+        "How long the broker runs",
+        _PROCESS,
+        _of(lambda it: it.now_s - it.machine.started_s),
+    ),
+    Metric(
+        "process_start_time_seconds",
+        "gauge",
+        "When the process started",
+        _PROCESS,
+        _of(lambda it: it.machine.started_s),
+    ),
+    Metric(
+        "process_cpu_seconds_total", "counter", "Time of processors used", _PROCESS, _of(lambda it: it.machine.cpu_s)
+    ),
+    Metric("rabbitmq_connections", "gauge", "Open connections", _CLIENTS, _of(lambda it: it.totals.connections)),
+    Metric("rabbitmq_channels", "gauge", "Open channels", _CLIENTS, _of(lambda it: it.totals.channels)),
+    Metric("rabbitmq_consumers", "gauge", "Consumers", _CLIENTS, _of(lambda it: it.totals.consumers)),
+    Metric("rabbitmq_queues", "gauge", "Queues", _QUEUES, _of(lambda it: it.totals.queues)),
+    Metric(
+        "rabbitmq_queue_messages_ready",
+        "gauge",
+        "Messages that wait for consumers",
+        _QUEUES,
+        _of(lambda it: it.totals.ready),
+    ),
+    Metric(
+        "rabbitmq_queue_messages_unacked",
+        "gauge",
+        "Messages that were delivered and not acknowledged",
+        _QUEUES,
+        _of(lambda it: it.totals.unacked),
+    ),
+    Metric(
+        "rabbitmq_queue_messages", "gauge", "Messages ready and unacked", _QUEUES, _of(lambda it: it.totals.messages)
+    ),
+    Metric(
+        "rabbitmq_queue_messages_ready_bytes",
+        "gauge",
+        "Bytes of bodies of the messages that wait",
+        _QUEUES,
+        _of(lambda it: it.totals.ready_bytes),
+    ),
+    Metric(
+        "rabbitmq_queue_messages_paged_out",
+        "gauge",
+        "Messages that are on disk only",
+        _QUEUES,
+        _of(lambda it: it.totals.paged_out),
+    ),
+    Metric(
+        "rabbitmq_queue_consumers",
+        "gauge",
+        "Consumers of these queues, wherever they are connected",
+        _QUEUES,
+        _of(lambda it: it.totals.queue_consumers),
+    ),
+    Metric(
+        "rabbitmq_channel_messages_unacked",
+        "gauge",
+        "Deliveries that clients here have to acknowledge",
+        _CLIENTS,
+        _of(lambda it: it.totals.channel_unacked),
+    ),
+    Metric(
+        "rabbitmq_global_publishers",
+        "gauge",
+        "Connections that have published",
+        _CLIENTS,
+        _by_protocol(lambda it: it.totals.publishers),
+        BY_PROTOCOL,
+    ),
+    Metric(
+        "rabbitmq_global_consumers",
+        "gauge",
+        "Consumers",
+        _CLIENTS,
+        _by_protocol(lambda it: it.totals.consumers),
+        BY_PROTOCOL,
+    ),
+    Metric(
+        "rabbitmq_resident_memory_limit_bytes",
+        "gauge",
+        "Publishers wait while the broker uses more memory",
+        _PROCESS,
+        _of(lambda it: it.broker.memory_accounts.high_bytes),
+    ),
+    Metric(
+        "rabbitmq_process_resident_memory_bytes",
+        "gauge",
+        "Memory of the process",
+        _PROCESS,
+        _of(lambda it: it.machine.resident_bytes),
+    ),
+    Metric(
+        "rabbitmq_process_open_fds", "gauge", "Open files and sockets", _PROCESS, _of(lambda it: it.machine.open_files)
+    ),
+    Metric(
+        "rabbitmq_process_max_fds",
+        "gauge",
+        "The most open files that the system allows",
+        _PROCESS,
+        _of(lambda it: it.machine.open_files_max),
+    ),
+    Metric(
+        "rabbitmq_process_open_tcp_sockets",
+        "gauge",
+        "Connections of clients and peers",
+        _PROCESS,
+        _of(lambda it: len(it.broker.connections)),
+    ),
+    Metric(
+        "rabbitmq_process_max_tcp_sockets",
+        "gauge",
+        "The most connections that the configuration allows",
+        _PROCESS,
+        _of(lambda it: it.broker.limits.connections_max),
+    ),
+    Metric(
+        "rabbitmq_disk_space_available_bytes",
+        "gauge",
+        "Free bytes of the disk; none without a data directory",
+        _DISK,
+        _of(lambda it: it.machine.disk_free_bytes),
+    ),
+    Metric(
+        "rabbitmq_disk_space_available_limit_bytes",
+        "gauge",
+        "0: publishers wait when the disk takes no more, and not before",
+        _DISK,
+        _of(lambda it: None if it.machine.disk_free_bytes is None else 0),
+    ),
+    Metric(
+        "rabbitmq_alarms_memory_used_watermark",
+        "gauge",
+        "Whether publishers wait for memory",
+        _PROCESS,
+        _alarm("memory"),
+    ),
+    Metric(
+        "rabbitmq_alarms_free_disk_space_watermark",
+        "gauge",
+        "Whether publishers wait for the disk",
+        _DISK,
+        _alarm("disk"),
+    ),
+    Metric(
+        "rabbitmq_alarms_file_descriptor_limit",
+        "gauge",
+        "Whether as many files are open as the system allows",
+        _PROCESS,
+        _files_alarm,
+    ),
+    Metric(
+        "rabbitmq_global_messages_received_total",
+        "counter",
+        "Messages that clients have published here",
+        _CLIENTS,
+        _by_protocol(lambda it: it.broker.published),
+        BY_PROTOCOL,
+    ),
+    Metric(
+        "rabbitmq_global_messages_delivered_total",
+        "counter",
+        "Messages that clients here were sent",
+        _CLIENTS,
+        _by_protocol(lambda it: it.totals.delivered),
+        BY_PROTOCOL,
+    ),
+)
