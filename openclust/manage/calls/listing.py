@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from aiohttp import web
@@ -22,8 +22,8 @@ class Showing(NamedTuple):
     values: Mapping[str, Callable[[Any], Any]] = {}
 
 
-async def listing(call: Call, objects: Sequence[Any], showing: Showing) -> web.Response:
+async def listing(call: Call, objects: Iterable[Any], showing: Showing) -> web.Response:
     """The wanted rows of these objects."""
     wanted = selection(call)
-    found = merged([await select(objects, showing, wanted)], wanted, [])
+    found = await merged([await select(objects, showing, wanted)], wanted, [])
     return list_response(found, wanted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -29,7 +29,9 @@ _encode = msgspec.json.Encoder().encode
 class RowSource(Shower, Protocol):
     """The objects of one kind that this broker has."""
 
-    def objects(self, question: ListRows) -> list[Any]: ...
+    def objects(self, question: ListRows) -> Iterable[Any]:
+        """Things may come and go while they are looked at: no live container must be gone through."""
+
     def find(self, question: FindRow) -> Any: ...
     def details(self, it: Any) -> Row:
         """The row of one object that was asked for alone, with more than lists show."""

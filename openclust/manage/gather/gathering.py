@@ -6,15 +6,16 @@ A broker that does not answer in time is named in `missing`, and its rows are le
 from __future__ import annotations
 
 import asyncio
-import heapq
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from openclust.manage.gather.answering import Answering
+from openclust.manage.gather.ordering import first_of
 from openclust.manage.gather.questions import Act, ListRows, Question, Reply, ReplyRows, decode_reply, encode
-from openclust.manage.gather.selection import Selection, SortKey
+from openclust.manage.gather.selection import Selection
+from openclust.manage.gather.slices import Slices
 
 ANSWER_WAIT_MS = 1_500
 """A list is answered within two seconds, whoever stands still."""
@@ -79,27 +80,23 @@ class ClusterQuery:
     async def rows(self, question: ListRows) -> GatheredRows:
         """The rows of all brokers that are wanted."""
         answers = await self.ask_all(question)
-        return merged(
+        return await merged(
             [each for each in answers.replies.values() if isinstance(each, ReplyRows)],
             question.selection,
             answers.missing,
         )
 
 
-def merged(replies: list[ReplyRows], selection: Selection, missing: list[str]) -> GatheredRows:
+async def merged(replies: list[ReplyRows], selection: Selection, missing: list[str]) -> GatheredRows:
     """The rows of several brokers in one order, and of these the wanted ones."""
-    ordered = heapq.merge(*(each.rows for each in replies), key=_key, reverse=selection.sort_reverse)
-    wanted = [row for at, (_, row) in enumerate(ordered) if selection.start <= at < selection.end]
+    runs = [each.rows for each in replies]
+    first = await first_of(runs, selection.end, reverse=selection.sort_reverse, slices=Slices())
     return GatheredRows(
-        rows=wanted,
+        rows=[row for _, row in first[selection.start :]],
         total=sum(each.total for each in replies),
         filtered=sum(each.filtered for each in replies),
         missing=missing,
     )
-
-
-def _key(keyed: tuple[SortKey, bytes]) -> SortKey:
-    return keyed[0]
 
 
 def page_of(gathered: GatheredRows, selection: Selection) -> bytes:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
 
+from openclust.manage.gather.ordering import FirstRows
 from openclust.manage.gather.questions import ReplyRows
 from openclust.manage.gather.selection import (
     NameFilter,
     Row,
     Selection,
     SortKey,
-    first_rows,
     sort_key,
     value_at,
     with_columns,
 )
 from openclust.manage.gather.slices import Slices
-
-OBJECTS_A_CHUNK = 500
 
 _encode = msgspec.json.Encoder().encode
 
@@ -37,28 +35,24 @@ class Shower(Protocol):
     def row(self, it: Any) -> Row: ...
 
 
-async def select(objects: Sequence[Any], shower: Shower, selection: Selection) -> ReplyRows:
+async def select(objects: Iterable[Any], shower: Shower, selection: Selection) -> ReplyRows:
     """The first rows up to the end of the wanted page."""
     is_wanted = NameFilter(selection)
     slices = Slices()
-    best: list[tuple[SortKey, Any]] = []
-    chunk: list[tuple[SortKey, Any]] = []
-    filtered = 0
+    first: FirstRows[Any] = FirstRows(selection.end, reverse=selection.sort_reverse, slices=slices)
+    total = filtered = 0
     for it in objects:
+        total += 1
         vhost, name = shower.place(it)
         if is_wanted(name):
             filtered += 1
-            chunk.append((_key(shower, selection, it, vhost, name), it))
-            if len(chunk) >= OBJECTS_A_CHUNK:
-                best = first_rows([*best, *chunk], selection.end, reverse=selection.sort_reverse)
-                chunk.clear()
+            await first.add(_key(shower, selection, it, vhost, name), it)
         await slices.rest()
-    best = first_rows([*best, *chunk], selection.end, reverse=selection.sort_reverse)
     rows = []
-    for key, it in best:
+    for key, it in await first.take():
         rows.append((key, _encode(with_columns(shower.row(it), selection.columns))))
         await slices.rest()
-    return ReplyRows(total=len(objects), filtered=filtered, rows=rows)
+    return ReplyRows(total=total, filtered=filtered, rows=rows)
 
 
 def _key(shower: Shower, selection: Selection, it: Any, vhost: str, name: str) -> SortKey:

@@ -5,14 +5,12 @@ Every broker selects among its own rows, so that a page of 100 moves 100 rows of
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 import msgspec
 import re2  # type: ignore[import-untyped]
 
-T = TypeVar("T")
 Row: TypeAlias = dict[str, Any]
 SortKey: TypeAlias = tuple[int, Any, str, str]
 """The rank of the type and the value of the sorted column, then virtual host and name: no two rows are equal."""
@@ -124,16 +122,6 @@ def sort_key(value: Any, vhost: str, name: str) -> SortKey:
     if isinstance(value, str):
         return (_TEXT, value, vhost, name)
     return (_OTHER, str(value), vhost, name)
-
-
-def first_rows(rows: Iterable[tuple[SortKey, T]], count: int, *, reverse: bool) -> list[tuple[SortKey, T]]:
-    """The first `count` rows in order."""
-    pick = heapq.nlargest if reverse else heapq.nsmallest
-    return pick(count, rows, key=_key)
-
-
-def _key(keyed: tuple[SortKey, Any]) -> SortKey:
-    return keyed[0]
 
 
 def with_columns(row: Row, columns: tuple[str, ...]) -> Row:

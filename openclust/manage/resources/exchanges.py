@@ -41,7 +41,7 @@ EXCHANGES = Showing(
 
 
 async def exchanges(call: Call) -> web.Response:
-    found = [Placed(exchange, vhost) for vhost in call.vhosts() for exchange in vhost.exchanges.values()]
+    found = (Placed(exchange, vhost) for vhost in call.vhosts() for exchange in list(vhost.exchanges.values()))
     return await listing(call, found, EXCHANGES)
 
 

@@ -53,15 +53,15 @@ class BindingRows:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def objects(self, question: ListRows) -> list[PlacedBinding]:
+    def objects(self, question: ListRows) -> Iterator[PlacedBinding]:
         key = question.where.get("properties_key")
         keys = None if key is None else spellings(key)
-        return [
+        return (
             each
             for vhost in vhosts_seen(self._broker, question.viewer, question.vhost)
             for each in bindings_in(vhost, question.where)
             if (question.is_own or each.target.is_private) and (keys is None or each.properties_key in keys)
-        ]
+        )
 
     def find(self, question: FindRow) -> PlacedBinding | None:
         """A binding has no name: it is asked for by its ends, in a list."""
@@ -86,7 +86,10 @@ class BindingRows:
 
 
 def bindings_in(vhost: VirtualHost, where: Mapping[str, str]) -> Iterator[PlacedBinding]:
-    """The bindings that this broker knows in a virtual host, of the source and to the destination that are named."""
+    """The bindings that this broker knows in a virtual host, of the source and to the destination that are named.
+
+    Bindings may come and go while the others are looked at.
+    """
     source = where.get("source")
     if "destination" in where:
         target = _target(vhost, where["destination"], where.get("destination_type", "queue"))
@@ -94,14 +97,14 @@ def bindings_in(vhost: VirtualHost, where: Mapping[str, str]) -> Iterator[Placed
             return
         if isinstance(target, Queue) and not source:
             yield _default(vhost, target)
-        found: Iterable[Binding] = target.incoming or ()
+        found: Iterable[Binding] = list(target.incoming or ())
         yield from (_placed(vhost, each) for each in found if source is None or each.source.name == source)
         return
     if not source:
-        yield from (_default(vhost, queue) for queue in vhost.queues.values())
+        yield from (_default(vhost, queue) for queue in list(vhost.queues.values()))
     exchanges = [vhost.exchanges[source]] if source in vhost.exchanges else []
-    for exchange in vhost.exchanges.values() if source is None else exchanges:
-        yield from (_placed(vhost, each) for each in exchange.bindings.values())
+    for exchange in list(vhost.exchanges.values()) if source is None else exchanges:
+        yield from (_placed(vhost, each) for each in list(exchange.bindings.values()))
 
 
 def _target(vhost: VirtualHost, name: str, kind: str) -> Queue | Exchange | None:

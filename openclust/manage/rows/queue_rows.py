@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from openclust.broker.amqp.connection import Connection
@@ -47,13 +47,13 @@ class QueueRows:
         self._primaries = primaries
         self._idle = IdleQueues(broker)
 
-    def objects(self, question: ListRows) -> list[Queue]:
-        return [
+    def objects(self, question: ListRows) -> Iterator[Queue]:
+        return (
             queue
             for each in vhosts_seen(self._broker, question.viewer, question.vhost)
-            for queue in each.queues.values()
+            for queue in list(each.queues.values())
             if self._shows(queue, question)
-        ]
+        )
 
     def find(self, question: FindRow) -> Queue | None:
         found = vhosts_seen(self._broker, question.viewer, question.vhost)

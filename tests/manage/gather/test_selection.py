@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from openclust.manage.gather.selection import (
     BadSelection,
     NameFilter,
     Selection,
-    first_rows,
     selection_of,
-    sort_key,
     value_at,
     with_columns,
 )
@@ -71,12 +65,3 @@ def test_columns_are_paths_and_what_a_row_has_not_is_left_out() -> None:
     assert with_columns(ROW, ("message_stats", "message_stats.publish")) == {"message_stats": ROW["message_stats"]}
     assert value_at(ROW, "message_stats.publish") == 3
     assert value_at(ROW, "name.deeper") is None
-
-
-VALUES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3) | st.just([1])
-
-
-@given(st.lists(VALUES, max_size=30), st.integers(min_value=1, max_value=40), st.booleans())
-def test_rows_of_any_values_have_an_order(values: list[Any], count: int, reverse: bool) -> None:
-    keyed = [(sort_key(value, "/", str(number)), number) for number, value in enumerate(values)]
-    assert first_rows(keyed, count, reverse=reverse) == sorted(keyed, reverse=reverse)[:count]

@@ -69,7 +69,7 @@ def test_a_viewer_sees_the_bindings_of_its_virtual_hosts(cluster: Joined) -> Non
     rows = BindingRows(cluster.broker("p1"))
     for vhosts, count in ((("/",), 2), (("other",), 0)):
         viewer = Viewer(name="anna", sees_all=False, vhosts=vhosts)
-        assert len(rows.objects(ListRows(kind="bindings", viewer=viewer, is_own=True))) == count
+        assert len([*rows.objects(ListRows(kind="bindings", viewer=viewer, is_own=True))]) == count
 
 
 @pytest.mark.parametrize(
