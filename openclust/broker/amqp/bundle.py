@@ -51,6 +51,7 @@ class Bundle:
         if channel.transaction is self.transaction:
             # Otherwise the channel was closed meanwhile, and its deliveries are back in their queues.
             channel.transaction = Transaction()
+            channel.refused += len(self.transaction.rejects)
             places |= self._settle()
         return places
 
@@ -64,14 +65,13 @@ class Bundle:
         broker, header, body = channel.broker, publication.header, publication.body
         # Since it was routed, it may have waited for other brokers.
         route.destinations = [each for each in route.destinations if each.is_alive]
-        if (
-            route.mandatory
-            and not route.destinations
-            and channel.state == OPEN
-            and (is_unroutable or not route.forward)
-        ):
-            channel.return_message(route, header, body)
-        broker.published += 1
+        if not route.destinations and channel.state == OPEN and (is_unroutable or not route.forward):
+            channel.unroutable(route, header, body)
+        channel.published += 1
+        channel.connection.vhost.route_counts.add_one(route)
+        if channel.state != OPEN:
+            # It was closed while other brokers did their part, and its counts were taken then.
+            channel.end_counts()
         return fan_out(broker, route, header, body, None, PUBLISHED) & PLACES
 
     def _settle(self) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from openclust.broker.amqp.confirms import Confirms
 from openclust.broker.amqp.content import Incoming, too_large
 from openclust.broker.amqp.transaction import Transaction, Unacked
+from openclust.broker.counts.message_counts import ChannelCounts
 from openclust.broker.delivery.consumer import Consumer
 from openclust.wire.codec import method_frame, name_of
 from openclust.wire.errors import (
@@ -69,6 +70,8 @@ class Channel:
     `prefetch_all` counts `credit_used`, the deliveries to consumers that are not acknowledged or not committed. With
     `prefetch_binds_no_ack` it also stops consumers without acknowledgements. The channel is `starved` if a consumer was
     refused for lack of credit.
+
+    Of its deliveries, `remembered` needed an acknowledgement, and `refused` of these were rejected or given back.
     """
 
     __slots__ = (
@@ -79,7 +82,11 @@ class Channel:
         "credit_used",
         "deadline_ms",
         "delivery_tag",
+        "dropped",
         "flowing",
+        "got",
+        "got_empty",
+        "got_no_ack",
         "incoming",
         "last_queue",
         "lowest_tag",
@@ -87,7 +94,12 @@ class Channel:
         "prefetch_all",
         "prefetch_binds_no_ack",
         "prefetch_each",
+        "published",
+        "redelivered",
+        "refused",
+        "remembered",
         "reply",
+        "returned",
         "routes",
         "starved",
         "state",
@@ -117,6 +129,7 @@ class Channel:
         self.reply: ReplyQueue | None = None
         self.starved = False
         self.deadline_ms = 0
+        self._count_anew()
 
     # -- input
 
@@ -240,6 +253,7 @@ class Channel:
             self.broker.deadlines.wake(self, now_ms + timeout_ms)
         if consumer is not None:
             self.credit_used += 1
+        self.remembered += 1
         self.unacked[tag] = Unacked(queue, consumer, entry, now_ms, tag)
 
     def ack(self, tag: int, multiple: bool) -> None:
@@ -386,6 +400,14 @@ class Channel:
         if confirms.gates is not None and confirms.gates:
             self.broker.journal.waiters[self] = None
 
+    def unroutable(self, route: Route, header: bytes, body: bytes) -> None:
+        """No queue gets a message: return it to the publisher who asked for that, else drop it."""
+        if route.mandatory:
+            self.returned += 1
+            self.return_message(route, header, body)
+        else:
+            self.dropped += 1
+
     def return_message(self, route: Route, header: bytes, body: bytes) -> None:
         method = BasicReturn(
             reply_code=NO_ROUTE, reply_text="NO_ROUTE", exchange=route.exchange, routing_key=route.routing_key
@@ -393,6 +415,41 @@ class Channel:
         connection = self.connection
         connection.send(method_frame(self.number, method))
         connection.send(content_frames(self.number, header, body, connection.frame_max))
+
+    # -- counts
+
+    def counts(self) -> ChannelCounts:
+        """How many messages passed since the channel is open."""
+        remembered, got = self.remembered, self.got
+        return ChannelCounts(
+            publish=self.published,
+            confirm=0 if self.confirms is None else self.confirms.confirmed,
+            return_unroutable=self.returned,
+            drop_unroutable=self.dropped,
+            deliver=remembered - got,
+            deliver_no_ack=self.delivery_tag - remembered - self.got_no_ack,
+            get=got,
+            get_no_ack=self.got_no_ack,
+            get_empty=self.got_empty,
+            redeliver=self.redelivered,
+            # Deliveries that need an ack wait for it, or were refused, or are acknowledged.
+            ack=remembered - self.held_count() - self.refused,
+        )
+
+    def _count_anew(self) -> None:
+        self.delivery_tag = self.published = self.remembered = self.refused = 0
+        self.got = self.got_no_ack = self.got_empty = self.redelivered = self.returned = self.dropped = 0
+        if self.confirms is not None:
+            self.confirms.confirmed = 0
+
+    def end_counts(self) -> None:
+        """The channel ends: its counts are added to those of its virtual host and its broker, and begin anew."""
+        vhost, broker, counts = self.connection.vhost, self.broker, self.counts()
+        vhost.closed_counts = vhost.closed_counts.plus(counts)
+        broker.closed_counts = broker.closed_counts.plus(counts)
+        if self.state == OPEN and self.connection.peer.is_application:
+            broker.churn.channel_closed += 1
+        self._count_anew()
 
     # -- the end
 
@@ -429,6 +486,7 @@ class Channel:
         if self.incoming is not None:
             accounts.held_bytes -= self.incoming.got
             self.incoming = None
+        self.end_counts()
         unacked = list(self.unacked.values())
         if self.transaction is not None:
             accounts.held_bytes -= self.transaction.held_bytes
@@ -440,8 +498,6 @@ class Channel:
         self.unacked = {}
         self.deadline_ms = 0
         self.state = CLOSING
-        self.broker.delivered += self.delivery_tag
-        self.delivery_tag = 0
         self.take_back(unacked)
         for consumer in consumers:
             self.connection.vhost.drop_consumer(consumer)

@@ -49,7 +49,7 @@ class ClientChannel(Channel):
         except ChannelError as error:
             self.fail(error, *BasicPublish.ID)
             return
-        broker.published += 1
+        self.published += 1
         if self.confirms is not None:
             confirm(self, outcome)
 
@@ -71,7 +71,8 @@ class ClientChannel(Channel):
             taken = pass_run(broker, route, properties, bodies)
         elif route.forward and not route.destinations and not route.mandatory:
             taken = broker.cluster.forward_run(self, self.connection.vhost, route.suffix, properties, bodies)
+            route.published += taken
         else:
             return 0
-        broker.published += taken
+        self.published += taken
         return taken

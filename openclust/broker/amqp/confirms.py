@@ -24,11 +24,13 @@ class Confirms:
     later, in any order. `settle_behind` puts a gate before a publish: it and all later ones wait until the gate opens.
     """
 
-    __slots__ = ("_deferred", "_runs", "_settled", "_taken", "gates")
+    __slots__ = ("_deferred", "_runs", "_settled", "_taken", "confirmed", "gates")
 
     def __init__(self) -> None:
         self._settled = 0
         self._taken = 0
+        # How many were accepted, and their confirms sent.
+        self.confirmed = 0
         # The runs of the numbers after `_taken`. Deferred numbers within a run do not belong to it.
         self._runs: Runs = []
         self._deferred: _Deferred | None = None
@@ -100,15 +102,18 @@ class Confirms:
                 if self._deferred is not None and self._deferred.matters():
                     self._runs = _joined(runs, self._runs)
                     for number, _, accepted in self._deferred.take_older(self._taken):
+                        self.confirmed += accepted
                         yield _confirmation(number, False, accepted)
                     return
         if self._deferred is not None and self._deferred.matters():
             yield from self._take_around(self._deferred, runs)
             return
         for upto, accepted in runs:
-            multiple = upto - self._taken > 1
+            count = upto - self._taken
+            multiple = count > 1
             self._taken = upto
             if accepted:
+                self.confirmed += count
                 yield BasicAck(delivery_tag=upto, multiple=multiple)
             else:
                 yield BasicNack(delivery_tag=upto, multiple=multiple, requeue=False)
@@ -116,6 +121,7 @@ class Confirms:
     def _take_around(self, deferred: _Deferred, runs: Runs) -> Iterator[BasicAck | BasicNack]:
         spans = [*deferred.take_older(self._taken), *deferred.take_among(runs, self._taken)]
         self._taken = self._settled
+        self.confirmed += sum(last - first + 1 for first, last, accepted in spans if accepted)
         first_unresolved = deferred.first_unresolved()
         at = 0
         while at < len(spans):

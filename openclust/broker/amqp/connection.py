@@ -58,6 +58,8 @@ from openclust.wire.table import Table
 if TYPE_CHECKING:
     from openclust.broker.amqp.placement import Placement
     from openclust.broker.cluster_port import ClusterPort, Done
+    from openclust.broker.counts.churn import Churn
+    from openclust.broker.counts.message_counts import ChannelCounts
     from openclust.broker.delivery.direct_reply import ReplyQueue
     from openclust.broker.journal.journal import ConfirmWaiter, Journal
     from openclust.broker.model.changes import Change
@@ -95,8 +97,8 @@ class ServingBroker(QueueBroker, RoutingBroker, Protocol):
     closing: list[Connection]
     effects: list[Effect]
     dirty: list[Connection]
-    published: int
-    delivered: int
+    closed_counts: ChannelCounts
+    churn: Churn
     turn_waiters: list[Connection]
     peer_vhost: VirtualHost
 

@@ -207,14 +207,16 @@ def basic_get(channel: Channel, method: BasicGet) -> None:
 
         def reply(got: GetResult | None) -> None:
             if got is None:
+                channel.got_empty += 1
                 channel.send(BasicGetEmpty())
             else:
                 _send_got(channel, got, method.no_ack)
 
         answer(channel, method, partial(channel.broker.cluster.get, channel, queue, method.no_ack), reply)
         return
-    entry = queue.get()
+    entry = queue.get(no_ack=method.no_ack)
     if entry is None:
+        channel.got_empty += 1
         channel.send(BasicGetEmpty())
         return
     _send_got(channel, GetResult(queue, entry, len(queue)), method.no_ack)
@@ -233,7 +235,10 @@ def _send_got(channel: Channel, got: GetResult, no_ack: bool) -> None:
     channel.delivery_tag = tag = channel.delivery_tag + 1
     message = entry.message
     header = fetched_header(queue, entry)
-    redelivered = b"\1" if entry.deliveries else b"\0"
+    redelivered = b"\0"
+    if entry.deliveries:
+        redelivered = b"\1"
+        channel.redelivered += 1
     # The suffix begins with `redelivered` and ends with the frame end; the message count goes before that.
     payload = b"\0\x3c\0\x47%b%b%b%b" % (
         pack_tag(tag),
@@ -246,8 +251,10 @@ def _send_got(channel: Channel, got: GetResult, no_ack: bool) -> None:
     if channel.broker.tracer is not None:
         channel.broker.tracer.delivered(message, queue.name)
     if no_ack:
+        channel.got_no_ack += 1
         queue.forget(entry)
     else:
+        channel.got += 1
         channel.remember(tag, queue, None, entry)
 
 
@@ -270,7 +277,9 @@ def _refuse(channel: Channel, tag: int, multiple: bool, back: bool) -> None:
     items = channel.take_unacked(tag, multiple)
     if channel.transaction is not None:
         channel.transaction.rejects.extend((item, back) for item in items)
-    elif back:
+        return
+    channel.refused += len(items)
+    if back:
         channel.take_back(items)
     else:
         for item in items:
@@ -294,4 +303,5 @@ def _recover(channel: Channel, back: bool) -> None:
         raise ConnectionError(NOT_IMPLEMENTED, "requeue=false: recover can only return messages to their queues")
     items = list(channel.unacked.values())
     channel.unacked.clear()
+    channel.refused += len(items)
     channel.take_back(items)

@@ -224,6 +224,7 @@ def queue_declare(channel: Channel, method: QueueDeclare) -> None:
         auto_delete=method.auto_delete,
         arguments=method.arguments,
     )
+    channel.broker.churn.queue_declared += 1
     if method.exclusive:
         # Other brokers need not know an exclusive queue.
         reply(vhost.declare_queue(change, connection))

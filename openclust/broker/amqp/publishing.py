@@ -113,7 +113,10 @@ def resolve(channel: Channel, arguments: bytes) -> Route:
         broker = channel.broker
         reply = broker.replies.get(method.routing_key) or broker.cluster.reply_outlet(method.routing_key)
         found = [] if reply is None else [reply]
-        return Route("", method.routing_key, found, mandatory=method.mandatory, watch=_WATCH)
+        route = Route("", method.routing_key, found, mandatory=method.mandatory, watch=_WATCH)
+        if channel.transaction is None:
+            vhost.route_counts.add_one(route)
+        return route
     targets = find_targets(vhost, exchange, (method.routing_key,))
     destinations, forward = channel.broker.cluster.reach(vhost, targets)
     route = Route(
@@ -129,6 +132,7 @@ def resolve(channel: Channel, arguments: bytes) -> Route:
         len(routes) >= channel.broker.limits.route_cache_max
         or len(routes) * len(destinations) > _CACHED_DESTINATIONS_MAX
     ):
+        vhost.route_counts.forget(routes.values())
         routes.clear()
     routes[arguments] = route
     return route
@@ -142,7 +146,7 @@ def _to_cluster(channel: Channel, arguments: bytes, method: BasicPublish) -> Rou
 
     def hear(body: bytes) -> None:
         # Control messages do not count as published messages.
-        connection.broker.published -= 1
+        channel.published -= 1
         connection.broker.cluster.control(connection, body)
 
     route = Route(method.exchange, method.routing_key, [ControlQueue(hear)], watch=_WATCH)
@@ -166,8 +170,10 @@ def publish_with_care(channel: Channel, route: Route, header: bytes, body: bytes
         header = encode_header(properties, len(body), fields)
     headers = properties.headers
     keys = copy_keys(headers)
-    if keys or route.watch == _BY_MESSAGE:
-        vhost, reach = channel.connection.vhost, channel.broker.cluster.reach
+    vhost = channel.connection.vhost
+    is_own_route = bool(keys) or route.watch == _BY_MESSAGE
+    if is_own_route:
+        reach = channel.broker.cluster.reach
         exchange = vhost.exchange(route.exchange)
         route = route_by_headers(vhost, exchange, route.routing_key, headers or {}, reach, mandatory=route.mandatory)
     if keys is not None:
@@ -175,6 +181,8 @@ def publish_with_care(channel: Channel, route: Route, header: bytes, body: bytes
     if channel.transaction is not None:
         _remember(channel, channel.transaction, Publication(route, header, body))
         return
+    if is_own_route:
+        vhost.route_counts.add_one(route)
     perform_message(channel, route, header, body, properties)
 
 
@@ -193,10 +201,10 @@ def _remember(channel: Channel, transaction: Transaction, publication: Publicati
 def perform_message(channel: Channel, route: Route, header: bytes, body: bytes, properties: Properties | None) -> None:
     """Publish a checked message; return or confirm it."""
     broker = channel.broker
-    if not route.destinations and not route.forward and route.mandatory:
-        channel.return_message(route, header, body)
+    if not route.destinations and not route.forward:
+        channel.unroutable(route, header, body)
     outcome = fan_out(broker, route, header, body, properties, PUBLISHED)
-    broker.published += 1
+    channel.published += 1
     if route.forward:
         _forward(channel, route, header, body, not outcome & REFUSED)
     elif channel.confirms is not None:
@@ -219,8 +227,8 @@ def _verdict(channel: Channel, route: Route, header: bytes, body: bytes, accepte
     def verdict(routed: bool, taken: bool) -> None:
         if channel.state != OPEN:
             return
-        if not routed and route.mandatory and not route.destinations:
-            channel.return_message(route, header, body)
+        if not routed and not route.destinations:
+            channel.unroutable(route, header, body)
         if confirms is not None and confirms.resolve(number, accepted and taken):
             channel.broker.confirming.append(channel)
 

@@ -29,6 +29,7 @@ def pass_run(broker: Sender, route: Route, properties: bytes, bodies: list[bytes
             taken = deliver_run(destination.direct, route.suffix, properties, bodies)
         else:
             taken = destination.pass_run(route.suffix, properties, bodies)
+    route.published += taken
     broker.turn_bytes += sum(map(len, bodies[:taken])) + 200 * taken
     return taken
 

@@ -61,6 +61,7 @@ class ReceivingChannel(Protocol):
     number: int
     state: int
     delivery_tag: int
+    redelivered: int
     flowing: bool
     prefetch_each: int
     prefetch_all: int
@@ -253,6 +254,7 @@ class Consumer:
         header = message.header
         if entry.deliveries:
             suffix = b"\1" + suffix[1:]
+            channel.redelivered += 1
             if self.queue.settings.queue_type == "quorum":
                 header = counted_header(message, entry.deliveries)
         content = content_frames(channel.number, header, message.body, connection.frame_max)

@@ -99,5 +99,6 @@ def fan_out(
             out.append(head + pack_tag(tag) + suffix)
             out.append(content)
             channel.connection.bulky = True
+    route.published += 1
     broker.turn_bytes += (len(body) + 200) * len(destinations)
     return outcome

@@ -22,3 +22,8 @@ class Peer(msgspec.Struct, frozen=True):
     """It is in this process, and acts for a user of the management API. It is not counted among the clients."""
     local: tuple[str, int] = NOWHERE
     """The address of this broker that it has connected to. Connections to one address share the object."""
+
+    @property
+    def is_application(self) -> bool:
+        """Whether it is a client: no broker, and not the management API."""
+        return not self.is_peer and not self.is_internal

@@ -95,6 +95,7 @@ def redirect_dead(broker: DeadLetterBroker, queue: Queue, message: Message, reas
         del targets.destinations[destination]
     destinations, forward = broker.cluster.reach(queue.vhost, targets)
     route = Route(exchange.name, keys[0], destinations)
+    queue.vhost.route_counts.add_one(route)
     outcome = fan_out(broker, route, header, message.body)
     if forward:
         letter = Message(route.exchange, route.routing_key, header, message.body, route.suffix)

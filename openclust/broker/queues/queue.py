@@ -12,6 +12,7 @@ from openclust.broker.backlog.backlog import Entry
 from openclust.broker.backlog.backlog_kinds import backlog_for
 from openclust.broker.backlog.last_value_backlog import LastValueBacklog
 from openclust.broker.backlog.paged_backlog import PagedBacklog, PageReader, UnloadedEntries, size_of
+from openclust.broker.counts.message_counts import QueueCounts
 from openclust.broker.delivery.consumer import Consumer, OriginHost
 from openclust.broker.delivery.consumer_rotation import ConsumerRotation
 from openclust.broker.model.durability_level import NOTHING, SHARED
@@ -20,6 +21,7 @@ from openclust.broker.model.outcome import REFUSED
 from openclust.broker.model.queue_arguments import NO_ARGS, QueueArgs
 from openclust.broker.queues.dedup import DedupWindow, dedup_window
 from openclust.broker.routing.route import ExchangeHost
+from openclust.broker.routing.route_counts import RouteCounts
 from openclust.wire.errors import PRECONDITION_FAILED, ChannelError
 from openclust.wire.table import Table
 
@@ -85,6 +87,7 @@ class QueueBroker(Protocol):
     now_ms: int
     wall_offset_ms: int
     dead_letters: list[tuple[Queue, Message, str, Entry | None]]
+    dead_lettered: dict[str, int]
 
     @property
     def journal(self) -> QueueJournal: ...
@@ -100,6 +103,7 @@ class QueueHost(OriginHost, ExchangeHost, Protocol):
     """The virtual host, to its queues."""
 
     queues: dict[str, Queue]
+    route_counts: RouteCounts
 
     @property
     def name(self) -> str: ...
@@ -128,9 +132,15 @@ class Queue:
         "consumers",
         "deadline_ms",
         "dedup",
+        "delivered",
+        "delivered_no_ack",
         "direct",
         "durability_level",
         "durable",
+        "entered",
+        "got",
+        "got_empty",
+        "got_no_ack",
         "has_length_limit",
         "has_plain_entries",
         "incoming",
@@ -140,6 +150,10 @@ class Queue:
         "reached",
         "ready_bytes",
         "recorded_unacked",
+        "redelivered",
+        "rejected",
+        "returned",
+        "routed",
         "settings",
         "unacked",
         "unused_since_ms",
@@ -184,15 +198,40 @@ class Queue:
         self.ready_bytes = self.unacked = 0
         self.unused_since_ms = vhost.broker.now_ms
         self.deadline_ms = 0
+        self.routed = self.entered = self.delivered = self.delivered_no_ack = 0
+        self.got = self.got_no_ack = self.got_empty = self.redelivered = self.returned = self.rejected = 0
         self.follow(settings)
 
     def add_to(self, targets: Targets) -> None:
         targets.destinations[self] = None
 
+    # -- counts
+
+    def count_routed(self, count: int) -> int:
+        self.routed += count
+        return count
+
+    def counts(self) -> QueueCounts:
+        """How many messages passed, but for those that routes have not told of yet."""
+        # Routes tell later than `publish` counts, so that the difference may be too small for a moment.
+        straight = max(0, self.routed - self.entered)
+        return QueueCounts(
+            publish=max(self.routed, self.entered),
+            deliver=self.delivered,
+            deliver_no_ack=self.delivered_no_ack + straight,
+            get=self.got,
+            get_no_ack=self.got_no_ack,
+            get_empty=self.got_empty,
+            redeliver=self.redelivered,
+            # Deliveries that need an ack wait for it, came back, were rejected, or are acknowledged.
+            ack=max(0, self.delivered + self.got - self.unacked - self.returned - self.rejected),
+        )
+
     # -- publishing
 
     def publish(self, message: Message) -> int:
         """Take a message. Returns bits of `model/outcome.py`. A duplicate is accepted and dropped."""
+        self.entered += 1
         if self.dedup is not None and self.dedup.repeats(message, self.vhost.broker.now_ms):
             return self.vhost.broker.journal.repeated(message, self.durability_level)
         if not self.backlog and self.settings.last_value_key is None:
@@ -210,6 +249,10 @@ class Queue:
                         self.recorded_unacked[entry.seq] = entry
                     if not consumer.no_ack:
                         journal.reached(self, self.durability_level)
+                if consumer.no_ack:
+                    self.delivered_no_ack += 1
+                else:
+                    self.delivered += 1
                 consumer.deliver(entry)
                 return outcome
         if self.has_length_limit and self.settings.overflow not in (None, "drop-head") and self._is_full(message):
@@ -328,7 +371,12 @@ class Queue:
                 if head.expires_ms:
                     self.schedule()
                 return
-            consumer.deliver(self._take())
+            entry = self._take()
+            if consumer.no_ack:
+                self.delivered_no_ack += 1
+            else:
+                self.delivered += 1
+            consumer.deliver(entry)
         if backlog:  # The disk does not give the head now.
             self.vhost.broker.deadlines.wake(self, now_ms + 1_000)
         self.refresh_direct()
@@ -348,14 +396,21 @@ class Queue:
             else:
                 self.reached = entry.seq
                 journal.reached(self, self.durability_level)
+        if entry.deliveries:
+            self.redelivered += 1
         return entry
 
-    def get(self) -> Entry | None:
+    def get(self, *, no_ack: bool) -> Entry | None:
         """Take the next message for basic.get. Then call `forget`, `reject` or `put_back` for it."""
         self.touch()
         self.expire()
         if self.backlog.peek() is None:
+            self.got_empty += 1
             return None
+        if no_ack:
+            self.got_no_ack += 1
+        else:
+            self.got += 1
         entry = self._take()
         self.watch_head()
         return entry
@@ -369,6 +424,7 @@ class Queue:
     def put_back(self, entry: Entry) -> None:
         """A delivery comes back to its old place, or leaves at its delivery limit. Then call `dispatch`."""
         self.unacked -= 1
+        self.returned += 1
         if not self.is_alive:
             self.release(entry)
             return
@@ -406,6 +462,7 @@ class Queue:
             self.forget(entry)
             return
         self.unacked -= 1
+        self.rejected += 1
         self.backlog.settle(entry)
         self._dead_letter(entry, "rejected")
 
@@ -458,17 +515,21 @@ class Queue:
     def _refuse(self, message: Message) -> None:
         """The queue is full: with reject-publish-dlx the message becomes a dead letter."""
         if self.settings.overflow == "reject-publish-dlx" and self.settings.dead_letter_exchange is not None:
-            self.vhost.broker.dead_letters.append((self, message, MAX_LENGTH, None))
+            self._redirect(message, MAX_LENGTH, None)
 
     def _dead_letter(self, entry: Entry, reason: str) -> None:
         """A message leaves the queue; it becomes a dead letter if the queue has a dead-letter exchange."""
         if self.settings.dead_letter_exchange is None:
             self.release(entry)
             return
-        broker = self.vhost.broker
-        broker.memory_accounts.release(entry.message)
+        self.vhost.broker.memory_accounts.release(entry.message)
         # The journal's batch that has the dead letter at its new place also removes it here.
-        broker.dead_letters.append((self, entry.message, reason, entry))
+        self._redirect(entry.message, reason, entry)
+
+    def _redirect(self, message: Message, reason: str, entry: Entry | None) -> None:
+        broker = self.vhost.broker
+        broker.dead_lettered[reason] = broker.dead_lettered.get(reason, 0) + 1
+        broker.dead_letters.append((self, message, reason, entry))
 
     # -- consumers
 

@@ -48,6 +48,10 @@ class Destination(Protocol):
     def publish(self, message: Message) -> int:
         """Take a message. Returns bits of `model/outcome.py`."""
 
+    def count_routed(self, count: int) -> int:
+        """Count messages that were routed to it; returns how many of them a queue of this broker got."""
+        return 0
+
     def pass_run(self, suffix: bytes, properties: bytes, bodies: list[bytes]) -> int:
         """Pass on messages that differ in their bodies only. Returns how many, from the first on."""
         return 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 
+from openclust.broker.counts.message_counts import ExchangeCounts
 from openclust.broker.routing.headers import HeadersMatcher
 from openclust.broker.routing.topic import TopicTable
 from openclust.wire.table import Table, encode_table
@@ -192,6 +193,8 @@ class Exchange:
         "incoming",
         "internal",
         "name",
+        "published_in",
+        "published_out",
         "remote_bindings",
         "remote_table",
         "table",
@@ -218,6 +221,7 @@ class Exchange:
         self.internal = internal
         self.arguments = arguments
         self.alternate: str | None = None
+        self.published_in = self.published_out = 0
         self.bindings: dict[BindingKey, Binding] = {}
         self.incoming: dict[Binding, None] | None = None
         self.table: RoutingTable = _TABLES[type]()
@@ -226,6 +230,10 @@ class Exchange:
 
     def add_to(self, targets: Targets) -> None:
         targets.add_exchange(self)
+
+    def counts(self) -> ExchangeCounts:
+        """How many messages passed, but for those that routes have not told of yet."""
+        return ExchangeCounts(self.published_in, self.published_out)
 
     @property
     def is_used(self) -> bool:

@@ -21,15 +21,18 @@ class Route:
     `watch` are property flags: a message with one of them needs a closer look. 0xFFFF means that the headers of each
     message choose the destinations. With `forward` the root gets the message too, for its shared queues.
     A plain route takes the hot path: it has destinations, and the root need not get the message.
-    `whole_header` is the content header for other brokers, where consumers get one without BCC.
+    It has `published` so many messages since `RouteCounts` last asked; they entered the cluster here, or (not `enters`)
+    at another broker. `whole_header` is the content header for other brokers, where consumers get one without BCC.
     """
 
     __slots__ = (
         "destinations",
+        "enters",
         "exchange",
         "forward",
         "is_plain",
         "mandatory",
+        "published",
         "routing_key",
         "suffix",
         "watch",
@@ -45,6 +48,7 @@ class Route:
         mandatory: bool = False,
         watch: int = 0,
         forward: bool = False,
+        enters: bool = True,
     ) -> None:
         self.exchange = exchange
         self.routing_key = routing_key
@@ -52,6 +56,8 @@ class Route:
         self.mandatory = mandatory
         self.watch = watch
         self.forward = forward
+        self.enters = enters
+        self.published = 0
         self.whole_header = b""
         self.is_plain = bool(self.destinations) and not forward
         self.suffix = delivery_suffix(exchange, routing_key)

@@ -11,6 +11,8 @@ from openclust.broker.amqp.client_channel import ClientChannel
 from openclust.broker.amqp.connection import Connection
 from openclust.broker.backlog.backlog import Entry
 from openclust.broker.cluster_port import ClusterPort, Done
+from openclust.broker.counts.churn import Churn
+from openclust.broker.counts.message_counts import ChannelCounts
 from openclust.broker.delivery.direct_reply import ReplyQueue
 from openclust.broker.journal.journal import ConfirmWaiter, Journal
 from openclust.broker.model.access import Permission, User
@@ -99,9 +101,11 @@ class Broker:
         self.repeats = Repeats()
         self.dirty: list[Connection] = []
         self.turn_bytes = 0
-        # How many messages clients have published, and how many were delivered on channels that are closed by now.
-        self.published = 0
-        self.delivered = 0
+        # What passed on channels that are closed by now.
+        self.closed_counts = ChannelCounts()
+        self.churn = Churn()
+        # How many messages became dead letters, by the reason.
+        self.dead_lettered: dict[str, int] = {}
         self.turn_waiters: list[Connection] = []
         self._random_name = random_name
         self._open_count = 0
@@ -215,15 +219,30 @@ class Broker:
 
     def new_channel(self, connection: Connection, number: int) -> Channel:
         """A new channel for a client's connection, which keeps it."""
+        if connection.peer.is_application:
+            self.churn.channel_created += 1
         return ClientChannel(connection, number)
 
     def logged_in(self, connection: Connection) -> None:
         self._open_count += 1
         if connection.peer.is_internal:
             self.internal_count += 1
+        if connection.peer.is_application:
+            self.churn.connection_created += 1
         self.note("debug", "connection opened", connection)
         if self.memory_accounts.alarm:
             connection.was_told_blocked = False
+
+    @property
+    def published(self) -> int:
+        """How many messages clients have published."""
+        channels = (channel for connection in self.connections for channel in connection.channels.values())
+        return self.closed_counts.publish + sum(channel.published for channel in channels)
+
+    @property
+    def delivered(self) -> int:
+        """How many messages were delivered on channels that are closed by now."""
+        return self.closed_counts.deliver_get
 
     def open_count(self) -> int:
         """How many connections are open."""
@@ -246,6 +265,8 @@ class Broker:
             self._open_count -= 1
             if connection.peer.is_internal:
                 self.internal_count -= 1
+            if connection.peer.is_application:
+                self.churn.connection_closed += 1
 
     def close_all(self, code: int, text: str) -> None:
         """Close all connections."""

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
+from openclust.broker.counts.churn import Churn
+from openclust.broker.counts.message_counts import ChannelCounts
 from openclust.broker.delivery.consumer import Consumer
 from openclust.broker.model.changes import Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
 from openclust.broker.model.policy import Kind
@@ -21,6 +23,7 @@ from openclust.broker.model.queue_arguments import (
 from openclust.broker.queues.queue import Owner, Queue, QueueBroker
 from openclust.broker.routing.exchange import TYPES, Binding, Exchange, Target, binding_key
 from openclust.broker.routing.route import Route
+from openclust.broker.routing.route_counts import RouteCounts
 from openclust.wire.errors import (
     COMMAND_INVALID,
     NOT_FOUND,
@@ -63,6 +66,7 @@ class HostBroker(QueueBroker, Protocol):
 
     policies: PolicyTable
     queue_count: int
+    churn: Churn
     binding_count: int
 
     @property
@@ -74,7 +78,17 @@ class HostBroker(QueueBroker, Protocol):
 class VirtualHost:
     """`elsewhere` has, by queue name, the other brokers that have a private queue of this name."""
 
-    __slots__ = ("_routes", "_unbound", "broker", "elsewhere", "exchanges", "name", "queues")
+    __slots__ = (
+        "_routes",
+        "_unbound",
+        "broker",
+        "closed_counts",
+        "elsewhere",
+        "exchanges",
+        "name",
+        "queues",
+        "route_counts",
+    )
 
     def __init__(self, broker: HostBroker, name: str) -> None:
         self.broker = broker
@@ -84,6 +98,9 @@ class VirtualHost:
         self.elsewhere: dict[str, dict[RemoteBroker, None]] = {}
         self._routes: dict[str, dict[bytes, Route]] = {}
         self._unbound: deque[str] = deque()
+        self.route_counts = RouteCounts(self.exchanges)
+        # What passed on channels that are closed by now.
+        self.closed_counts = ChannelCounts()
 
     # -- routes
 
@@ -93,7 +110,12 @@ class VirtualHost:
 
     def topology_changed(self) -> None:
         for routes in self._routes.values():
+            self.route_counts.forget(routes.values())
             routes.clear()
+
+    def routes_in_use(self) -> list[Route]:
+        """All routes that are cached, to be counted."""
+        return [route for routes in self._routes.values() for route in routes.values() if route.published]
 
     def targets(self, exchange: Exchange, routing_key: str, headers: Table) -> Iterable[Target]:
         """The targets that the bindings of `exchange` alone choose."""
@@ -313,6 +335,8 @@ class VirtualHost:
         )
         self.queues[request.name] = queue
         self.broker.queue_count += 1
+        if queue.owner is not None or self.broker.journal.is_in_charge:
+            self.broker.churn.queue_created += 1
         if owner is not None:
             owner.own(queue)
             self.broker.cluster.private_binding_changed(self.name, "", queue.name, {}, 1)
@@ -351,6 +375,8 @@ class VirtualHost:
             raise ChannelError(PRECONDITION_FAILED, f"queue '{name}' in vhost '{self.name}' not empty")
         del self.queues[name]
         self.broker.queue_count -= 1
+        if queue.owner is not None or self.broker.journal.is_in_charge:
+            self.broker.churn.queue_deleted += 1
         self._drop_incoming(queue)
         self.topology_changed()
         count = queue.purge()

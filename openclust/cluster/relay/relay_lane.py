@@ -145,9 +145,14 @@ class RelayLane(Channel):
             return Route(method.exchange, key, []), header
         targets = find_targets(vhost, exchange, (key,))
         route = Route(
-            method.exchange, key, self._reached(vhost, targets)[0], watch=0xFFFF if targets.by_headers else HEADERS
+            method.exchange,
+            key,
+            self._reached(vhost, targets)[0],
+            watch=0xFFFF if targets.by_headers else HEADERS,
+            enters=False,
         )
         if len(self.routes) >= ROUTES_MAX:
+            vhost.route_counts.forget(self.routes.values())
             self.routes.clear()
         self.routes[arguments] = route
         if not (header[12] << 8 | header[13]) & route.watch:
@@ -156,6 +161,8 @@ class RelayLane(Channel):
             properties = decode_properties(header)
             if copy_keys(properties.headers) or targets.by_headers:
                 route = route_by_headers(vhost, exchange, key, properties.headers or {}, self._reached)
+                route.enters = False
+                vhost.route_counts.add_one(route)
         except AmqpError as error:
             self.broker.note("error", "a relayed message is damaged", text=error.reply_text, peer=self._sender)
             return Route(method.exchange, key, []), header

@@ -114,7 +114,7 @@ class ConsumerProxies:
         self._starting.append(proxy)
 
     def _fetch(self, theirs: _PeerDeliveries, queue: Queue, question: Get, number: int) -> Answer:
-        entry = queue.get()
+        entry = queue.get(no_ack=question.no_ack)
         if entry is None:
             return Answer(number=number)
         self._fetches += 1

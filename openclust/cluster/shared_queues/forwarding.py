@@ -199,6 +199,8 @@ class Forwarding:
                 vhost, exchange, message.routing_key, message.header, len(body), reach_shared_queues
             )
             is_routed = bool(route.destinations)
+            route.enters = False
+            vhost.route_counts.add_one(route)
             outcome = fan_out(self._broker, route, header, body, None, PUBLISHED_BEFORE)
         verdict, is_taken = letter.verdict, not outcome & REFUSED
         if verdict is not None:

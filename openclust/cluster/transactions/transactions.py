@@ -182,6 +182,8 @@ class Transactions:
             route = publication.route
             if not route.destinations:
                 unroutable.append(at)
+            route.enters = False
+            vhost.route_counts.add_one(route)
             places |= fan_out(broker, route, publication.header, publication.body, None, PUBLISHED_BEFORE) & PLACES
         for settle in question.settled:
             proxies.settle(peer, settle)

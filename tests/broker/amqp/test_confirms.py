@@ -155,6 +155,7 @@ class _Asked:
                 self.told[number] = accepted
         assert not self.has_something_to_tell()
         assert self.confirms.unsent_count == len(self.unresolved)
+        assert self.confirms.confirmed == sum(self.told.values())
         runs = [frame[2] for frame in frames if not self.unresolved or frame[0] < self.unresolved[0]]
         assert all(one is not other for one, other in pairwise(runs)), "one frame a run"
 
