@@ -10,12 +10,15 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from openclust import __version__
 from openclust.cli.exit_codes import DONE, FAILED, INTERRUPTED
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # name: (where it is, what `openclust --help` says). Nothing of a command is imported before it is called.
 COMMANDS = {
@@ -33,6 +36,18 @@ COMMANDS = {
     ),
     "context": ("openclust.cli.access.context:context", "Name clusters, and choose the one that commands talk to."),
     "drain": ("openclust.cli.cluster.drain:drain", "Empty a broker of its clients, so that it can be stopped."),
+    "queues": ("openclust.cli.objects.queues:queues", "List, declare, purge, delete queues; get and move messages."),
+    "exchanges": ("openclust.cli.objects.exchanges:exchanges", "List exchanges."),
+    "bindings": ("openclust.cli.objects.bindings:bindings", "List bindings."),
+    "connections": ("openclust.cli.objects.connections:connections", "List and close connections."),
+    "channels": ("openclust.cli.objects.channels:channels", "List channels."),
+    "consumers": ("openclust.cli.objects.consumers:consumers", "List consumers."),
+    "nodes": ("openclust.cli.objects.nodes:nodes", "List brokers, with their memory, disk and files."),
+    "publish": ("openclust.cli.objects.publish:publish", "Publish one message, confirmed."),
+    "health": ("openclust.cli.objects.health:health", "Say whether a broker and its cluster are well."),
+    "policies": ("openclust.cli.objects.policies:policies", "List, set and clear policies."),
+    "vhosts": ("openclust.cli.objects.vhosts:vhosts", "List, add and delete virtual hosts."),
+    "limits": ("openclust.cli.objects.limits:limits", "List, set and clear limits of virtual hosts and users."),
     "users": ("openclust.cli.broker.users:users", "Add, list, change and remove users of a users file."),
     "definitions": (
         "openclust.cli.broker.definitions:definitions",
@@ -48,6 +63,7 @@ COMMANDS = {
     "simulate": ("openclust.cli.simulate.simulate:simulate", "Compute what a layout of brokers does under a workload."),
     "analyze": ("openclust.cli.simulate.analyze:analyze", "Say what really happened, from the traces of brokers."),
     "bench": ("openclust.cli.bench.bench:bench", "Measure this broker, or any other AMQP broker."),
+    "completion": ("openclust.cli.completion:completion", "Print the completion script of bash, zsh or fish."),
 }
 
 
@@ -70,6 +86,14 @@ class CommandLine(click.Group):
                 f"the command {cmd_name!r} needs the Python package {error.name!r}; install it with pip", ctx
             ) from None
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands that begin so. click would import all of them for their help texts."""
+        from click.shell_completion import CompletionItem
+
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -53,15 +53,49 @@ def wide_console(columns_in_a_file: int) -> Any:
     return Console(width=None if sys.stdout.isatty() else columns_in_a_file, highlight=False)
 
 
+class FittedTable(NamedTuple):
+    """The first `len(widths)` columns of a table, with their widths."""
+
+    widths: tuple[int, ...]
+    left_out: tuple[str, ...]
+
+
+GAP = 2
+"""Blanks between two columns."""
+TEXT_WIDTH_MIN = 12
+"""A longer text is folded to no less, before a column is left out."""
+
+
+def fit(headers: Sequence[str], widths: Sequence[int], terminal: int) -> FittedTable:
+    """Columns that fit a terminal: long ones are folded, and the last ones left out where that is not enough."""
+    wanted = [max(len(header), width) for header, width in zip(headers, widths, strict=True)]
+    least = [max(len(header), min(width, TEXT_WIDTH_MIN)) for header, width in zip(headers, widths, strict=True)]
+    kept = len(wanted)
+    while kept > 1 and sum(least[:kept]) + GAP * (kept - 1) > terminal:
+        kept -= 1
+    shown = wanted[:kept]
+    excess = sum(shown) + GAP * (kept - 1) - terminal
+    while excess > 0 and (long := [i for i in range(kept) if shown[i] > least[i]]):
+        shown[max(long, key=lambda i: shown[i])] -= 1
+        excess -= 1
+    return FittedTable(tuple(shown), tuple(headers[kept:]))
+
+
 def _show_rich(headers: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
     from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for header in headers:
-        table.add_column(header, overflow="fold")
+    console = Console()
+    natural = [max((cell_len(row[i]) for row in cells), default=0) for i in range(len(headers))]
+    fitted = fit(headers, natural, console.width)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, GAP - 1, 0, 0))
+    for header, width in zip(headers, fitted.widths, strict=False):
+        table.add_column(header, width=width, overflow="fold")
     for row in cells:
-        table.add_row(*(Text(cell) for cell in row))  # Text: no markup out of names
-    Console().print(table)
+        table.add_row(*(Text(cell) for cell in row[: len(fitted.widths)]))  # Text: no markup out of names
+    console.print(table)
+    if fitted.left_out:
+        console.print(f"The terminal is too narrow for: {', '.join(fitted.left_out)}", markup=False)

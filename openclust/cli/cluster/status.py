@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-import time
+import functools
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,70 +23,39 @@ from openclust.cli.cluster.cluster_view import (
 from openclust.cli.exit_codes import DONE
 from openclust.cli.http_client import HttpClient
 from openclust.cli.term import show_json, show_table
+from openclust.cli.watch import interval_option, watch_for, watch_option
 from openclust.shell.host.event_log import escape
-
-CLEAR = "\x1b[H\x1b[2J"
 
 
 @click.command()
 @cluster_options()
 @json_option
-@click.option("--watch", is_flag=True, help="Show it again and again, until Ctrl-C.")
-@click.option(
-    "--interval",
-    type=click.FloatRange(0.1, 3600.0),
-    default=1.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How often --watch asks.",
-)
+@watch_option
+@interval_option
 def status(client: HttpClient, as_json: bool, watch: bool, interval: float) -> int:
     """Show the brokers of a cluster, their roles, votes and links, as the broker behind --url sees them.
 
     With --watch --json there is one document a line.
     """
-    if not watch:
-        view, document = ask(client)
-        _show(view, document, as_json)
-        return DONE
-    try:
-        while True:
-            _show_again(client, as_json)
-            time.sleep(interval)
-    except KeyboardInterrupt:
-        return DONE
+
+    def ask_and_show() -> Callable[[], None]:
+        return functools.partial(_show, *ask(client), as_json, watch)
+
+    if watch:
+        return watch_for(ask_and_show, interval, as_json=as_json)
+    ask_and_show()()
+    return DONE
 
 
-def _show(view: ClusterView, document: Any, as_json: bool) -> None:
-    if as_json:
-        show_json(document)
-        return
-    show_view(view)
-
-
-def _show_again(client: HttpClient, as_json: bool) -> None:
-    """One round of --watch: a broker that does not answer may do so the next time."""
-    try:
-        view, document = ask(client)
-    except click.ClickException as error:
-        _begin_round(as_json)
-        click.echo(f"openclust: error: {error.format_message()}", err=True)
-        return
-    _begin_round(as_json)
-    if as_json:
+def _show(view: ClusterView, document: Any, as_json: bool, is_watched: bool) -> None:
+    if as_json and is_watched:
         import json
 
         click.echo(json.dumps(document))
+    elif as_json:
+        show_json(document)
     else:
         show_view(view)
-    sys.stdout.flush()
-
-
-def _begin_round(as_json: bool) -> None:
-    if as_json:
-        return
-    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    click.echo(f"{CLEAR if sys.stdout.isatty() else ''}{now}")
 
 
 def show_view(view: ClusterView) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner, Result
 
-from openclust.cli.cluster import status as status_module
+from openclust.cli import watch as watch_module
 from openclust.cli.main import openclust
 from tests.support.clients.broker_process import free_port
 from tests.support.clients.deadline import eventually
@@ -171,7 +171,7 @@ def interrupt_after(monkeypatch: pytest.MonkeyPatch, rounds: int) -> None:
         if not left[0]:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(status_module, "time", type("", (), {"sleep": staticmethod(sleep), "time": time.time}))
+    monkeypatch.setattr(watch_module, "time", type("", (), {"sleep": staticmethod(sleep), "time": time.time}))
 
 
 def test_watching_goes_on_until_ctrl_c(api: RunningApi, monkeypatch: pytest.MonkeyPatch) -> None:
