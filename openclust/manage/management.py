@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from openclust.manage.actions.closing import ConnectionClosing
+from openclust.manage.brokers.listeners import HttpAddress
+from openclust.manage.brokers.node_rows import MemoryRows, NodeRows
+from openclust.manage.brokers.overview_rows import OverviewCounts
+from openclust.manage.brokers.process_figures import ProcessWatch
 from openclust.manage.gather.answering import Answering
 from openclust.manage.gather.gathering import ClusterQuery
 from openclust.manage.gather.questions import ReplyFailure, decode_question, encode
@@ -25,8 +29,13 @@ class Management:
 
     gathering: ClusterQuery
 
+    def __init__(self) -> None:
+        self.http: list[HttpAddress] = []
+        """Where services with HTTP listen: each adds itself when it does."""
+
     async def start(self, server: Server) -> None:
         broker = server.broker
+        watch = ProcessWatch(server.config.cluster.data_dir, server.loop.time)
         closing = ConnectionClosing(server)
         self._answering = Answering(
             {
@@ -35,11 +44,14 @@ class Management:
                 "connections": ConnectionRows(broker),
                 "channels": ChannelRows(broker),
                 "consumers": ConsumerRows(broker),
+                "nodes": NodeRows(server, watch, self.http),
+                "memory": MemoryRows(server, watch, self.http),
             },
             {
                 "close_connection": closing.close,
                 "close_connections_of_user": closing.close_of_user,
             },
+            {"overview": OverviewCounts(server, self.http)},
         )
         inquiries = server.member.inquiries
         self.gathering = ClusterQuery(self._answering, inquiries)

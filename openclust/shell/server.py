@@ -416,6 +416,12 @@ class Server:
             log.info("accepting TLS on %s:%d", config.tls.host or config.listen.host, config.tls.port)
         self.tick()
 
+    @property
+    def tls_addresses(self) -> list[tuple[str, int]]:
+        """Where clients reach this broker by TLS."""
+        sockets = self._tls_server.sockets if self._tls_server is not None else ()
+        return [(name[0], name[1]) for name in (sock.getsockname() for sock in sockets)]
+
     def stop_for(self, reason: str) -> None:
         """Begin to end the broker; `reason` says who asked for it."""
         self.stop_reason = self.stop_reason or reason

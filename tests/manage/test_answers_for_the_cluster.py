@@ -7,16 +7,18 @@ import signal
 import time
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pika
 import pytest
 
 from tests.support.clients.deadline import eventually
 from tests.support.cluster.running_cluster import Primary, RunningCluster, running_cluster
+from tests.support.manage.running_api import Answer
 
 pytestmark = pytest.mark.sockets
 
@@ -41,9 +43,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster
         yield running
 
 
-def _connect(broker: Primary) -> pika.BlockingConnection | None:
+def _connect(broker: Primary, name: str = "") -> pika.BlockingConnection | None:
     parameters = pika.ConnectionParameters(
-        "127.0.0.1", broker.place.client_port, heartbeat=0, client_properties={"connection_name": broker.name}
+        "127.0.0.1", broker.place.client_port, heartbeat=0, client_properties={"connection_name": name or broker.name}
     )
     try:
         return pika.BlockingConnection(parameters)
@@ -53,13 +55,17 @@ def _connect(broker: Primary) -> pika.BlockingConnection | None:
 
 def ask(broker: Primary, path: str) -> tuple[Any, str]:
     """The answer and who is missing in it."""
+    answer = request(broker, path, "GET", {"Authorization": LOGIN})
+    assert answer.status == 200, answer.data
+    return answer.json, answer.headers.get("X-Openclust-Missing", "")
+
+
+def request(broker: Primary, path: str, method: str, headers: dict[str, str]) -> Answer:
     connection = HTTPConnection("127.0.0.1", broker.place.http_port, timeout=10)
-    connection.request("GET", path, headers={"Authorization": LOGIN})
-    response = connection.getresponse()
-    found = json.loads(response.read())
-    connection.close()
-    assert response.status == 200, found
-    return found, response.headers.get("X-Openclust-Missing", "")
+    with closing(connection):
+        connection.request(method, path, headers=headers)
+        response = connection.getresponse()
+        return Answer(response.status, dict(response.getheaders()), response.read())
 
 
 def do(broker: Primary, method: str, path: str, body: Any = None) -> tuple[int, Any]:
@@ -86,6 +92,57 @@ def test_every_broker_shows_the_clients_of_all(cluster: RunningCluster, kind: st
     shown = [ask(broker, f"/api/{kind}") for broker in cluster.brokers.values()]
     assert all(rows == shown[0][0] and not missing for rows, missing in shown)
     assert len(shown[0][0]) == 5
+
+
+def test_the_overview_is_the_same_at_every_broker(cluster: RunningCluster) -> None:
+    for broker in cluster.brokers.values():
+        shown, missing = ask(broker, "/api/overview")
+        assert (missing, shown["missing"], shown["node"]) == ("", [], broker.name)
+        assert shown["object_totals"] == {
+            "connections": 5,
+            "channels": 5,
+            "consumers": 5,
+            "queues": 6,
+            "bindings": 0,
+            "exchanges": shown["object_totals"]["exchanges"],
+        }
+        assert shown["queue_totals"] == {"messages": 2, "messages_ready": 2, "messages_unacknowledged": 0}
+        listeners = {(each["node"], each["port"]) for each in shown["listeners"] if each["protocol"] == "amqp"}
+        assert listeners == {(each.name, each.place.client_port) for each in cluster.brokers.values()}
+
+
+def test_every_broker_shows_all_nodes_with_their_links(cluster: RunningCluster) -> None:
+    for broker in cluster.brokers.values():
+        rows, _ = ask(broker, "/api/nodes")
+        assert [row["name"] for row in rows] == sorted(cluster.brokers)
+        assert all(row["running"] and not row["partitions"] for row in rows)
+        assert len({row["os_pid"] for row in rows}) == 5
+        for row in rows:
+            # A secondary has links to the primaries only.
+            others = cluster.primaries if row["name"] in cluster.secondaries else cluster.brokers
+            assert {each["name"] for each in row["cluster_links"]} == set(others) - {row["name"]}
+            assert all(each["state"] == "connected" and each["send_bytes"] > 0 for each in row["cluster_links"])
+            assert all(each["recv_bytes"] > 0 for each in row["cluster_links"])
+
+
+def test_a_node_is_asked_by_its_own_name_wherever_the_question_comes(cluster: RunningCluster) -> None:
+    for name in cluster.brokers:
+        found, missing = ask(cluster.brokers["s1"], f"/api/nodes/rabbit@{name}")
+        assert (found["name"], found["running"], missing) == (name, True, "")
+        found, _ = ask(cluster.brokers["s2"], f"/api/nodes/{name}/memory")
+        assert found["memory"]["total"]["rss"] > 0
+
+
+def test_a_connection_is_closed_by_the_broker_that_has_it(cluster: RunningCluster) -> None:
+    client = eventually(lambda: _connect(cluster.brokers["p2"], "to be closed"))
+    rows, _ = ask(cluster.brokers["s1"], "/api/connections?sort=name")
+    (name,) = (row["name"] for row in rows if row["user_provided_name"] == "to be closed")
+    headers = {"Authorization": LOGIN, "X-Reason": "maintenance"}
+    path = f"/api/connections/{quote(name, safe='')}"
+    assert request(cluster.brokers["s1"], path, "DELETE", headers).status == 204
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="CONNECTION_FORCED - maintenance"):
+        client.channel()
+    assert request(cluster.brokers["s2"], path, "DELETE", headers).status == 404
 
 
 def test_one_object_is_found_wherever_it_is(cluster: RunningCluster) -> None:
@@ -231,6 +288,23 @@ def test_a_broker_that_stands_still_is_named_and_the_others_are_shown(cluster: R
             assert {row["name"] for row in rows} == {f"private-{n}" for n in cluster.brokers if n != stopped.name} | {
                 "work"
             }
+            _assert_missing_in_overview_and_nodes(broker, stopped)
     finally:
         stopped.send(signal.SIGCONT)
     cluster.wait_until_settled()
+
+
+def _assert_missing_in_overview_and_nodes(broker: Primary, stopped: Primary) -> None:
+    began = time.monotonic()
+    shown, missing = ask(broker, "/api/overview")
+    assert time.monotonic() - began < 2
+    assert (missing, shown["missing"]) == (stopped.name, [stopped.name])
+    assert shown["object_totals"]["connections"] == 4
+    began = time.monotonic()
+    rows, missing = ask(broker, "/api/nodes")
+    assert time.monotonic() - began < 2
+    assert missing == stopped.name
+    assert [row["name"] for row in rows if not row["running"]] == [stopped.name]
+    assert len(rows) == 5
+    found, missing = ask(broker, f"/api/nodes/{stopped.name}")
+    assert (found, missing) == ({"name": stopped.name, "running": False}, stopped.name)

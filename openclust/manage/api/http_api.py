@@ -14,6 +14,7 @@ from aiohttp import web
 from openclust import __version__
 from openclust.broker.model.access import User
 from openclust.manage.api.routes import ROUTES
+from openclust.manage.brokers.listeners import HttpAddress
 from openclust.manage.calls.call import NOBODY, WHOEVER_LOGS_IN, WITHOUT_LOGIN, Call, Refused, answer, not_found
 from openclust.manage.calls.route import Handler
 from openclust.manage.management import Management
@@ -70,6 +71,7 @@ class HttpApi:
         )
         address = self._listener.sockets[0].getsockname()
         self.port = address[1]
+        self._management.http.append(HttpAddress(address[0], self.port, False, "openclust management", "/"))
         log.info("HTTP API on http://%s:%d/api/", address[0], address[1])
 
     async def stop(self) -> None:

@@ -18,17 +18,17 @@ from openclust.manage.calls.call import (
     answer,
 )
 from openclust.manage.calls.route import LIST_PARAMETERS, ApiRoute
+from openclust.manage.checks import liveness
 from openclust.manage.metrics import metrics_calls as metrics
 from openclust.manage.resources import (
     bindings,
     channels,
     cluster,
     connections,
-    consumers,
     definitions,
     exchanges,
-    liveness,
     messages,
+    nodes,
     overview,
     permissions,
     policies,
@@ -60,6 +60,9 @@ ROUTES: tuple[ApiRoute, ...] = (
     ApiRoute("GET", "/api/ready", liveness.ready, WITHOUT_LOGIN, "Whether this broker can serve clients: 200, or 503"),
     ApiRoute("GET", "/api/overview", overview.overview, ANYBODY, "The cluster in numbers"),
     ApiRoute("GET", "/api/whoami", overview.whoami, ANYBODY, "The user of this call"),
+    ApiRoute("GET", "/api/nodes", nodes.nodes, MONITORING, "All brokers", query=_PAGES),
+    ApiRoute("GET", "/api/nodes/{node}", nodes.node, MONITORING, "One broker"),
+    ApiRoute("GET", "/api/nodes/{node}/memory", nodes.memory, MONITORING, "What the memory of a broker is used for"),
     # -- the cluster
     ApiRoute("GET", "/api/cluster", cluster.cluster, ANYBODY, "What this broker knows of the cluster"),
     ApiRoute(
@@ -214,8 +217,8 @@ ROUTES: tuple[ApiRoute, ...] = (
         "The channels of a vhost",
         query=_PAGES,
     ),
-    ApiRoute("GET", "/api/consumers", consumers.consumers, ANYBODY, "All consumers", query=_PAGES),
-    ApiRoute("GET", "/api/consumers/{vhost}", consumers.consumers, ANYBODY, "The consumers of a vhost", query=_PAGES),
+    ApiRoute("GET", "/api/consumers", channels.consumers, ANYBODY, "All consumers", query=_PAGES),
+    ApiRoute("GET", "/api/consumers/{vhost}", channels.consumers, ANYBODY, "The consumers of a vhost", query=_PAGES),
     # -- users and what they may do
     ApiRoute("GET", "/api/users", users.users, ADMINISTRATOR, "All users", query=_PAGES),
     ApiRoute("PUT", _USER, users.put_user, ADMINISTRATOR, "Make or change a user", body=users.UserBody),

@@ -10,6 +10,7 @@ import msgspec
 
 from openclust.manage.gather.questions import (
     Act,
+    CountTotals,
     FindRow,
     ListRows,
     Question,
@@ -20,6 +21,7 @@ from openclust.manage.gather.questions import (
 )
 from openclust.manage.gather.select import Shower, select
 from openclust.manage.gather.selection import Row
+from openclust.manage.gather.totals import Totals
 
 log = logging.getLogger("openclust.http")
 
@@ -37,15 +39,30 @@ class RowSource(Shower, Protocol):
         """The row of one object that was asked for alone, with more than lists show."""
 
 
+class NumberSource(Protocol):
+    """Numbers of this broker that make one number for the cluster with those of the others."""
+
+    async def count(self, question: CountTotals) -> Totals: ...
+
+
 Action = Callable[[Act], Awaitable[Reply]]
+
+
+NO_COUNTS: Mapping[str, NumberSource] = {}
 
 
 class Answering:
     """Answers questions of the management API about this broker."""
 
-    def __init__(self, sources: Mapping[str, RowSource], actions: Mapping[str, Action]) -> None:
+    def __init__(
+        self,
+        sources: Mapping[str, RowSource],
+        actions: Mapping[str, Action],
+        counts: Mapping[str, NumberSource] = NO_COUNTS,
+    ) -> None:
         self._sources = sources
         self._actions = actions
+        self._counts = counts
 
     async def answer(self, question: Question) -> Reply:
         match question:
@@ -60,6 +77,13 @@ class Answering:
                 source = self._sources.get(question.kind)
                 it = None if source is None else source.find(question)
                 return ReplyValue() if source is None or it is None else ReplyValue(value=_encode(source.details(it)))
+            case CountTotals():
+                numbers = self._counts.get(question.of)
+                if numbers is None:
+                    return ReplyFailure(
+                        status=501, error="not_implemented", reason=f"this broker cannot count {question.of}"
+                    )
+                return ReplyValue(value=_encode(await numbers.count(question)))
             case Act():
                 action = self._actions.get(question.action)
                 if action is None:

@@ -13,9 +13,20 @@ import msgspec
 
 from openclust.manage.gather.answering import Answering
 from openclust.manage.gather.ordering import first_of
-from openclust.manage.gather.questions import Act, ListRows, Question, Reply, ReplyRows, decode_reply, encode
+from openclust.manage.gather.questions import (
+    Act,
+    CountTotals,
+    ListRows,
+    Question,
+    Reply,
+    ReplyRows,
+    ReplyValue,
+    decode_reply,
+    encode,
+)
 from openclust.manage.gather.selection import Selection
 from openclust.manage.gather.slices import Slices
+from openclust.manage.gather.totals import Totals, summed
 
 ANSWER_WAIT_MS = 1_500
 """A list is answered within two seconds, whoever stands still."""
@@ -49,12 +60,23 @@ class GatheredRows(NamedTuple):
     missing: list[str]
 
 
+class GatheredTotals(NamedTuple):
+    """The sum of the numbers of the brokers that replied, and who did not."""
+
+    totals: Totals
+    missing: list[str]
+
+
 class ClusterQuery:
     """Asks this broker and the others."""
 
     def __init__(self, answering: Answering, neighbours: Neighbours) -> None:
         self._answering = answering
         self._neighbours = neighbours
+
+    def names(self) -> list[str]:
+        """All brokers of the cluster, as far as they are known."""
+        return sorted([self._neighbours.name, *self._neighbours.others()])
 
     async def ask_all(self, question: Question) -> Answers:
         return await self.ask([self._neighbours.name, *self._neighbours.others()], question)
@@ -76,6 +98,13 @@ class ClusterQuery:
             return decode_reply(body)
         except msgspec.DecodeError:
             return None
+
+    async def totals(self, question: CountTotals) -> GatheredTotals:
+        """The numbers of all brokers, added up; a broker that cannot count them is missing too."""
+        replies, missing = await self.ask_all(question)
+        values = {name: reply.value for name, reply in replies.items() if isinstance(reply, ReplyValue) and reply.value}
+        totals = summed(msgspec.json.decode(value) for value in values.values())
+        return GatheredTotals(totals, sorted([*missing, *(replies.keys() - values.keys())]))
 
     async def rows(self, question: ListRows) -> GatheredRows:
         """The rows of all brokers that are wanted."""

@@ -50,6 +50,17 @@ class FindRow(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     is_own: bool = False
 
 
+class CountTotals(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The numbers of the broker that is asked, as JSON: those of equal names are added to the other brokers' ones.
+
+    `of` says which, as "overview". `is_own` is that of ListRows: this broker counts what all have in common.
+    """
+
+    of: str
+    viewer: Viewer
+    is_own: bool = False
+
+
 class Act(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Something is to be done with an object of the broker that is asked."""
 
@@ -60,7 +71,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     arguments: dict[str, Any] = {}
 
 
-Question: TypeAlias = ListRows | FindRow | Act
+Question: TypeAlias = ListRows | FindRow | CountTotals | Act
 
 
 class ReplyRows(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -1,4 +1,4 @@
-"""Channels of applications."""
+"""Channels of applications, and the consumers on them."""
 
 from __future__ import annotations
 
@@ -15,3 +15,7 @@ async def channels(call: Call) -> web.Response:
 async def channel(call: Call) -> web.Response:
     name = call.part("channel")
     return await row(call, "channels", name, what=f"channel '{name}'")
+
+
+async def consumers(call: Call) -> web.Response:
+    return await rows(call, "consumers", vhost=call.vhost_name())

@@ -1,23 +1,23 @@
-"""The broker in numbers, and who asks."""
+"""The cluster in numbers, and who asks."""
 
 from __future__ import annotations
 
 from aiohttp import web
 
+from openclust.manage.brokers.overview_rows import overview_row
 from openclust.manage.calls.call import Call, answer
-from openclust.manage.rows.overview import overview_row
+from openclust.manage.calls.gathered import MISSING, NOTE
+from openclust.manage.gather.questions import CountTotals
 
 
 async def overview(call: Call) -> web.Response:
-    vhosts, port = call.vhosts(), call.broker.cluster
-    shown = overview_row(call.broker, node=call.server.config.name, vhosts=vhosts)
-    queues = (queue for vhost in vhosts for queue in vhost.queues.values())
-    homes = {port.home(queue) for queue in queues if port.is_elsewhere(queue)} if not shown["queue_totals"] else set()
-    response = answer(shown)
-    if homes:
-        home = max(homes)
-        there = f"ask {home}, where they are active" if home else "they are active nowhere, as there is no root"
-        response.headers["X-Openclust-Note"] = f"shared queues are not counted here: {there}"
+    """The numbers of all brokers added up; those of a broker that does not answer are left out, and it is named."""
+    found = await call.gathering.totals(CountTotals(of="overview", viewer=call.viewer()))
+    shown = overview_row(call.broker, found.totals, found.missing)
+    response = answer(shown, headers={MISSING: ",".join(found.missing)} if found.missing else None)
+    if shown["queues_without_root"]:
+        count = shown["queues_without_root"]
+        response.headers[NOTE] = f"the messages of {count} shared queues are not counted: there is no root"
     return response
 
 

@@ -42,7 +42,7 @@ def cluster_snapshot(membership: Membership, links: Mapping[str, Link], rates: R
         **readiness_snapshot(membership),
         "publishers": publishers_snapshot(broker),
         "brokers": [_shown(membership, name, now_ms) for name in _names(membership)],
-        "links": [_link(membership, link) for _, link in sorted(links.items())],
+        "links": [link_snapshot(membership, link) for _, link in sorted(links.items())],
         "connections": membership.client_count(),
         "queues": broker.queue_count,
         "meta_bindings": {
@@ -187,7 +187,8 @@ def _role(status: Status | None, online: bool) -> str:
     return "starting" if status.phase == "starting" else "elector"
 
 
-def _link(membership: Membership, link: Link) -> dict[str, Any]:
+def link_snapshot(membership: Membership, link: Link) -> dict[str, Any]:
+    """What waits for a peer on the link to it, and what has gone."""
     outbox = link.outbox
     return {
         "peer": link.peer,

@@ -82,6 +82,8 @@ class Link:
         self.outbox = outbox
         self.state: LinkState = "connecting"
         self.error = ""
+        # Given to the connections, since this broker was started.
+        self.sent_bytes = 0
         self._introduction = introduction
         self._tls = tls
         self._on_up = on_up
@@ -113,6 +115,7 @@ class Link:
         if connection is None or self.outbox.waiting_bytes > WRITING_BYTES_MAX or not self.outbox.frames:
             return
         data = self.outbox.take()
+        self.sent_bytes += len(data)
         if not connection.write(data, partial(self._drained, connection, len(data))):
             # These frames are lost, and frames must arrive in order: the link has to begin anew.
             log.error("too many writes wait for this link: it is dialled anew", extra=self._whose())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from openclust.broker.journal.journal import Journal
 from openclust.broker.model.changes import DeclareQueue
 from openclust.broker.server.change_performer import perform
-from openclust.manage.rows.overview import overview_row
+from openclust.manage.brokers.overview_rows import object_totals
+from openclust.manage.gather.questions import Viewer
 from openclust.manage.rows.queue_rows import queue_row
 from openclust.shell.cluster.cluster_snapshot import votes_snapshot
 from openclust.wire.methods import QueueDeclare, QueueDeclareOk
@@ -75,29 +77,27 @@ def work_at(cluster: Joined, name: str) -> dict[str, Any]:
     return queue_row(cluster.broker(name), cluster.broker(name).vhosts["/"].queues["work"])
 
 
-def overview_at(cluster: Joined, name: str) -> dict[str, Any]:
-    broker = cluster.broker(name)
-    return overview_row(broker, node=name, vhosts=list(broker.vhosts.values()))
+def totals_at(cluster: Joined, name: str, *, is_own: bool = False) -> dict[str, Any]:
+    viewer = Viewer(name="guest", sees_all=True)
+    return asyncio.run(object_totals(cluster.broker(name), viewer, is_own=is_own))
 
 
 def test_the_root_counts_a_shared_queue(cluster: Joined) -> None:
     row = work_at(cluster, "p1")
     assert row.keys() >= COUNTS
     assert (row["messages"], row["messages_ready"], row["messages_unacknowledged"]) == (2, 1, 1)
-    assert overview_at(cluster, "p1")["queue_totals"] == {
-        "messages": 2,
-        "messages_ready": 1,
-        "messages_unacknowledged": 1,
-    }
+    totals = totals_at(cluster, "p1")
+    assert totals["queue_totals"] == {"messages": 2, "messages_ready": 1, "messages_unacknowledged": 1}
+    assert totals["object_totals"]["queues"] == 1
 
 
 def test_a_broker_where_a_queue_is_not_active_names_its_home_and_gives_no_counts(cluster: Joined) -> None:
     row = work_at(cluster, "p2")
     assert row.keys() & COUNTS == set()
     assert (row["node"], row["state"]) == ("p1", "running")
-    shown = overview_at(cluster, "p2")
-    assert shown["queue_totals"] == {}
-    assert "consumers" not in shown["object_totals"] and shown["object_totals"]["queues"] == 1
+    totals = totals_at(cluster, "p2")
+    assert totals["queue_totals"] == {"messages": 0, "messages_ready": 0, "messages_unacknowledged": 0}
+    assert totals["object_totals"]["queues"] == 0
 
 
 def test_a_private_queue_is_counted_where_it_is(cluster: Joined) -> None:
@@ -113,6 +113,9 @@ def test_a_shared_queue_is_down_while_there_is_no_root(cluster: Joined) -> None:
     cluster.kill("p3")
     row = work_at(cluster, "p2")
     assert (row["node"], row["state"], row.keys() & COUNTS) == ("p2", "down", set())
+    totals = totals_at(cluster, "p2", is_own=True)
+    assert (totals["queues_without_root"], totals["object_totals"]["queues"]) == (1, 1)
+    assert totals["queue_totals"]["messages"] == 0
 
 
 def test_messages_that_are_on_disk_alone_are_counted() -> None:
