@@ -19,7 +19,7 @@ java: $(STAMP)
 	@.ci/java $(BIN)/python
 
 unit: $(STAMP)
-	@$(BIN)/pytest --numprocesses logical --dist worksteal -m "not sockets and not slow" --ignore tests/simulator
+	@HYPOTHESIS_PROFILE=unit $(BIN)/pytest --numprocesses logical --dist worksteal -m "not sockets and not slow" --ignore tests/simulator
 
 soak: $(STAMP)
 	@$(BIN)/python -m tests.simulator --soak $(SECONDS)

@@ -15,6 +15,7 @@ import networkx as nx  # type: ignore[import-untyped]
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.syntax_trees import statements_of, tree_of
 
 PACKAGES = ("openclust", "topology")
 
@@ -80,37 +81,6 @@ def sources() -> list[Path]:
     return sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 
-@cache
-def tree_of(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"), str(file))
-
-
-class Statement(NamedTuple):
-    """One statement, whether it is inside a function, and whether it is for type checkers only."""
-
-    node: ast.stmt
-    is_lazy: bool
-    is_typing: bool
-
-
-def is_for_type_checkers(test: ast.expr) -> bool:
-    """`TYPE_CHECKING` or `typing.TYPE_CHECKING`."""
-    return "TYPE_CHECKING" in (getattr(test, "id", ""), getattr(test, "attr", ""))
-
-
-def statements_of(node: ast.AST, is_lazy: bool = False, is_typing: bool = False) -> Iterator[Statement]:
-    """All statements below a node. `ast.walk` would look at ten times as many expressions too."""
-    for block in ("body", "handlers", "orelse", "finalbody", "cases"):
-        for inner in getattr(node, block, ()):
-            if isinstance(inner, ast.stmt):
-                yield Statement(inner, is_lazy, is_typing)
-            yield from statements_of(
-                inner,
-                is_lazy or isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef),
-                is_typing or (isinstance(inner, ast.If) and is_for_type_checkers(inner.test)),
-            )
-
-
 def imports_of(file: Path, tree: ast.Module) -> Iterator[Import]:
     """All imports, also those for type checkers only: an annotation points at a layer as well as a call does."""
     package = file.relative_to(ROOT).with_suffix("").parts[:-1]
@@ -126,6 +96,12 @@ def imports_of(file: Path, tree: ast.Module) -> Iterator[Import]:
                 yield Import(file, node.lineno, f"{base}.{alias.name}", is_lazy, is_typing)
 
 
+@cache
+def imports_in(file: Path) -> tuple[Import, ...]:
+    return tuple(imports_of(file, tree_of(file)))
+
+
+@cache
 def layer_of(module: str) -> str:
     """The layer a dotted name lies in: `wire`, ..., a tool's name, or `` for what belongs to none."""
     parts = module.split(".")
@@ -137,6 +113,7 @@ def layer_of(module: str) -> str:
     return parts[1] if known or parts[1] in LAYERS else ""
 
 
+@cache
 def module_of(file: Path) -> str:
     return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
@@ -172,7 +149,7 @@ def test_imports_point_downwards() -> None:
     wrong = []
     for file in sources():
         importer = layer_of(module_of(file))
-        found = list(imports_of(file, tree_of(file)))
+        found = imports_in(file)
         if not importer:
             # openclust/__init__.py: everybody's, so it leans on nobody.
             wrong += [f"{each}: the package itself imports no layer" for each in found if layer_of(each.module)]
@@ -231,7 +208,7 @@ def imports_between_modules() -> tuple[tuple[str, str, Import], ...]:
     """Who imports whom, of the modules of ours."""
     found = []
     for importer, file in modules().items():
-        for each in imports_of(file, tree_of(file)):
+        for each in imports_in(file):
             target = each.module if each.module in modules() else each.module.rpartition(".")[0]
             if target in modules() and target != importer:
                 found.append((importer, target, each))

@@ -31,6 +31,7 @@ from openclust.wire.codec import name_of
 from openclust.wire.handshake import TRANSITIONS
 from openclust.wire.properties import Properties
 from tests.support.paths import ROOT
+from tests.support.syntax_trees import statements_of, tree_of
 
 PROTOCOL = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")])
@@ -172,10 +173,18 @@ COMMENT = re.compile(r"(?:^|\s)# .*")
 
 
 @functools.cache
+def files_by_name() -> dict[str, list[Path]]:
+    """All files of the tree: `queue.py` may be several."""
+    found: dict[str, list[Path]] = {}
+    for path in (path for folder in ("openclust", "topology", "tests") for path in (ROOT / folder).rglob("*.py")):
+        found.setdefault(path.name, []).append(path)
+    return found
+
+
+@functools.cache
 def ends_of_paths() -> frozenset[str]:
     """Every way to name a file of the tree: `queue.py`, `queues/queue.py`, up to its whole path."""
-    files = [path for folder in ("openclust", "topology", "tests") for path in (ROOT / folder).rglob("*.py")]
-    parts = [path.relative_to(ROOT).parts for path in files]
+    parts = [path.relative_to(ROOT).parts for paths in files_by_name().values() for path in paths]
     return frozenset("/".join(each[start:]) for each in parts for start in range(len(each)))
 
 
@@ -185,14 +194,14 @@ def missing_files(text: str) -> list[str]:
 
 def docstrings(tree: ast.Module) -> list[ast.Constant]:
     """Those of a module, its functions, classes and attributes."""
-    alone = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+    alone = [node.value for node, *_ in statements_of(tree) if isinstance(node, ast.Expr)]
     return [node for node in alone if isinstance(node, ast.Constant) and isinstance(node.value, str)]
 
 
-def said_and_done(source: str) -> tuple[list[str], str]:
+def said_and_done(file: Path) -> tuple[list[str], str]:
     """The docstrings and comments of a file, and its code without them."""
-    found = docstrings(ast.parse(source))
-    lines = source.splitlines()
+    found = docstrings(tree_of(file))
+    lines = file.read_text(encoding="utf-8").splitlines()
     for node in found:
         lines[node.lineno - 1 : node.end_lineno] = [""] * ((node.end_lineno or node.lineno) - node.lineno + 1)
     code = "\n".join(lines)
@@ -239,8 +248,8 @@ def functions_of(file: str) -> frozenset[str]:
                 found += names(node.body, f"{prefix}{node.name}.")
         return found
 
-    paths = [path for folder in ("openclust", "topology", "tests") for path in (ROOT / folder).rglob(Path(file).name)]
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths if f"/{path}".endswith(f"/{file}")]
+    paths = files_by_name().get(Path(file).name, [])
+    trees = [tree_of(path) for path in paths if str(path).endswith(f"/{file}")]
     return frozenset(name for tree in trees for name in names(tree.body))
 
 
@@ -262,7 +271,7 @@ def test_names_in_docstrings_and_comments_exist() -> None:
     texts: dict[Path, list[str]] = {}
     words = {*dir(builtins), *keyword.kwlist, *dir(ssl), *dir(ssl.SSLObject)}
     for path in SOURCES:
-        texts[path], code = said_and_done(path.read_text(encoding="utf-8"))
+        texts[path], code = said_and_done(path)
         words.update(path.relative_to(ROOT).with_suffix("").parts)
         words.update(re.findall(r"\w+", code))
     wrong = []

@@ -132,6 +132,7 @@ def test_every_colour_follows_light_and_dark(name: str) -> None:
     assert not re.search(r": ?#[0-9a-f]{3,8}\b", shown), "a colour of its own is the same in both"
 
 
+@pytest.mark.slow
 def test_it_is_written_and_small_and_the_same_for_the_same_results(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     write_report(summaries.one_run(), path)
@@ -275,6 +276,7 @@ def test_a_trace_is_not_called_a_simulation() -> None:
     assert "Simulated" not in text
 
 
+@pytest.mark.slow
 def test_of_many_brokers_those_with_most_cpu_or_backlog_have_lines_and_the_rest_a_band() -> None:
     names = [f"n{number}" for number in range(30)]
     run = summaries.run(names=names, primaries=30, secondaries=0, has_fault=False)
