@@ -14,11 +14,15 @@ from openclust.manage.brokers.process_figures import ProcessWatch
 from openclust.manage.gather.answering import Answering
 from openclust.manage.gather.gathering import ClusterQuery
 from openclust.manage.gather.questions import ReplyFailure, decode_question, encode
+from openclust.manage.history.history import History
+from openclust.manage.history.sampler import Sampler
+from openclust.manage.history.shown import ShownHistory
 from openclust.manage.rows.binding_rows import BindingRows
 from openclust.manage.rows.channel_rows import ChannelRows
-from openclust.manage.rows.connection_rows import ConnectionRows
+from openclust.manage.rows.connection_rows import ConnectionRows, octets_of
 from openclust.manage.rows.consumer_rows import ConsumerRows
 from openclust.manage.rows.queue_rows import QueueRows
+from openclust.shell.host.clock import wall_ms
 
 if TYPE_CHECKING:
     from openclust.shell.server import Server
@@ -28,6 +32,8 @@ class Management:
     """A service of every broker, also of one without an HTTP API: the others ask it."""
 
     gathering: ClusterQuery
+    shown: ShownHistory
+    _sampler: Sampler
 
     def __init__(self) -> None:
         self.http: list[HttpAddress] = []
@@ -37,12 +43,15 @@ class Management:
         broker = server.broker
         watch = ProcessWatch(server.config.cluster.data_dir, server.loop.time)
         closing = ConnectionClosing(server)
+        history = History(broker, wall_ms, octets_of)
+        self.shown = shown = ShownHistory(history)
+        self._sampler = Sampler(history)
         self._answering = Answering(
             {
-                "queues": QueueRows(broker, server.member.membership),
+                "queues": QueueRows(broker, server.member.membership, shown),
                 "bindings": BindingRows(broker),
-                "connections": ConnectionRows(broker),
-                "channels": ChannelRows(broker),
+                "connections": ConnectionRows(broker, shown),
+                "channels": ChannelRows(broker, shown),
                 "consumers": ConsumerRows(broker),
                 "nodes": NodeRows(server, watch, self.http),
                 "memory": MemoryRows(server, watch, self.http),
@@ -56,9 +65,11 @@ class Management:
         inquiries = server.member.inquiries
         self.gathering = ClusterQuery(self._answering, inquiries)
         inquiries.answer = self._answer
+        self._sampler.start()
 
     async def stop(self) -> None:
-        """Nothing is left to do: whoever asks now gets no answer."""
+        """Whoever asks from now on gets no answer."""
+        await self._sampler.stop()
 
     async def _answer(self, body: bytes) -> bytes:
         try:

@@ -11,11 +11,21 @@ import msgspec
 from openclust import __version__
 from openclust.manage.calls.call import WHOEVER_LOGS_IN, WITHOUT_LOGIN
 from openclust.manage.calls.route import ApiRoute
+from openclust.manage.gather.ages import AGE_S_MAX
 from openclust.manage.gather.selection import COLUMNS_MAX, PAGE_MAX, PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX
 
 _WHOLE = {"type": "integer", "minimum": 1}
 _FLAG = {"type": "string", "enum": ["true", "false"]}
 _TEXT = {"type": "string"}
+
+_AGES = {
+    "lengths_age": "So many seconds of lengths of queues are wanted.",
+    "lengths_incr": "The seconds from one length to the next.",
+    "msg_rates_age": "So many seconds of counts of messages are wanted.",
+    "msg_rates_incr": "The seconds from one count to the next.",
+    "data_rates_age": "So many seconds of bytes of connections are wanted.",
+    "data_rates_incr": "The seconds from one number of bytes to the next.",
+}
 
 QUERY: dict[str, tuple[dict[str, Any], str]] = {
     "page": ({**_WHOLE, "maximum": PAGE_MAX}, "The page, from 1 on; without it the answer is an array of all rows."),
@@ -25,6 +35,7 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     "sort": (_TEXT, "The column to order by, such as `messages` or `channel_details.name`."),
     "sort_reverse": (_FLAG, "The greatest first."),
     "columns": (_TEXT, f"Only these columns: at most {COLUMNS_MAX} names with commas between them."),
+    **{name: ({"type": "integer", "minimum": 0, "maximum": AGE_S_MAX}, told) for name, told in _AGES.items()},
     "if-empty": (_FLAG, "Delete only a queue without messages."),
     "if-unused": (_FLAG, "Delete only an object that nobody uses."),
     "skip_problems": (_FLAG, "Take the entries without a problem, and list the others."),

@@ -8,6 +8,7 @@ import msgspec
 from aiohttp import web
 
 from openclust.manage.calls.call import Call, Refused, bad_request, not_found
+from openclust.manage.gather.ages import Ages, ages_of
 from openclust.manage.gather.gathering import GatheredRows, page_of
 from openclust.manage.gather.questions import Act, FindRow, ListRows, ReplyFailure, ReplyValue
 from openclust.manage.gather.selection import BadSelection, Row, Selection, selection_of
@@ -25,13 +26,27 @@ def selection(call: Call) -> Selection:
         raise bad_request(str(error)) from None
 
 
+def wanted_ages(call: Call) -> Ages:
+    """How far back the query string asks to see."""
+    try:
+        return ages_of(call.request.query)
+    except BadSelection as error:
+        raise bad_request(str(error)) from None
+
+
 async def rows(
     call: Call, kind: str, *, vhost: str | None = None, of: str = "", where: dict[str, str] | None = None
 ) -> web.Response:
     """The wanted rows of one kind, of all brokers."""
     wanted = selection(call)
     question = ListRows(
-        kind=kind, viewer=call.viewer(), selection=wanted, vhost=vhost, of=of, where={} if where is None else where
+        kind=kind,
+        viewer=call.viewer(),
+        selection=wanted,
+        vhost=vhost,
+        of=of,
+        where={} if where is None else where,
+        ages=wanted_ages(call),
     )
     return list_response(await call.gathering.rows(question), wanted)
 
@@ -65,7 +80,9 @@ async def find_row(call: Call, kind: str, name: str, *, vhost: str = "", what: s
 
 async def _found(call: Call, kind: str, name: str, vhost: str, what: str) -> bytes:
     """One object as JSON; 404 if no broker has it, 503 if one that may have it did not answer."""
-    found = await call.gathering.ask_all(FindRow(kind=kind, viewer=call.viewer(), name=name, vhost=vhost))
+    found = await call.gathering.ask_all(
+        FindRow(kind=kind, viewer=call.viewer(), name=name, vhost=vhost, ages=wanted_ages(call))
+    )
     for reply in found.replies.values():
         if isinstance(reply, ReplyValue) and reply.value:
             return reply.value

@@ -11,7 +11,16 @@ from openclust.manage.calls.call import Call
 
 Handler: TypeAlias = Callable[[Call], Awaitable[web.Response]]
 
-LIST_PARAMETERS = ("page", "page_size", "name", "use_regex", "sort", "sort_reverse", "columns")
+AGE_PARAMETERS = (
+    "lengths_age",
+    "lengths_incr",
+    "msg_rates_age",
+    "msg_rates_incr",
+    "data_rates_age",
+    "data_rates_incr",
+)
+
+LIST_PARAMETERS = ("page", "page_size", "name", "use_regex", "sort", "sort_reverse", "columns", *AGE_PARAMETERS)
 
 
 class ApiRoute(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from openclust.manage.gather.ages import ages
 from openclust.manage.gather.questions import (
     Act,
     CountTotals,
@@ -67,6 +68,7 @@ class Answering:
     async def answer(self, question: Question) -> Reply:
         match question:
             case ListRows():
+                ages.set(question.ages)
                 source = self._sources.get(question.kind)
                 return (
                     ReplyRows()
@@ -74,6 +76,7 @@ class Answering:
                     else await select(source.objects(question), source, question.selection)
                 )
             case FindRow():
+                ages.set(question.ages)
                 source = self._sources.get(question.kind)
                 it = None if source is None else source.find(question)
                 return ReplyValue() if source is None or it is None else ReplyValue(value=_encode(source.details(it)))

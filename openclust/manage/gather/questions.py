@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from openclust.manage.gather.ages import NO_AGES, Ages
 from openclust.manage.gather.selection import Selection
 
 
@@ -38,6 +39,7 @@ class ListRows(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     of: str = ""
     where: dict[str, str] = {}
     is_own: bool = False
+    ages: Ages = NO_AGES
 
 
 class FindRow(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -48,6 +50,7 @@ class FindRow(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     name: str
     vhost: str = ""
     is_own: bool = False
+    ages: Ages = NO_AGES
 
 
 class CountTotals(msgspec.Struct, frozen=True, kw_only=True, tag=True):

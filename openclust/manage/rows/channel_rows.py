@@ -9,6 +9,7 @@ from openclust.broker.amqp.channel import Channel
 from openclust.broker.server.broker import Broker
 from openclust.manage.gather.questions import FindRow, ListRows
 from openclust.manage.gather.selection import Row
+from openclust.manage.history.shown import ShownHistory
 from openclust.manage.rows.connection_rows import channel_name, channels_seen, connection_name
 from openclust.manage.rows.consumer_rows import PlacedConsumer, consumer_row
 from openclust.manage.rows.values import text
@@ -17,7 +18,7 @@ from openclust.manage.rows.values import text
 class ChannelRows:
     """The channels of the connections that the viewer may see."""
 
-    values: Mapping[str, Callable[[Channel], Any]] = {
+    _values: Mapping[str, Callable[[Channel], Any]] = {
         "name": channel_name,
         "user": lambda channel: text(channel.connection.user.name),
         "vhost": lambda channel: text(channel.connection.vhost.name),
@@ -28,7 +29,9 @@ class ChannelRows:
         "consumer_count": lambda channel: len(channel.consumers or ()),
     }
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, history: ShownHistory) -> None:
+        self.values = {**self._values, **history.channel_values()}
+        self._history = history
         self._broker = broker
 
     def objects(self, question: ListRows) -> list[Channel]:
@@ -71,6 +74,7 @@ class ChannelRows:
             "messages_unconfirmed": _unconfirmed(it),
             "messages_uncommitted": len(transaction.publications) if transaction is not None else 0,
             "acks_uncommitted": len(transaction.items()) if transaction is not None else 0,
+            **self._history.of_channel(it),
         }
 
     def details(self, it: Channel) -> Row:

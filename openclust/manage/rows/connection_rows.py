@@ -10,6 +10,7 @@ from openclust.broker.amqp.connection import Connection
 from openclust.broker.server.broker import Broker
 from openclust.manage.gather.questions import FindRow, ListRows, Viewer
 from openclust.manage.gather.selection import Row
+from openclust.manage.history.shown import ShownHistory
 from openclust.manage.rows.values import text, value
 from openclust.shell.config.addresses import join_address
 from openclust.shell.net.stream import Transport
@@ -36,10 +37,18 @@ def transport_of(connection: Connection) -> Transport:
     return cast(Transport, connection.transport)
 
 
+def octets_of(connection: Connection) -> tuple[int, int]:
+    """The bytes received and sent; a client within this process has none."""
+    if connection.peer.is_internal:
+        return 0, 0
+    transport = transport_of(connection)
+    return transport.received_bytes, transport.sent_bytes
+
+
 class ConnectionRows:
     """The connections of this broker: all for who sees all, else their own."""
 
-    values: Mapping[str, Callable[[Connection], Any]] = {
+    _values: Mapping[str, Callable[[Connection], Any]] = {
         "name": connection_name,
         "user": lambda connection: text(connection.user.name),
         "vhost": lambda connection: text(connection.vhost.name),
@@ -50,7 +59,9 @@ class ConnectionRows:
         "send_oct": lambda connection: transport_of(connection).sent_bytes,
     }
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, history: ShownHistory) -> None:
+        self.values = {**self._values, **history.connection_values()}
+        self._history = history
         self._broker = broker
 
     def objects(self, question: ListRows) -> list[Connection]:
@@ -69,7 +80,7 @@ class ConnectionRows:
         return text(it.vhost.name), connection_name(it)
 
     def row(self, it: Connection) -> Row:
-        return connection_row(self._broker, it)
+        return {**connection_row(self._broker, it), **self._history.of_connection(it)}
 
     def details(self, it: Connection) -> Row:
         return self.row(it)

@@ -12,6 +12,7 @@ from openclust.broker.queues.queue import Queue
 from openclust.broker.server.broker import Broker
 from openclust.manage.gather.questions import FindRow, ListRows
 from openclust.manage.gather.selection import Row
+from openclust.manage.history.shown import ShownHistory
 from openclust.manage.rows.connection_rows import connection_name
 from openclust.manage.rows.idle_queues import IdleQueues
 from openclust.manage.rows.queue_contents import contents_of
@@ -30,7 +31,7 @@ class Primaries(Protocol):
 class QueueRows:
     """The queues that are active on this broker."""
 
-    values: Mapping[str, Callable[[Queue], Any]] = {
+    _values: Mapping[str, Callable[[Queue], Any]] = {
         "name": lambda queue: text(queue.name),
         "vhost": lambda queue: text(queue.vhost.name),
         "messages": lambda queue: len(queue) + queue.unacked,
@@ -42,7 +43,9 @@ class QueueRows:
         "durable": lambda queue: queue.durable,
     }
 
-    def __init__(self, broker: Broker, primaries: Primaries) -> None:
+    def __init__(self, broker: Broker, primaries: Primaries, history: ShownHistory) -> None:
+        self.values = {**self._values, **history.queue_values()}
+        self._history = history
         self._broker = broker
         self._primaries = primaries
         self._idle = IdleQueues(broker)
@@ -72,6 +75,7 @@ class QueueRows:
         return {
             **queue_row(self._broker, it),
             **_copies(self._broker, it, self._primaries),
+            **self._history.of_queue(it),
             **({} if idle_since is None else {"idle_since": idle_since}),
         }
 

@@ -9,6 +9,9 @@ import pytest
 from openclust.broker.journal.journal import Journal
 from openclust.broker.server.broker import Broker
 from openclust.manage.gather.selection import Row
+from openclust.manage.history.history import History
+from openclust.manage.history.shown import ShownHistory
+from openclust.manage.rows.connection_rows import octets_of
 from openclust.manage.rows.queue_contents import LOOKED_AT_MAX, QUEUE_BYTES, contents_of
 from openclust.manage.rows.queue_rows import QueueRows, queue_row
 from openclust.wire.methods import BasicQos, BasicQosOk, QueueDeclare, QueueDeclareOk
@@ -149,7 +152,8 @@ def cluster() -> Joined:
 
 
 def shown_at(cluster: Joined, broker: str, name: str) -> Row:
-    rows = QueueRows(cluster.broker(broker), cluster[broker])
+    shown = ShownHistory(History(cluster.broker(broker), lambda: 1_000, octets_of))
+    rows = QueueRows(cluster.broker(broker), cluster[broker], shown)
     return rows.details(cluster.broker(broker).vhosts["/"].queues[name])
 
 
