@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from openclust.broker.delivery.consumer import Consumer, Origin
     from openclust.broker.model.access import User
     from openclust.broker.model.message import Message
+    from openclust.broker.parameters.limited_use import UseKind
     from openclust.broker.queues.queue import Queue
     from openclust.broker.routing.destination import Destination
     from openclust.broker.routing.exchange import Exchange, Targets
@@ -131,6 +132,11 @@ class ClusterPort(Protocol):
 
     def committed(self, item: Unacked) -> None:
         """A delivery of the root was settled there by a transaction: the root need not be told again."""
+
+    # -- limits
+
+    def used_elsewhere(self, kind: UseKind, name: str) -> int:
+        """How much the other brokers use of something that has a limit, as they told a second or two ago."""
 
     # -- private queues
 

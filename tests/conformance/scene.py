@@ -80,7 +80,7 @@ def scene(broker: Broker) -> Iterator[Scene]:
 def _define(broker: Broker) -> None:
     broker.call("PUT", f"/api/vhosts/{VHOST}", {"description": "objects of all kinds", "tags": "one,two"})
     broker.call("PUT", "/api/users/conformance", {"password": "secret-1", "tags": "monitoring"})
-    broker.call("PUT", "/api/users/idle", {"password": "secret-2", "tags": ""})
+    broker.call("PUT", "/api/users/idle", {"password": "secret-2", "tags": "management"})
     everything = {"configure": ".*", "write": ".*", "read": ".*"}
     for user in (broker.user, "conformance"):
         broker.call("PUT", f"/api/permissions/{VHOST}/{user}", everything)

@@ -9,7 +9,16 @@ Shape: TypeAlias = dict[str, list[str]]
 """Types by path, as `items[].message_stats.publish`."""
 
 OPEN = frozenset(
-    {"arguments", "client_properties", "definition", "effective_policy_definition", "capabilities", "headers", "value"}
+    {
+        "arguments",
+        "capabilities",
+        "client_properties",
+        "cluster_state",
+        "definition",
+        "effective_policy_definition",
+        "headers",
+        "value",
+    }
 )
 """Objects whose fields are the user's own."""
 

@@ -7,23 +7,31 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from openclust.broker.model.access import Permission, User
+from openclust.broker.model.access import Permission, TopicPermission, User
 from openclust.broker.model.changes import (
     Bind,
     Change,
     DeclareExchange,
     DeclareQueue,
     DeleteExchange,
+    DeleteGlobalParameter,
+    DeleteParameter,
     DeletePermission,
     DeletePolicy,
     DeleteQueue,
+    DeleteTopicPermissions,
     DeleteUser,
     DeleteVhost,
     KeepOnly,
+    PutGlobalParameter,
+    PutParameter,
     PutPermission,
     PutPolicy,
+    PutTopicPermission,
     PutUser,
+    PutUserLimit,
     PutVhost,
+    PutVhostLimit,
     Unbind,
 )
 from openclust.broker.model.policy import Policy
@@ -38,6 +46,8 @@ def _made(kind: Callable[..., Any], **fields: st.SearchStrategy[Any]) -> st.Sear
 _names = texts()
 _flags = st.booleans()
 _permissions = _made(Permission, configure=_names, write=_names, read=_names)
+_topic_permissions = _made(TopicPermission, write=_names, read=_names)
+_limits = st.integers(-(2**31), 2**63 - 1)
 _users = _made(
     User,
     name=_names,
@@ -45,6 +55,10 @@ _users = _made(
     type=st.sampled_from(("normal", "console", "cluster")),
     tags=st.lists(_names, max_size=3).map(tuple),
     permissions=st.dictionaries(texts(300), _permissions, max_size=3),
+    topic_permissions=st.dictionaries(
+        texts(300), st.dictionaries(texts(300), _topic_permissions, min_size=1, max_size=2), max_size=2
+    ),
+    limits=st.dictionaries(st.sampled_from(("max-channels", "max-connections")), _limits),
 )
 _policies = _made(
     Policy,
@@ -66,7 +80,7 @@ _ends: dict[str, st.SearchStrategy[Any]] = {
 _kept: dict[str, st.SearchStrategy[Any]] = {"durable": _flags, "auto_delete": _flags, "arguments": tables}
 
 any_change: st.SearchStrategy[Change] = st.one_of(
-    _made(PutVhost, vhost=_names),
+    _made(PutVhost, vhost=_names, metadata=tables),
     _made(DeleteVhost, vhost=_names),
     _made(DeclareExchange, vhost=_names, name=_names, type=_names, internal=_flags, **_kept),
     _made(DeleteExchange, vhost=_names, name=_names, if_unused=_flags),
@@ -81,4 +95,12 @@ any_change: st.SearchStrategy[Change] = st.one_of(
     _made(KeepOnly, users=st.lists(_names, max_size=3).map(tuple), vhosts=st.lists(texts(300), max_size=3).map(tuple)),
     _made(PutPermission, vhost=_names, user=_names, permission=_permissions),
     _made(DeletePermission, vhost=_names, user=_names),
+    _made(PutTopicPermission, vhost=_names, user=_names, exchange=_names, permission=_topic_permissions),
+    _made(DeleteTopicPermissions, vhost=_names, user=_names),
+    _made(PutUserLimit, user=_names, name=_names, value=st.none() | _limits),
+    _made(PutVhostLimit, vhost=_names, name=_names, value=st.none() | _limits),
+    _made(PutParameter, vhost=_names, component=_names, name=_names, value=_names),
+    _made(DeleteParameter, vhost=_names, component=_names, name=_names),
+    _made(PutGlobalParameter, name=_names, value=_names),
+    _made(DeleteGlobalParameter, name=_names),
 )

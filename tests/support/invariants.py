@@ -77,6 +77,21 @@ def _check_counts(broker: Broker, queues: list[Queue]) -> None:
     incoming += [binding for queue in queues for binding in queue.incoming or ()]
     assert Counter(map(id, incoming)) == Counter(map(id, bindings)), "both ends know a binding"
     assert broker.open_count() == sum(hasattr(connection, "vhost") for connection in broker.connections)
+    _check_usage(broker)
+
+
+def _check_usage(broker: Broker) -> None:
+    opened = [each for each in broker.connections if hasattr(each, "vhost")]
+    clients = [each for each in opened if not each.peer.is_peer and not each.peer.is_internal]
+    usage = broker.usage
+    assert usage.vhost_connections == Counter(each.vhost.name for each in clients)
+    assert usage.user_connections == Counter(each.user.name for each in clients)
+    channels = Counter(dict.fromkeys(usage.user_channels, 0))
+    for each in clients:
+        channels[each.user.name] += len(each.channels)
+    assert usage.user_channels == +channels
+    for vhost in broker.vhosts.values():
+        assert vhost.private_count == sum(queue.owner is not None for queue in vhost.queues.values())
 
 
 def _check_queue(broker: Broker, queue: Queue, of_consumer: Counter[int]) -> None:

@@ -12,6 +12,7 @@ from openclust.broker.delivery.fanout import RoutingBroker
 from openclust.broker.model.access import User
 from openclust.broker.model.effects import CheckLogin, CloseTransport, Effect, Proxy, Resume, StartHeartbeats
 from openclust.broker.model.peer import Peer
+from openclust.broker.parameters.parameters import limit_of
 from openclust.broker.queues.queue import QueueBroker
 from openclust.broker.routing.route import Route
 from openclust.wire.codec import decode_method, method_frame, method_id, name_of
@@ -64,7 +65,10 @@ if TYPE_CHECKING:
     from openclust.broker.journal.journal import ConfirmWaiter, Journal
     from openclust.broker.model.changes import Change
     from openclust.broker.model.limits import Limits
+    from openclust.broker.parameters.limited_use import Usage
+    from openclust.broker.parameters.parameters import ParameterTable
     from openclust.broker.queues.queue import Queue
+    from openclust.broker.routing.exchange import Exchange
     from openclust.broker.server.vhost import VirtualHost
     from openclust.wire.properties import Properties
 
@@ -88,6 +92,8 @@ class ServingBroker(QueueBroker, RoutingBroker, Protocol):
     guest_from_loopback_only: bool
     limits: Limits
     users: dict[str, User]
+    parameters: ParameterTable
+    usage: Usage
     connections: dict[Connection, None]
     replies: dict[str, ReplyQueue]
     properties: dict[bytes, Properties]
@@ -328,8 +334,27 @@ class Connection:
         if len(self.channels) >= self.channel_max:
             text = f"{len(self.channels)} channels are open, the negotiated channel_max: channel {number} is refused"
             raise ConnectionError(NOT_ALLOWED, text)
+        if self.peer.is_application:
+            self._demand_channel()
+            self.broker.usage.channel_opened(self.user.name)
         self.channels[number] = self.broker.new_channel(self, number)
         self.send(method_frame(number, ChannelOpenOk()))
+
+    def _demand_channel(self) -> None:
+        """Raise 530 where the user has as many channels as the limit allows."""
+        name, broker = self.user.name, self.broker
+        limit = limit_of(self.user.limits, "max-channels")
+        if limit is None:
+            return
+        if broker.usage.user_channels.get(name, 0) + broker.cluster.used_elsewhere("user_channels", name) >= limit:
+            raise ConnectionError(
+                NOT_ALLOWED,
+                f"number of channels opened for user '{name}' has reached the maximum allowed user limit of ({limit})",
+            )
+
+    def _channels_closed(self, count: int) -> None:
+        if count and self.peer.is_application:
+            self.broker.usage.channels_closed(self.user.name, count)
 
     def _channel_for_content(self, number: int) -> Channel | None:
         """The channel of a content frame; None if the connection is closing, so that the frame is dropped."""
@@ -556,11 +581,29 @@ class Connection:
             raise ConnectionError(NOT_ALLOWED, f"vhost {name} not found")
         if not self.user.may_enter(name):
             raise ConnectionError(NOT_ALLOWED, f"access to vhost '{name}' refused for user '{self.user.name}'")
+        self._demand_connection(name)
         return vhost
+
+    def _demand_connection(self, vhost: str) -> None:
+        """Raise 530 where the virtual host or the user has as many connections as the limit allows."""
+        user, broker = self.user.name, self.broker
+        elsewhere = broker.cluster.used_elsewhere
+        limit = broker.parameters.limit(vhost, "max-connections")
+        if limit is not None:
+            used = broker.usage.vhost_connections.get(vhost, 0) + elsewhere("vhost_connections", vhost)
+            if used >= limit:
+                text = f"access to vhost '{vhost}' refused for user '{user}': connection limit ({limit}) is reached"
+                raise ConnectionError(NOT_ALLOWED, text)
+        limit = limit_of(self.user.limits, "max-connections")
+        if limit is not None:
+            used = broker.usage.user_connections.get(user, 0) + elsewhere("user_connections", user)
+            if used >= limit:
+                text = f"connection refused for user '{user}': user connection limit ({limit}) is reached"
+                raise ConnectionError(NOT_ALLOWED, text)
 
     def _let_in(self, vhost: VirtualHost) -> None:
         broker = self.broker
-        is_client = not self.peer.is_peer and not self.peer.is_internal
+        is_client = self.peer.is_application
         if is_client and broker.open_count() >= broker.limits.connections_max:
             raise ConnectionError(
                 NOT_ALLOWED, f"the broker has {broker.limits.connections_max} connections, the most it may"
@@ -689,6 +732,19 @@ class Connection:
             text = f"{action} access to '{resource}' in vhost '{self.vhost.name}' refused for user '{self.user.name}'"
             raise ChannelError(ACCESS_REFUSED, text)
 
+    def demand_topic(self, action: Literal["write", "read"], exchange: Exchange, routing_key: str) -> None:
+        """Raise 403 if the user may not publish to a topic exchange with this key (`write`), or bind to it (`read`)."""
+        user = self.user
+        if not user.topic_permissions or exchange.type != "topic":
+            return
+        vhost = self.vhost.name
+        if not user.may_use_topic(action, vhost, exchange.name, routing_key):
+            text = (
+                f"access to topic '{routing_key}' in exchange '{exchange.name}' in vhost '{vhost}' refused for user "
+                f"'{user.name}'"
+            )
+            raise ChannelError(ACCESS_REFUSED, text)
+
     @property
     def was_open(self) -> bool:
         """Whether its handshake was ever completed."""
@@ -722,7 +778,8 @@ class Connection:
             self.owned.pop(queue.name, None)
 
     def forget_channel(self, channel: Channel) -> None:
-        self.channels.pop(channel.number, None)
+        if self.channels.pop(channel.number, None) is not None:
+            self._channels_closed(1)
 
     # -- the end
 
@@ -779,6 +836,7 @@ class Connection:
     def release_all(self) -> None:
         """Release all channels, and delete the exclusive queues."""
         channels, self.channels = self.channels, {}
+        self._channels_closed(len(channels))
         # All consumers first: deliveries that one channel returns must not go to another.
         for channel in channels.values():
             channel.stop_consumers()

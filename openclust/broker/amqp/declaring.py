@@ -121,7 +121,7 @@ def exchange_unbind(channel: Channel, method: ExchangeUnbind) -> None:
 def _change_exchange_binding(
     channel: Channel, method: ExchangeBind | ExchangeUnbind, kind: type[Bind | Unbind], ok: Method
 ) -> None:
-    source, destination = _demand_ends(channel, method.source, method.destination, to_exchange=True)
+    source, destination = _demand_ends(channel, method.source, method.destination, method.routing_key, to_exchange=True)
     change = kind(
         vhost=channel.connection.vhost.name,
         source=source,
@@ -133,7 +133,9 @@ def _change_exchange_binding(
     define(channel, change, method, _answer(channel, method.no_wait, ok))
 
 
-def _demand_ends(channel: Channel, source: str, destination: str, *, to_exchange: bool) -> tuple[str, str]:
+def _demand_ends(
+    channel: Channel, source: str, destination: str, routing_key: str, *, to_exchange: bool
+) -> tuple[str, str]:
     """Clean and check both names of a binding: 403 without write permission at its destination or read at source."""
     source = clean(source)
     destination = clean(destination)
@@ -141,7 +143,11 @@ def _demand_ends(channel: Channel, source: str, destination: str, *, to_exchange
     if to_exchange:
         _refuse_default(destination)
     channel.connection.demand("write", destination)
-    channel.connection.demand("read", source)
+    connection = channel.connection
+    connection.demand("read", source)
+    exchange = connection.vhost.exchanges.get(source)
+    if exchange is not None:
+        connection.demand_topic("read", exchange, routing_key)
     return source, destination
 
 
@@ -227,9 +233,10 @@ def queue_declare(channel: Channel, method: QueueDeclare) -> None:
     channel.broker.churn.queue_declared += 1
     if method.exclusive:
         # Other brokers need not know an exclusive queue.
+        vhost.demand_room_for_queue(name)
         reply(vhost.declare_queue(change, connection))
     else:
-        define(channel, change, method, reply)
+        define(channel, vhost.with_default_type(change), method, reply)
 
 
 def counted(queue: Queue) -> Counts:
@@ -251,7 +258,7 @@ def queue_bind(channel: Channel, method: QueueBind) -> None:
     name = named_queue(channel, method.queue)
     # 0-9-1: where neither queue nor key is named, the key is the queue's name too.
     key = name if not method.queue and not method.routing_key else method.routing_key
-    source, name = _demand_ends(channel, method.exchange, name, to_exchange=False)
+    source, name = _demand_ends(channel, method.exchange, name, key, to_exchange=False)
     vhost = channel.connection.vhost
     queue = vhost.queue(name, channel.connection)
     change = Bind(vhost=vhost.name, source=source, destination=name, routing_key=key, arguments=method.arguments)
@@ -267,7 +274,7 @@ def queue_bind(channel: Channel, method: QueueBind) -> None:
 def queue_unbind(channel: Channel, method: QueueUnbind) -> None:
     name = named_queue(channel, method.queue)
     key = name if not method.queue and not method.routing_key else method.routing_key
-    source, name = _demand_ends(channel, method.exchange, name, to_exchange=False)
+    source, name = _demand_ends(channel, method.exchange, name, key, to_exchange=False)
     vhost = channel.connection.vhost
     change = Unbind(vhost=vhost.name, source=source, destination=name, routing_key=key, arguments=method.arguments)
     queue = vhost.queues.get(name)

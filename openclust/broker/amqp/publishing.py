@@ -108,6 +108,7 @@ def resolve(channel: Channel, arguments: bytes) -> Route:
         raise ChannelError(
             ACCESS_REFUSED, f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'"
         )
+    connection.demand_topic("write", exchange, method.routing_key)
     if not method.exchange and method.routing_key.startswith(REPLY_PREFIX):
         # Reply addresses come and go with their requesters, so they are not cached.
         broker = channel.broker
@@ -175,6 +176,9 @@ def publish_with_care(channel: Channel, route: Route, header: bytes, body: bytes
     if is_own_route:
         reach = channel.broker.cluster.reach
         exchange = vhost.exchange(route.exchange)
+        # Else a carbon copy would be the way around: RabbitMQ checks the routing key only.
+        for key in keys or ():
+            channel.connection.demand_topic("write", exchange, key)
         route = route_by_headers(vhost, exchange, route.routing_key, headers or {}, reach, mandatory=route.mandatory)
     if keys is not None:
         properties, header = hide_blind_copies(route, properties, header, len(body))

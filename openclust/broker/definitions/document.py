@@ -21,13 +21,13 @@ class UserEntry(msgspec.Struct, kw_only=True):
     hashing_algorithm: str | None = None
     type: UserType = "normal"
     tags: list[str] | str = []
-    limits: Any = None
+    limits: Pairs = {}
     password: Any = None
 
 
 class VhostEntry(msgspec.Struct, kw_only=True):
     name: str
-    limits: Any = None
+    limits: Pairs = {}
     metadata: dict[str, Any] = {}
     description: Any = None
     tags: Any = None
@@ -41,6 +41,19 @@ class PermissionEntry(msgspec.Struct, kw_only=True):
     configure: str
     write: str
     read: str
+
+
+class TopicPermissionEntry(msgspec.Struct, kw_only=True):
+    user: str
+    vhost: str
+    exchange: str
+    write: str
+    read: str
+
+
+class GlobalParameterEntry(msgspec.Struct, kw_only=True):
+    name: str
+    value: Any
 
 
 class PolicyEntry(msgspec.Struct, kw_only=True, rename="kebab"):
@@ -103,9 +116,8 @@ _ABOUT = {
     "rabbitmq_definition_format",
     "rabbitmq_version",
 }
-_NOT_TAKEN = ("topic_permissions", "global_parameters")
-_TAKEN = ("users", "vhosts", "permissions", "parameters", "policies", "queues", "exchanges", "bindings")
-_OWN_WORDS = {"internal_cluster_id", "cluster_name", "cluster_tags"}
+_OF_VHOST = ("parameters", "policies", "queues", "exchanges", "bindings")
+_TAKEN = ("users", "vhosts", "permissions", "topic_permissions", "global_parameters", *_OF_VHOST)
 FINDINGS_MAX = 1_000
 
 
@@ -146,7 +158,7 @@ class Reader:
         self.ignored = Findings()
         self._document = document
         for key in document:
-            if key not in _ABOUT and key not in _TAKEN and key not in _NOT_TAKEN and not key.startswith("openclust_"):
+            if key not in _ABOUT and key not in _TAKEN and not key.startswith("openclust_"):
                 self.ignored.add(value_text(key), "not a section that this broker knows")
 
     def entries(self, section: str, type: type[Listed]) -> Iterator[tuple[int, Listed]]:
@@ -168,17 +180,6 @@ class Reader:
             self.ignored.add(where, f"the key '{value_text(key)}' is unknown")
         return read
 
-    def name_not_taken(self) -> None:
-        """Report the entries of sections that this broker does not support."""
-        for index, entry in self._list("topic_permissions"):
-            told = entry if isinstance(entry, dict) else {}
-            where = place("topic_permissions", index, told.get("user"), told.get("vhost"))
-            self.ignored.add(where, "topic permissions are not supported; what the exchange permits holds")
-        for index, entry in self._list("global_parameters"):
-            name = entry.get("name") if isinstance(entry, dict) else None
-            if name not in _OWN_WORDS:
-                self.ignored.add(place("global_parameters", index, name), "global parameters are not supported")
-
     def _list(self, section: str) -> list[tuple[int, Any]]:
         found = self._document.get(section)
         if found is None:
@@ -187,6 +188,15 @@ class Reader:
             self.problems.add(section, f"expected a list, got {type(found).__name__}")
             return []
         return list(enumerate(found))
+
+
+def of_vhost(document: Mapping[str, Any], vhost: str) -> dict[str, Any]:
+    """The sections that one virtual host has, their entries in this virtual host whatever they say."""
+    found = {key: value for key, value in document.items() if key in _ABOUT or key in _OF_VHOST}
+    for section in _OF_VHOST:
+        if isinstance(found.get(section), list):
+            found[section] = [{**each, "vhost": vhost} if isinstance(each, dict) else each for each in found[section]]
+    return found
 
 
 def as_table(pairs: Pairs) -> Table:

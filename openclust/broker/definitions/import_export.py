@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from openclust import __version__
-from openclust.broker.definitions.document import Findings
+from openclust.broker.definitions.document import Findings, of_vhost
 from openclust.broker.definitions.plan import Planner, Step
 from openclust.broker.model.access import User
-from openclust.broker.model.changes import Change, PutPermission, PutUser
+from openclust.broker.model.changes import Change, PutPermission, PutTopicPermission, PutUser
 from openclust.broker.model.field_type import value_text
 from openclust.broker.model.password_hash import to_rabbit
 from openclust.broker.model.policy import Policy
@@ -28,6 +28,9 @@ from openclust.wire.text import decode_text
 if TYPE_CHECKING:
     from openclust.broker.server.broker import Broker
 
+
+RABBITMQ_VERSION = "3.10.8"
+"""The version of RabbitMQ whose shapes documents and answers have."""
 
 PENDING_MAX = 10_000
 
@@ -49,16 +52,21 @@ class Import:
 
     It first checks the whole document, then makes the changes. If the check found a problem, it makes none; with
     `skip_problems` it makes those of all entries without one. Both go in parts, so that the broker can serve clients
-    in between. When all changes are made, `on_finished` is called.
+    in between. When all changes are made, `on_finished` is called. With `vhost` all goes into this virtual host.
     """
 
-    def __init__(self, broker: Broker, document: Mapping[str, Any], *, skip_problems: bool = False) -> None:
+    def __init__(
+        self, broker: Broker, document: Mapping[str, Any], *, skip_problems: bool = False, vhost: str | None = None
+    ) -> None:
         self.broker = broker
         self.on_finished: Callable[[], None] | None = None
         self.users: set[str] = set()
         """The users that were changed, for the users file."""
         self._skip_problems = skip_problems
-        self._planner = Planner(broker, document, takes_what_has_room=skip_problems)
+        own = document if vhost is None else of_vhost(document, vhost)
+        self._planner = Planner(broker, own, takes_what_has_room=skip_problems)
+        for section in document.keys() - own.keys():
+            self._planner.reader.ignored.add(value_text(section), f"not a part of vhost '{value_text(vhost or '')}'")
         self._plan: Iterator[str] | None = self._planner.plan()
         self._steps: list[Step] = []
         self._changed = 0
@@ -93,7 +101,7 @@ class Import:
                 self._changed += 1
                 if isinstance(change, PutUser):
                     self.users.add(change.user.name)
-                elif isinstance(change, PutPermission):
+                elif isinstance(change, PutPermission | PutTopicPermission):
                     self.users.add(change.user)
             self._tell_if_finished()
 
@@ -134,18 +142,27 @@ def export_definitions(broker: Broker) -> dict[str, Any]:
     vhosts = [broker.vhosts[name] for name in sorted(broker.vhosts)]
     users = [broker.users[name] for name in sorted(broker.users)]
     document: dict[str, Any] = {
-        "openclust_version": __version__,
+        **_versions(),
         "users": [_user(user) for user in users],
-        "vhosts": [{"name": vhost.name, "limits": [], "metadata": {}} for vhost in vhosts],
+        "vhosts": [{"name": vhost.name, "limits": [], "metadata": vhost.metadata} for vhost in vhosts],
         "permissions": [
             {"user": user.name, "vhost": vhost, "configure": each.configure, "write": each.write, "read": each.read}
             for user in users
             for vhost, each in sorted(user.permissions.items())
             if vhost in broker.vhosts
         ],
-        "topic_permissions": [],
-        "parameters": [_operator_policy(policy) for policy in broker.policies.list(operator=True)],
-        "global_parameters": [],
+        "topic_permissions": [
+            {"user": user.name, "vhost": vhost, "exchange": exchange, "write": each.write, "read": each.read}
+            for user in users
+            for vhost, exchanges in sorted(user.topic_permissions.items())
+            if vhost in broker.vhosts
+            for exchange, each in sorted(exchanges.items())
+        ],
+        "parameters": _parameters(broker),
+        "global_parameters": [
+            {"name": name, "value": msgspec.json.decode(value)}
+            for name, value in sorted(broker.parameters.global_values.items())
+        ],
         "policies": [msgspec.to_builtins(policy) for policy in broker.policies.list()],
         "queues": out.entries(vhosts, _queues),
         "exchanges": out.entries(vhosts, _exchanges),
@@ -154,6 +171,36 @@ def export_definitions(broker: Broker) -> dict[str, Any]:
     if out.left_out:
         document["openclust_left_out"] = out.left_out.summary()
     return document
+
+
+def export_vhost(vhost: VirtualHost, broker: Broker) -> dict[str, Any]:
+    """The definitions of one virtual host. As in RabbitMQ, exchanges, queues and bindings do not name it."""
+    out = _Export()
+    document: dict[str, Any] = {
+        **_versions(),
+        "parameters": _parameters(broker, vhost.name),
+        "policies": [msgspec.to_builtins(policy) for policy in broker.policies.list(vhost.name)],
+        "queues": out.entries([vhost], _queues),
+        "exchanges": out.entries([vhost], _exchanges),
+        "bindings": out.entries([vhost], _bindings),
+    }
+    for section in ("queues", "exchanges", "bindings"):
+        for entry in document[section]:
+            del entry["vhost"]
+    if out.left_out:
+        document["openclust_left_out"] = out.left_out.summary()
+    return document
+
+
+def _versions() -> dict[str, str]:
+    """What made the document. RabbitMQ and its tools look for `rabbit_version`."""
+    return {
+        "openclust_version": __version__,
+        "rabbit_version": RABBITMQ_VERSION,
+        "rabbitmq_version": RABBITMQ_VERSION,
+        "product_name": "openclust",
+        "product_version": __version__,
+    }
 
 
 class _Export:
@@ -188,9 +235,19 @@ def _user(user: User) -> dict[str, Any]:
         "password_hash": password_hash,
         "hashing_algorithm": algorithm,
         "tags": list(user.tags),
-        "limits": {},
+        "limits": dict(user.limits),
     }
     return entry if user.type == "normal" else {**entry, "type": user.type}
+
+
+def _parameters(broker: Broker, vhost: str | None = None) -> list[dict[str, Any]]:
+    """The parameters of one virtual host, or of all; as in RabbitMQ operator policies are among them."""
+    policies = [_operator_policy(policy) for policy in broker.policies.list(vhost, operator=True)]
+    return policies + [
+        {"vhost": each.vhost, "component": each.component, "name": each.name, "value": msgspec.json.decode(each.value)}
+        for each in broker.parameters.list()
+        if vhost in (None, each.vhost)
+    ]
 
 
 def _operator_policy(policy: Policy) -> dict[str, Any]:

@@ -5,28 +5,43 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+import msgspec
+
 from openclust.broker.definitions.document import (
     BindingEntry,
     ExchangeEntry,
+    GlobalParameterEntry,
     ParameterEntry,
     PermissionEntry,
     PolicyEntry,
     QueueEntry,
     Reader,
+    TopicPermissionEntry,
     UserEntry,
     VhostEntry,
     as_table,
     place,
 )
-from openclust.broker.definitions.rules import check_name, check_policy, check_short, checked_arguments, permission_of
+from openclust.broker.definitions.rules import (
+    check_name,
+    check_policy,
+    check_short,
+    checked_arguments,
+    permission_of,
+    topic_permission_of,
+    vhost_metadata,
+)
 from openclust.broker.model.access import User
 from openclust.broker.model.changes import (
     Bind,
     Change,
     DeclareExchange,
     DeclareQueue,
+    PutGlobalParameter,
+    PutParameter,
     PutPermission,
     PutPolicy,
+    PutTopicPermission,
     PutUser,
     PutVhost,
 )
@@ -34,6 +49,14 @@ from openclust.broker.model.field_type import type_name, value_text
 from openclust.broker.model.password_hash import RABBIT_DEFAULT, from_rabbit
 from openclust.broker.model.policy import ApplyTo, Policy, ignored_keys
 from openclust.broker.model.queue_arguments import check_properties, parse_queue_args
+from openclust.broker.parameters.parameters import (
+    COMPONENTS,
+    LIMITS,
+    USER_LIMIT_NAMES,
+    VHOST_LIMITS,
+    check_limit,
+    check_parameter,
+)
 from openclust.broker.routing.exchange import TYPES, binding_key
 from openclust.broker.routing.headers import HeadersMatcher
 from openclust.broker.server.vhost import PREDECLARED
@@ -44,8 +67,12 @@ if TYPE_CHECKING:
     from openclust.broker.server.broker import Broker
     from openclust.broker.server.vhost import VirtualHost
 
-# The values that RabbitMQ writes for a virtual host as it was made.
-_MEANS_NOTHING = ("Default virtual host", "undefined", "classic")
+OPERATOR_POLICY = "operator_policy"
+_CLUSTER_ID = "internal_cluster_id"
+"""The global parameter by which a RabbitMQ cluster is told from others: that of another one means nothing here."""
+
+_DESCRIBES = ("description", "tags", "default_queue_type", "tracing")
+"""What is kept of a virtual host beside its name."""
 
 Step: TypeAlias = "tuple[str, Change]"
 """A place in the document, and the change for it."""
@@ -81,17 +108,22 @@ class Planner:
         for index, permission in self.reader.entries("permissions", PermissionEntry):
             where = place("permissions", index, permission.user, permission.vhost)
             yield self._at(where, self._permission, permission)
+        for index, topic in self.reader.entries("topic_permissions", TopicPermissionEntry):
+            where = place("topic_permissions", index, topic.user, topic.vhost)
+            yield self._at(where, self._topic_permission, topic)
         for index, policy in self.reader.entries("policies", PolicyEntry):
             yield self._at(place("policies", index, policy.name, policy.vhost), self._policy, policy)
         for index, parameter in self.reader.entries("parameters", ParameterEntry):
             yield self._at(place("parameters", index, parameter.name, parameter.vhost), self._parameter, parameter)
+        for index, global_parameter in self.reader.entries("global_parameters", GlobalParameterEntry):
+            where = place("global_parameters", index, global_parameter.name)
+            yield self._at(where, self._global_parameter, global_parameter)
         for index, exchange in self.reader.entries("exchanges", ExchangeEntry):
             yield self._at(place("exchanges", index, exchange.name, exchange.vhost), self._exchange, exchange)
         for index, queue in self.reader.entries("queues", QueueEntry):
             yield self._at(place("queues", index, queue.name, queue.vhost), self._queue, queue)
         for index, binding in self.reader.entries("bindings", BindingEntry):
             yield self._at(place("bindings", index, _arrow(binding), binding.vhost), self._binding, binding)
-        self.reader.name_not_taken()
         if not self._takes_what_has_room:
             self._check_room()
 
@@ -128,8 +160,9 @@ class Planner:
         check_name(entry.name, "a user's name")
         if entry.password is not None:
             raise ValueError("a password in plain text is not taken; give password_hash (see: openclust users hash)")
-        if entry.limits:
-            self._ignore("limits of a user are not supported")
+        limits = dict(entry.limits)
+        for limit, value in limits.items():
+            check_limit(limit, value, USER_LIMIT_NAMES)
         try:
             password_hash = from_rabbit(entry.password_hash, entry.hashing_algorithm or RABBIT_DEFAULT)
         except ValueError as error:
@@ -141,32 +174,52 @@ class Planner:
             password_hash=password_hash,
             type=entry.type,
             tags=tuple(tag.strip() for tag in tags if tag.strip()),
-            permissions=dict(existing.permissions) if existing is not None else {},
+            limits=limits,
         )
+        if existing is not None:
+            there = existing.copy()
+            user.permissions, user.topic_permissions = there.permissions, there.topic_permissions
         self._users.add(entry.name)
         self._add(("user", entry.name), PutUser(user=user), holds=user == existing)
 
     def _vhost(self, entry: VhostEntry) -> None:
         check_name(entry.name, "the name of a virtual host")
-        plain = {"limits": entry.limits, "default_queue_type": entry.default_queue_type, "tracing": entry.tracing}
+        plain = {key: getattr(entry, key) for key in _DESCRIBES}
         told = entry.metadata | {key: value for key, value in plain.items() if value is not None}
+        unknown = sorted(told.keys() - set(_DESCRIBES))
+        if unknown:
+            self._ignore(f"{', '.join(unknown)} of a virtual host: not supported")
+        there = self.broker.vhosts.get(entry.name)
+        before = there.metadata if there is not None else {}
+        described = {key: value for key, value in told.items() if key in _DESCRIBES}
+        metadata = vhost_metadata({key: value for key, value in described.items() if value or key in before}, before)
         self._vhosts.add(entry.name)
-        without = sorted(key for key, value in told.items() if value and value not in _MEANS_NOTHING)
-        if without:
-            self._ignore(f"{', '.join(without)} of a virtual host: not supported")
-        self._add(("vhost", entry.name), PutVhost(vhost=entry.name), holds=entry.name in self.broker.vhosts)
+        holds = there is not None and metadata == before
+        self._add(("vhost", entry.name), PutVhost(vhost=entry.name, metadata=metadata), holds=holds)
+        if entry.limits:
+            self._component_parameter(entry.name, VHOST_LIMITS, LIMITS, dict(entry.limits))
 
     def _permission(self, entry: PermissionEntry) -> None:
         self._demand_vhost(entry.vhost)
-        if entry.user not in self._users:
-            raise ValueError(f"no user '{value_text(entry.user)}', neither in the document nor in the broker")
+        self._demand_user(entry.user)
         permission = permission_of(entry.configure, entry.write, entry.read)
         existing = self.broker.users.get(entry.user)
         holds = existing is not None and existing.permissions.get(entry.vhost) == permission
         change = PutPermission(vhost=entry.vhost, user=entry.user, permission=permission)
         self._add(("permission", entry.vhost, entry.user), change, holds=holds)
 
-    # -- policies
+    def _topic_permission(self, entry: TopicPermissionEntry) -> None:
+        self._demand_vhost(entry.vhost)
+        self._demand_user(entry.user)
+        check_short(entry.exchange, "the name of an exchange")
+        permission = topic_permission_of(entry.write, entry.read)
+        user = self.broker.users.get(entry.user)
+        there = user.topic_permissions.get(entry.vhost, {}) if user is not None else {}
+        change = PutTopicPermission(vhost=entry.vhost, user=entry.user, exchange=entry.exchange, permission=permission)
+        identity = ("topic permission", entry.vhost, entry.user, entry.exchange)
+        self._add(identity, change, holds=there.get(entry.exchange) == permission)
+
+    # -- policies and parameters
 
     def _policy(self, entry: PolicyEntry, *, operator: bool = False) -> None:
         self._demand_vhost(entry.vhost)
@@ -189,7 +242,13 @@ class Planner:
         self._add(("policy", operator, entry.vhost, entry.name), change, holds=holds)
 
     def _parameter(self, entry: ParameterEntry) -> None:
-        if entry.component != "operator_policy":
+        if entry.component in COMPONENTS:
+            self._demand_vhost(entry.vhost)
+            check_name(entry.name, "the name of a parameter")
+            value = dict(entry.value) if _is_pairs(entry.value) else entry.value
+            self._component_parameter(entry.vhost, entry.component, entry.name, value)
+            return
+        if entry.component != OPERATOR_POLICY:
             self._ignore(f"parameters of the component '{value_text(entry.component)}' are not supported")
             return
         if not isinstance(entry.value, dict):
@@ -198,6 +257,23 @@ class Planner:
         read = self.reader.convert(value, PolicyEntry, self._where)
         if read is not None:
             self._policy(read, operator=True)
+
+    def _component_parameter(self, vhost: str, component: str, name: str, value: Any) -> None:
+        check_parameter(component, name, value)
+        text = msgspec.json.encode(value, order="sorted").decode()
+        change = PutParameter(vhost=vhost, component=component, name=name, value=text)
+        there = self.broker.parameters.get(vhost, component, name)
+        holds = there is not None and msgspec.json.decode(there) == value
+        self._add(("parameter", vhost, component, name), change, holds=holds)
+
+    def _global_parameter(self, entry: GlobalParameterEntry) -> None:
+        if entry.name == _CLUSTER_ID:
+            return
+        check_name(entry.name, "the name of a parameter")
+        text = msgspec.json.encode(entry.value, order="sorted").decode()
+        there = self.broker.parameters.global_values.get(entry.name)
+        holds = there is not None and msgspec.json.decode(there) == entry.value
+        self._add(("global parameter", entry.name), PutGlobalParameter(name=entry.name, value=text), holds=holds)
 
     # -- exchanges, queues, bindings
 
@@ -314,6 +390,10 @@ class Planner:
 
     # -- checks across entries
 
+    def _demand_user(self, name: str) -> None:
+        if name not in self._users:
+            raise ValueError(f"no user '{value_text(name)}', neither in the document nor in the broker")
+
     def _demand_vhost(self, name: str) -> VirtualHost | None:
         """The virtual host; None if the document will make it."""
         if name not in self._vhosts:
@@ -330,6 +410,11 @@ class Planner:
             if there + self._new[kind] > maximum:
                 text = f"{self._new[kind]} more than the {there} there are would pass limits.{kind}_max ({maximum})"
                 self.reader.problems.add(kind, text)
+
+
+def _is_pairs(value: Any) -> bool:
+    """Whether it is a mapping as `rabbitmqctl export_definitions` of RabbitMQ 3.10 writes it."""
+    return isinstance(value, list) and all(isinstance(each, list) and len(each) == 2 for each in value)
 
 
 def _missing(kind: str, name: str) -> ValueError:

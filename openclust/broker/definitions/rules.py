@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
-from openclust.broker.model.access import Permission
+from openclust.broker.model.access import Permission, TopicPermission
 from openclust.broker.model.field_type import value_text
 from openclust.broker.model.policy import Policy, checked
 from openclust.wire.errors import AmqpError
@@ -24,13 +26,56 @@ def permission_of(configure: str, write: str, read: str) -> Permission:
     return Permission(configure or "^$", write or "^$", read or "^$")
 
 
+def topic_permission_of(write: str, read: str) -> TopicPermission:
+    """The topic permission of these patterns. ValueError names one that is no regular expression."""
+    for action, pattern in (("write", write), ("read", read)):
+        _check_pattern(action, pattern)
+    return TopicPermission(write, read)
+
+
+class BadPattern(ValueError):
+    """A pattern that is no regular expression: the problem, and its place in the pattern."""
+
+    def __init__(self, action: str, pattern: str, problem: str, position: int) -> None:
+        super().__init__(f"the {action} pattern '{value_text(pattern)}' is no regular expression: {problem}")
+        self.pattern = pattern
+        self.problem = problem
+        self.position = position
+
+
 def _check_pattern(action: str, pattern: str) -> None:
     if len(pattern) > PATTERN_CHARACTERS_MAX:
         raise ValueError(f"the {action} pattern has more than {PATTERN_CHARACTERS_MAX} characters")
     try:
         re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise ValueError(f"the {action} pattern '{value_text(pattern)}' is no regular expression: {error}") from None
+    except re.error as error:
+        raise BadPattern(action, pattern, str(error), error.pos or 0) from None
+    except (RecursionError, OverflowError) as error:
+        raise BadPattern(action, pattern, str(error), 0) from None
+
+
+def vhost_metadata(told: Mapping[str, Any], before: Table) -> Table:
+    """What a virtual host is told to be, over what it is; ValueError for what it cannot be.
+
+    RabbitMQ shows `undefined` as the queue type of a virtual host that has no default.
+    """
+    metadata = {**before, **told}
+    tags = metadata.get("tags", [])
+    tags = tags.split(",") if isinstance(tags, str) else tags
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise ValueError("the tags of a virtual host are a list of texts, or one with commas")
+    if "tags" in metadata:
+        metadata["tags"] = [tag.strip() for tag in tags if tag.strip()]
+    if not isinstance(metadata.get("description", ""), str):
+        raise ValueError("the description of a virtual host is a text")
+    if metadata.get("default_queue_type") == "undefined":
+        del metadata["default_queue_type"]
+    type = metadata.get("default_queue_type", "classic")
+    if type not in ("classic", "quorum"):
+        raise ValueError(f"the default queue type is classic or quorum, not '{value_text(str(type))}'")
+    if not isinstance(metadata.get("tracing", False), bool):
+        raise ValueError("tracing is true or false")
+    return checked_arguments(metadata)
 
 
 def check_policy(policy: Policy, *, operator: bool) -> None:

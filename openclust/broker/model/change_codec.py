@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, get_args
 
 import msgspec
 
-from openclust.broker.model.access import Permission, User
+from openclust.broker.model.access import Permission, TopicPermission, User
 from openclust.broker.model.changes import Change
 from openclust.broker.model.policy import Policy
 from openclust.wire.errors import AmqpError
@@ -43,7 +43,7 @@ def _encode(change: Change, packed: Callable[[Table], bytes]) -> bytes:
             table[name] = {**msgspec.structs.asdict(value), "definition": packed(value.definition)}
         elif isinstance(value, User):
             table[name] = _user_table(value)
-        elif isinstance(value, Permission):
+        elif isinstance(value, Permission | TopicPermission):
             table[name] = msgspec.structs.asdict(value)
         elif isinstance(value, tuple):
             table[name] = list(value)
@@ -109,7 +109,17 @@ def _user_table(user: User) -> Table:
     permissions: list[Value] = [
         {"vhost": vhost, **msgspec.structs.asdict(user.permissions[vhost])} for vhost in sorted(user.permissions)
     ]
-    return {**msgspec.structs.asdict(user), "tags": list(user.tags), "permissions": permissions}
+    table = {**msgspec.structs.asdict(user), "tags": list(user.tags), "permissions": permissions}
+    # Left out where there are none: so digests of users stay what they were before there could be any.
+    table["topic_permissions"] = [
+        {"vhost": vhost, "exchange": exchange, **msgspec.structs.asdict(exchanges[exchange])}
+        for vhost, exchanges in sorted(user.topic_permissions.items())
+        for exchange in sorted(exchanges)
+    ]
+    for name in ("topic_permissions", "limits"):
+        if not table[name]:
+            del table[name]
+    return table
 
 
 def _read_user(value: Any) -> User:
@@ -118,11 +128,26 @@ def _read_user(value: Any) -> User:
     for each in _list(table.pop("permissions", [])):
         granted = dict(_table(each))
         permissions[_text(granted.pop("vhost", None))] = granted
-    return msgspec.convert({**table, "permissions": permissions}, User)
+    topic_permissions: dict[str, Table] = {}
+    for each in _list(table.pop("topic_permissions", [])):
+        granted = dict(_table(each))
+        exchanges = topic_permissions.setdefault(_text(granted.pop("vhost", None)), {})
+        exchanges[_text(granted.pop("exchange", None))] = granted
+    return msgspec.convert({**table, "permissions": permissions, "topic_permissions": topic_permissions}, User)
 
 
 def _read_permission(value: Any) -> Permission:
     return msgspec.convert(_table(value), Permission)
+
+
+def _read_topic_permission(value: Any) -> TopicPermission:
+    return msgspec.convert(_table(value), TopicPermission)
+
+
+def _read_number(value: Any) -> int | None:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+        raise ValueError(f"a number is wanted, not {type(value).__name__}")
+    return value
 
 
 def _read_names(value: Any) -> tuple[str, ...]:
@@ -148,6 +173,8 @@ _READERS: dict[str, _FieldReader] = {
     "Policy": _read_policy,
     "User": _read_user,
     "Permission": _read_permission,
+    "TopicPermission": _read_topic_permission,
+    "int | None": _read_number,
 }
 
 

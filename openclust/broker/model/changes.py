@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from openclust.broker.model.access import Permission, User
+from openclust.broker.model.access import Permission, TopicPermission, User
 from openclust.broker.model.policy import Policy
 from openclust.wire.table import Table
 
@@ -22,7 +22,9 @@ class _Change(_Tagged, frozen=True, kw_only=True):
 
 
 class PutVhost(_Change, frozen=True, kw_only=True):
-    pass
+    """`metadata` replaces what is told of the virtual host; where it is empty, that stays as it is."""
+
+    metadata: Table = {}
 
 
 class DeleteVhost(_Change, frozen=True, kw_only=True):
@@ -108,6 +110,57 @@ class DeletePermission(_Change, frozen=True, kw_only=True):
     user: str
 
 
+class PutTopicPermission(_Change, frozen=True, kw_only=True):
+    user: str
+    exchange: str
+    permission: TopicPermission
+
+
+class DeleteTopicPermissions(_Change, frozen=True, kw_only=True):
+    """Those for all exchanges of the virtual host."""
+
+    user: str
+
+
+class PutUserLimit(_Tagged, frozen=True, kw_only=True):
+    """Without a `value` the limit goes."""
+
+    user: str
+    name: str
+    value: int | None
+
+
+class PutVhostLimit(_Change, frozen=True, kw_only=True):
+    """One of the limits in the parameter `limits` of the component `vhost-limits`; without a `value` it goes."""
+
+    name: str
+    value: int | None
+
+
+class PutParameter(_Change, frozen=True, kw_only=True):
+    """`value` is JSON."""
+
+    component: str
+    name: str
+    value: str
+
+
+class DeleteParameter(_Change, frozen=True, kw_only=True):
+    component: str
+    name: str
+
+
+class PutGlobalParameter(_Tagged, frozen=True, kw_only=True):
+    """`value` is JSON."""
+
+    name: str
+    value: str
+
+
+class DeleteGlobalParameter(_Tagged, frozen=True, kw_only=True):
+    name: str
+
+
 Change: TypeAlias = (
     PutVhost
     | DeleteVhost
@@ -124,6 +177,14 @@ Change: TypeAlias = (
     | KeepOnly
     | PutPermission
     | DeletePermission
+    | PutTopicPermission
+    | DeleteTopicPermissions
+    | PutUserLimit
+    | PutVhostLimit
+    | PutParameter
+    | DeleteParameter
+    | PutGlobalParameter
+    | DeleteGlobalParameter
 )
 
 

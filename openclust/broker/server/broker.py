@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import msgspec
 
 from openclust.broker.amqp import committing, consuming, declaring
 from openclust.broker.amqp.channel import Channel
@@ -15,7 +17,7 @@ from openclust.broker.counts.churn import Churn
 from openclust.broker.counts.message_counts import ChannelCounts
 from openclust.broker.delivery.direct_reply import ReplyQueue
 from openclust.broker.journal.journal import ConfirmWaiter, Journal
-from openclust.broker.model.access import Permission, User
+from openclust.broker.model.access import Permission, TopicPermission, User
 from openclust.broker.model.changes import Change
 from openclust.broker.model.deadlines import Deadlines
 from openclust.broker.model.effects import Effect, Note
@@ -23,6 +25,17 @@ from openclust.broker.model.limits import Limits
 from openclust.broker.model.memory_accounts import MemoryAccounts
 from openclust.broker.model.message import Message
 from openclust.broker.model.policy import Policy, PolicyTable
+from openclust.broker.parameters.limited_use import LimitedUse, Usage, told
+from openclust.broker.parameters.parameters import (
+    CLUSTER_NAME,
+    LIMITS,
+    USER_LIMIT_NAMES,
+    VHOST_LIMITS,
+    Parameter,
+    ParameterTable,
+    check_limit,
+    with_limit,
+)
 from openclust.broker.queues.dead_letter import redirect_letters
 from openclust.broker.queues.queue import Queue
 from openclust.broker.queues.repeats import Repeats
@@ -37,6 +50,9 @@ from openclust.wire.table import Table, encode_table
 if TYPE_CHECKING:
     from openclust.broker.amqp.trace import Tracer
 
+_T = TypeVar("_T")
+
+_NO_METADATA: Table = {}
 _SHARED_PROPERTIES_MAX = 1_000
 LETTERS_PER_TURN_MAX = 2_000
 
@@ -64,6 +80,8 @@ class Broker:
         journal: Journal | None = None,
     ) -> None:
         self.limits = limits
+        # What clients are told, if no global parameter says otherwise.
+        self._configured_cluster_name = cluster_name
         self.cluster_name = cluster_name
         self.name = name
         self.mechanisms = mechanisms
@@ -77,6 +95,8 @@ class Broker:
         self.tracer: Tracer | None = None
         self.deadlines = Deadlines()
         self.policies = PolicyTable()
+        self.parameters = ParameterTable()
+        self.usage = Usage()
         self.cluster: ClusterPort = Standalone(self)
         self.vhosts: dict[str, VirtualHost] = {}
         self.users: dict[str, User] = {}
@@ -229,6 +249,7 @@ class Broker:
             self.internal_count += 1
         if connection.peer.is_application:
             self.churn.connection_created += 1
+            self.usage.connection_opened(connection.vhost.name, connection.user.name)
         self.note("debug", "connection opened", connection)
         if self.memory_accounts.alarm:
             connection.was_told_blocked = False
@@ -267,6 +288,7 @@ class Broker:
                 self.internal_count -= 1
             if connection.peer.is_application:
                 self.churn.connection_closed += 1
+                self.usage.connection_closed(connection.vhost.name, connection.user.name)
 
     def close_all(self, code: int, text: str) -> None:
         """Close all connections."""
@@ -292,12 +314,15 @@ class Broker:
             raise ChannelError(NOT_FOUND, f"no vhost '{name}'")
         return vhost
 
-    def put_vhost(self, name: str) -> VirtualHost:
+    def put_vhost(self, name: str, metadata: Table = _NO_METADATA) -> VirtualHost:
+        """The virtual host, made if there is none; `metadata`, if there is any, replaces what is told of it."""
         vhost = self.vhosts.get(name)
         if vhost is None:
             vhost = self.vhosts[name] = VirtualHost(self, name)
             for exchange in vhost.exchanges.values():
                 self.cluster.exchange_made(vhost, exchange)
+        if metadata:
+            vhost.metadata = metadata
         return vhost
 
     def delete_vhost(self, name: str) -> None:
@@ -311,8 +336,10 @@ class Broker:
         self.binding_count -= sum(len(each.bindings) for each in vhost.exchanges.values())
         del self.vhosts[name]
         self.policies.delete_vhost(name)
+        self.parameters.delete_vhost(name)
         for user in self.users.values():
             user.permissions.pop(name, None)
+            user.topic_permissions.pop(name, None)
         self.users_version += 1
 
     def put_user(self, user: User) -> None:
@@ -337,6 +364,31 @@ class Broker:
         if self.users[user].permissions.pop(vhost, None) is None:
             raise ChannelError(NOT_FOUND, f"user '{user}' has no permissions in vhost '{vhost}'")
         self._permissions_changed()
+
+    def put_topic_permission(self, user: str, vhost: str, exchange: str, permission: TopicPermission) -> None:
+        there = self._user(user).topic_permissions
+        there.setdefault(self.vhost(vhost).name, {})[exchange] = permission
+        self._permissions_changed()
+
+    def delete_topic_permissions(self, user: str, vhost: str) -> None:
+        if self._user(user).topic_permissions.pop(vhost, None) is None:
+            raise ChannelError(NOT_FOUND, f"user '{user}' has no topic permissions in vhost '{vhost}'")
+        self._permissions_changed()
+
+    def put_user_limit(self, user: str, name: str, value: int | None) -> None:
+        """Set a limit of a user, or take it away."""
+        limits = self._user(user).limits
+        if value is None:
+            limits.pop(name, None)
+        else:
+            _demand(lambda: check_limit(name, value, USER_LIMIT_NAMES))
+            limits[name] = value
+        self.users_version += 1
+
+    def _user(self, name: str) -> User:
+        if name not in self.users:
+            raise ChannelError(NOT_FOUND, f"no user '{name}'")
+        return self.users[name]
 
     def replace_users(self, users: Iterable[User]) -> None:
         """These are all users from now on. Virtual hosts that their permissions name are made."""
@@ -390,7 +442,61 @@ class Broker:
             raise ChannelError(PRECONDITION_FAILED, str(error)) from error
         vhost.follow_policies()
 
+    # -- parameters and limits
+
+    def put_parameter(self, vhost: str, component: str, name: str, value: str) -> None:
+        """`value` is JSON."""
+        parameter = Parameter(self.vhost(vhost).name, component, name, value)
+        _demand(lambda: self.parameters.set(parameter))
+
+    def delete_parameter(self, vhost: str, component: str, name: str) -> None:
+        if not self.parameters.delete(vhost, component, name):
+            raise ChannelError(NOT_FOUND, f"no parameter '{name}' of component '{component}' in vhost '{vhost}'")
+
+    def put_vhost_limit(self, vhost: str, name: str, value: int | None) -> None:
+        """Set a limit of a virtual host, or take it away."""
+        before = self.parameters.get(self.vhost(vhost).name, VHOST_LIMITS, LIMITS)
+        after = with_limit(before, name, value)
+        if after:
+            self.put_parameter(vhost, VHOST_LIMITS, LIMITS, after)
+        else:
+            self.parameters.delete(vhost, VHOST_LIMITS, LIMITS)
+
+    def put_global_parameter(self, name: str, value: str) -> None:
+        """`value` is JSON."""
+        decoded = _demand(lambda: msgspec.json.decode(value))
+        if name == CLUSTER_NAME:
+            if not isinstance(decoded, str) or not decoded:
+                raise ChannelError(PRECONDITION_FAILED, "the name of the cluster is a text")
+            self.cluster_name = decoded
+        self.parameters.global_values[name] = value
+
+    def delete_global_parameter(self, name: str) -> None:
+        if self.parameters.global_values.pop(name, None) is None:
+            raise ChannelError(NOT_FOUND, f"no global parameter '{name}'")
+        if name == CLUSTER_NAME:
+            self.cluster_name = self._configured_cluster_name
+
+    def limited_use(self) -> LimitedUse:
+        """How much is used here of what has a limit."""
+        limited, usage = self.parameters.limits, self.usage
+        users = [user.name for user in self.users.values() if user.limits]
+        return LimitedUse(
+            vhost_connections=told({name: usage.vhost_connections.get(name, 0) for name in limited}),
+            private_queues=told({name: self.vhosts[name].private_count for name in limited if name in self.vhosts}),
+            user_connections=told({name: usage.user_connections.get(name, 0) for name in users}),
+            user_channels=told({name: usage.user_channels.get(name, 0) for name in users}),
+        )
+
     def delete_policy(self, vhost: str, name: str, *, operator: bool = False) -> None:
         if not self.policies.delete(vhost, name, operator=operator):
             raise ChannelError(NOT_FOUND, f"no policy '{name}' in vhost '{vhost}'")
         self.vhost(vhost).follow_policies()
+
+
+def _demand(check: Callable[[], _T]) -> _T:
+    """What `check` returns; 406 where it raises ValueError."""
+    try:
+        return check()
+    except ValueError as error:
+        raise ChannelError(PRECONDITION_FAILED, str(error)) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from openclust.broker.model.changes import Change, Counts
-from openclust.broker.server.change_performer import ChangedBroker, perform
+from openclust.broker.server.change_performer import ChangedBroker, demand_room, perform
 from openclust.wire.errors import ACCESS_REFUSED, AmqpError, ChannelError, ConnectionError
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from openclust.broker.delivery.consumer import Consumer
     from openclust.broker.model.access import User
     from openclust.broker.model.message import Message
+    from openclust.broker.parameters.limited_use import UseKind
     from openclust.broker.queues.queue import Queue
     from openclust.broker.routing.destination import Destination
     from openclust.broker.routing.exchange import Exchange, Targets
@@ -47,6 +48,7 @@ class Standalone:
 
     def define(self, change: Change, done: Done) -> None:
         try:
+            demand_room(self._broker, change)
             result = perform(self._broker, change)
         except AmqpError as error:
             done(error)
@@ -117,6 +119,9 @@ class Standalone:
 
     def committed(self, item: Unacked) -> None:
         raise AssertionError("nothing is elsewhere")
+
+    def used_elsewhere(self, kind: UseKind, name: str) -> int:
+        return 0
 
     def private_binding_changed(
         self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from openclust.broker.counts.churn import Churn
 from openclust.broker.counts.message_counts import ChannelCounts
 from openclust.broker.delivery.consumer import Consumer
@@ -38,6 +40,8 @@ from openclust.wire.table import Table
 if TYPE_CHECKING:
     from openclust.broker.model.changes import Change
     from openclust.broker.model.policy import PolicyTable
+    from openclust.broker.parameters.limited_use import UseKind
+    from openclust.broker.parameters.parameters import ParameterTable
     from openclust.broker.routing.remote_broker import RemoteBroker
 
 PREDECLARED = {
@@ -59,12 +63,15 @@ class HostCluster(Protocol):
     ) -> None: ...
     def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None: ...
     def policies_changed(self, vhost: VirtualHost) -> None: ...
+    def used_elsewhere(self, kind: UseKind, name: str) -> int: ...
 
 
 class HostBroker(QueueBroker, Protocol):
     """The broker, as far as virtual hosts need it."""
 
+    name: str
     policies: PolicyTable
+    parameters: ParameterTable
     queue_count: int
     churn: Churn
     binding_count: int
@@ -85,7 +92,9 @@ class VirtualHost:
         "closed_counts",
         "elsewhere",
         "exchanges",
+        "metadata",
         "name",
+        "private_count",
         "queues",
         "route_counts",
     )
@@ -95,6 +104,10 @@ class VirtualHost:
         self.name = name
         self.exchanges = {each: Exchange(each, type) for each, type in PREDECLARED.items()}
         self.queues: dict[str, Queue] = {}
+        # How many of the queues are private.
+        self.private_count = 0
+        # What people have told of it: `description`, `tags`, `default_queue_type`, `tracing`.
+        self.metadata: Table = {}
         self.elsewhere: dict[str, dict[RemoteBroker, None]] = {}
         self._routes: dict[str, dict[bytes, Route]] = {}
         self._unbound: deque[str] = deque()
@@ -301,6 +314,33 @@ class VirtualHost:
         )
         return ChannelError(RESOURCE_LOCKED, text)
 
+    def demand_room_for_queue(self, name: str) -> None:
+        """Raise 406 where a new queue would pass the limit of this virtual host. One that is there needs no room.
+
+        It is asked where declarations are decided: at the root for shared queues, on its own broker for a private one.
+        """
+        limit = self.broker.parameters.limit(self.name, "max-queues")
+        if limit is None or name in self.queues:
+            return
+        if len(self.queues) + self.broker.cluster.used_elsewhere("private_queues", self.name) >= limit:
+            raise ChannelError(
+                PRECONDITION_FAILED,
+                f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({limit}) is reached",
+            )
+
+    def with_default_type(self, request: DeclareQueue) -> DeclareQueue:
+        """The declaration with the type that shared queues have here where none is asked for.
+
+        A queue that is there stays what it is: then nothing is asked for.
+        """
+        default = self.metadata.get("default_queue_type")
+        if default != "quorum" or "x-queue-type" in request.arguments or not request.durable or request.auto_delete:
+            return request
+        existing = self.queues.get(request.name)
+        if existing is not None and "x-queue-type" not in existing.arguments:
+            return request
+        return msgspec.structs.replace(request, arguments={**request.arguments, "x-queue-type": "quorum"})
+
     def declare_queue(self, request: DeclareQueue, owner: Owner | None) -> Queue:
         existing = self.queues.get(request.name)
         if existing is not None:
@@ -338,6 +378,7 @@ class VirtualHost:
         if queue.owner is not None or self.broker.journal.is_in_charge:
             self.broker.churn.queue_created += 1
         if owner is not None:
+            self.private_count += 1
             owner.own(queue)
             self.broker.cluster.private_binding_changed(self.name, "", queue.name, {}, 1)
         # The default exchange routes to it from now on.
@@ -383,6 +424,7 @@ class VirtualHost:
         self.broker.journal.page_store.dropped(queue)
         queue.deadline_ms = 0
         if queue.owner is not None:
+            self.private_count -= 1
             queue.owner.disown(queue)
             self.broker.cluster.private_binding_changed(self.name, "", queue.name, {}, -1)
         for consumer in queue.consumers.clear():

@@ -62,7 +62,7 @@ def import_(file: str, client: HttpClient, skip_problems: bool) -> int:
     """
     data = _read(file)
     _parse(file, data)  # what is no JSON is wrong input, not a broker's no
-    query = "?skip_problems=true" if skip_problems else ""
+    query = "?skip_problems=true" if skip_problems else "?report=true"
     status, answer = client.call("POST", f"/api/definitions{query}", data)
     if status == 204:  # RabbitMQ has no more to say
         click.echo(f"Imported {file}.")

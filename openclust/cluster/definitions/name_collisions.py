@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from openclust.broker.model.changes import Bind, Change, DeclareQueue, DeleteExchange, DeleteQueue, DeleteVhost, Unbind
-from openclust.broker.server.change_performer import perform
+from openclust.broker.server.change_performer import demand_room, perform
 from openclust.wire.errors import CONNECTION_FORCED, RESOURCE_LOCKED, AmqpError, ChannelError
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class NameCollisions:
         if self._hides(change):
             assert isinstance(change, QueueChange), "only what is about a queue is hidden"
             raise _in_the_way(change.vhost, _name(change))
+        demand_room(self._broker, change)
         return self._perform(change)
 
     def follow(self, change: Change) -> None:

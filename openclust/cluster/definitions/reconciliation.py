@@ -48,6 +48,7 @@ class Reconciliation:
         for name in sorted(self._broker.vhosts):
             yield from self._clear(self._broker.vhosts[name])
         self._policies()
+        self._parameters()
         for name in sorted(wanted.exchanges.keys() | wanted.queues.keys() | wanted.bindings.keys()):
             yield from self._build(name)
         if self._failed > NOTES_MAX:
@@ -67,6 +68,9 @@ class Reconciliation:
             if name not in self._broker.vhosts:
                 yield
                 self._perform(change)
+            elif self._broker.vhosts[name].metadata != change.metadata:
+                self._broker.vhosts[name].metadata = change.metadata
+                self.made += 1
 
     def _users(self) -> Iterator[None]:
         if self._broker.are_users_settled is not self._wanted.are_users_settled:
@@ -109,6 +113,22 @@ class Reconciliation:
             self.made += 1
         for name in sorted(changed & self._broker.vhosts.keys()):
             self._broker.vhosts[name].follow_policies()
+
+    def _parameters(self) -> None:
+        parameters, wanted = self._broker.parameters, self._wanted
+        there = {each[:3]: each.value for each in parameters.list()}
+        for vhost, component, name in there.keys() - wanted.parameters.keys():
+            parameters.delete(vhost, component, name)
+            self.made += 1
+        for key, change in wanted.parameters.items():
+            if there.get(key) != change.value:
+                self._perform(change)
+        for name in parameters.global_values.keys() - wanted.global_parameters.keys():
+            self._broker.delete_global_parameter(name)
+            self.made += 1
+        for name, each in wanted.global_parameters.items():
+            if parameters.global_values.get(name) != each.value:
+                self._perform(each)
 
     def _clear(self, vhost: VirtualHost) -> Iterator[None]:
         """Delete definitions that the target state lacks, or has otherwise."""

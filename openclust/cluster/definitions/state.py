@@ -11,6 +11,8 @@ from openclust.broker.model.changes import (
     DeclareExchange,
     DeclareQueue,
     KeepOnly,
+    PutGlobalParameter,
+    PutParameter,
     PutPolicy,
     PutUser,
     PutVhost,
@@ -30,13 +32,18 @@ def state_in_passing(broker: Broker) -> Iterator[Change]:
     It may be taken while the broker goes on: what changes meanwhile may be there as before or as after.
     """
     for name in list(broker.vhosts):
-        yield PutVhost(vhost=name)
+        if name in broker.vhosts:
+            yield PutVhost(vhost=name, metadata=broker.vhosts[name].metadata)
     for name in list(broker.users):
         if name in broker.users:
             yield PutUser(user=broker.users[name].copy())
     for operator in (False, True):
         for policy in broker.policies.list(operator=operator):
             yield PutPolicy(vhost=policy.vhost, policy=policy, operator=operator)
+    for parameter in broker.parameters.list():
+        yield PutParameter(**parameter._asdict())
+    for name, value in sorted(broker.parameters.global_values.items()):
+        yield PutGlobalParameter(name=name, value=value)
     for name in list(broker.vhosts):
         vhost = broker.vhosts.get(name)
         if vhost is not None:

@@ -14,18 +14,27 @@ from openclust.broker.model.changes import (
     DeclareExchange,
     DeclareQueue,
     DeleteExchange,
+    DeleteGlobalParameter,
+    DeleteParameter,
     DeletePermission,
     DeletePolicy,
     DeleteQueue,
+    DeleteTopicPermissions,
     DeleteUser,
     DeleteVhost,
     KeepOnly,
+    PutGlobalParameter,
+    PutParameter,
     PutPermission,
     PutPolicy,
+    PutTopicPermission,
     PutUser,
+    PutUserLimit,
     PutVhost,
+    PutVhostLimit,
     Unbind,
 )
+from openclust.broker.parameters.parameters import LIMITS, VHOST_LIMITS, with_limit
 from openclust.broker.queues.queue import Queue
 from openclust.broker.routing.exchange import Binding, Exchange, Target
 from openclust.broker.server.vhost import PREDECLARED
@@ -53,6 +62,8 @@ class TargetState:
         self.users: dict[str, PutUser] = {}
         self.are_users_settled = False
         self.policies: dict[tuple[str, bool, str], PutPolicy] = {}
+        self.parameters: dict[tuple[str, str, str], PutParameter] = {}
+        self.global_parameters: dict[str, PutGlobalParameter] = {}
         self.exchanges: dict[str, dict[str, DeclareExchange]] = {}
         self.queues: dict[str, dict[str, DeclareQueue]] = {}
         self.bindings: dict[str, dict[SharedBindingKey, Bind]] = {}
@@ -82,7 +93,8 @@ class TargetState:
             case DeletePolicy():
                 self.policies.pop((change.vhost, change.operator, change.name), None)
             case PutVhost():
-                self.vhosts[change.vhost] = change
+                if change.metadata or change.vhost not in self.vhosts:
+                    self.vhosts[change.vhost] = change
             case DeleteVhost():
                 self._delete_vhost(change.vhost)
             case PutUser():
@@ -93,6 +105,22 @@ class TargetState:
                 self._permit(change.user, change.vhost, change.permission)
             case DeletePermission():
                 self._permit(change.user, change.vhost, None)
+            case PutTopicPermission():
+                self._permit_topic(change)
+            case DeleteTopicPermissions():
+                self._forbid_topics(change.user, change.vhost)
+            case PutUserLimit():
+                self._limit_user(change)
+            case PutVhostLimit():
+                self._limit_vhost(change)
+            case PutParameter():
+                self.parameters[change.vhost, change.component, change.name] = change
+            case DeleteParameter():
+                self.parameters.pop((change.vhost, change.component, change.name), None)
+            case PutGlobalParameter():
+                self.global_parameters[change.name] = change
+            case DeleteGlobalParameter():
+                self.global_parameters.pop(change.name, None)
             case KeepOnly():
                 self._keep_only(change)
 
@@ -115,9 +143,11 @@ class TargetState:
         for table in (self.exchanges, self.queues, self.bindings):
             table.pop(name, None)
         self.policies = {key: each for key, each in self.policies.items() if key[0] != name}
+        self.parameters = {key: each for key, each in self.parameters.items() if key[0] != name}
         for user, change in self.users.items():
             if name in change.user.permissions:
                 self.users[user] = _permitted(change, name, None)
+            self._forbid_topics(user, name)
 
     def _keep_only(self, change: KeepOnly) -> None:
         self.are_users_settled = True
@@ -131,6 +161,36 @@ class TargetState:
         # There was one when the root made the change: where users were listed only later, it had gone by then.
         if user is not None:
             self.users[name] = _permitted(user, vhost, permission)
+
+    def _permit_topic(self, change: PutTopicPermission) -> None:
+        there = self.users.get(change.user)
+        if there is not None:
+            user = there.user.copy()
+            user.topic_permissions.setdefault(change.vhost, {})[change.exchange] = change.permission
+            self.users[change.user] = PutUser(user=user)
+
+    def _forbid_topics(self, name: str, vhost: str) -> None:
+        there = self.users.get(name)
+        if there is not None and vhost in there.user.topic_permissions:
+            user = there.user.copy()
+            del user.topic_permissions[vhost]
+            self.users[name] = PutUser(user=user)
+
+    def _limit_user(self, change: PutUserLimit) -> None:
+        there = self.users.get(change.user)
+        if there is not None:
+            user = there.user.copy()
+            user.limits.pop(change.name, None)
+            if change.value is not None:
+                user.limits[change.name] = change.value
+            self.users[change.user] = PutUser(user=user)
+
+    def _limit_vhost(self, change: PutVhostLimit) -> None:
+        key = change.vhost, VHOST_LIMITS, LIMITS
+        before = self.parameters.pop(key, None)
+        after = with_limit(before.value if before is not None else None, change.name, change.value)
+        if after:
+            self.parameters[key] = PutParameter(vhost=change.vhost, component=VHOST_LIMITS, name=LIMITS, value=after)
 
     def steps(self) -> Iterator[None]:
         """When all is added: bindings go that went with what they led from or to. Each step is a short one."""

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from openclust.broker.cluster_port import Done
 from openclust.broker.model.change_codec import encode_change
-from openclust.broker.model.changes import Change, DeclareExchange, DeclareQueue, unconditional
+from openclust.broker.model.changes import (
+    Change,
+    DeclareExchange,
+    DeclareQueue,
+    PutGlobalParameter,
+    PutParameter,
+    PutTopicPermission,
+    unconditional,
+)
 from openclust.broker.server.change_performer import holds
 from openclust.cluster.log.followers import Followers, Waiting
 from openclust.cluster.log.log import Log
@@ -17,6 +25,10 @@ from openclust.wire.errors import PRECONDITION_FAILED, RESOURCE_ERROR, AmqpError
 if TYPE_CHECKING:
     from openclust.broker.server.broker import Broker
     from openclust.cluster.definitions.definitions import Definitions
+
+
+BOUNDED = (DeclareQueue, DeclareExchange, PutParameter, PutGlobalParameter, PutTopicPermission)
+"""Definitions that are refused where there is no more room for them."""
 
 
 class Defining:
@@ -48,7 +60,7 @@ class Defining:
         change, wanted = unconditional(change), change
         is_new = not holds(self._broker, wanted)
         size = self._definitions.size
-        if is_new and isinstance(change, DeclareQueue | DeclareExchange) and size.is_full():
+        if is_new and isinstance(change, BOUNDED) and size.is_full():
             limit = size.bytes_max // 1_048_576
             done(ChannelError(RESOURCE_ERROR, f"the cluster's definitions fill the {limit} MB they may (state_max_mb)"))
             return

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from openclust.broker.delivery.consumer import Consumer
     from openclust.broker.model.changes import Change
     from openclust.broker.model.message import Message
+    from openclust.broker.parameters.limited_use import UseKind
     from openclust.broker.queues.queue import Queue
     from openclust.broker.routing.destination import Destination
     from openclust.broker.routing.exchange import Exchange, Targets
@@ -222,6 +223,10 @@ class Port:
     def committed(self, item: Unacked) -> None:
         assert isinstance(item.queue, GoneQueue), "it came from the root"
         item.queue.committed(item.entry)
+
+    def used_elsewhere(self, kind: UseKind, name: str) -> int:
+        # Out of touch with the root the others' last counts may be long past: no client is refused for those.
+        return self.roster.used_elsewhere(self.links.name, kind, name) if self.root else 0
 
     def private_binding_changed(
         self, vhost: str, exchange: str, routing_key: str, arguments: Table, count: int

@@ -68,6 +68,7 @@ class Presences:
             redirected=self._placing.redirected,
             queues=self._broker.queue_count,
             is_draining=self.is_draining,
+            limited=self._broker.limited_use(),
         )
 
     def client_count(self) -> int:

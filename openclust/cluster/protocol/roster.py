@@ -6,6 +6,9 @@ from typing import Literal
 
 import msgspec
 
+from openclust.broker.parameters.limited_use import LimitedUse, UseKind
+from openclust.wire.text import encode_text
+
 Partition = Literal["primary", "secondary"]
 
 
@@ -18,7 +21,8 @@ class BrokerInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     Since it started, `newcomers` have come by themselves, those included that it has sent on, and `redirected` because
     another broker sent them. The numbers are from `age_ms` before the root told them. `life` tells a broker from an
-    earlier or another one of its name: it is that of the broker whose link the root has.
+    earlier or another one of its name: it is that of the broker whose link the root has. `limited` is how much is used
+    there of what has a limit.
     """
 
     name: str
@@ -34,6 +38,7 @@ class BrokerInfo(msgspec.Struct, frozen=True, kw_only=True):
     is_draining: bool = False
     age_ms: int = 0
     life: str = ""
+    limited: LimitedUse = LimitedUse()
 
 
 class Roster(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,3 +49,8 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True):
 
     def find(self, name: str) -> BrokerInfo | None:
         return next((each for each in self.brokers if each.name == name), None)
+
+    def used_elsewhere(self, own: str, kind: UseKind, name: str) -> int:
+        """How much all brokers but `own` use of something that has a limit."""
+        key = encode_text(name)
+        return sum(getattr(each.limited, kind).get(key, 0) for each in self.brokers if each.name != own)

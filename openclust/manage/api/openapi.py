@@ -39,6 +39,7 @@ QUERY: dict[str, tuple[dict[str, Any], str]] = {
     "if-empty": (_FLAG, "Delete only a queue without messages."),
     "if-unused": (_FLAG, "Delete only an object that nobody uses."),
     "skip_problems": (_FLAG, "Take the entries without a problem, and list the others."),
+    "report": (_FLAG, "Answer with the numbers of changes, and with what was ignored."),
     "connect_to": ({"type": "string", "enum": ["root"]}, "`root`: the address of the root."),
     "tls": (_FLAG, "An address with TLS."),
     "family": (_TEXT, "A family of metrics, such as `queue_coarse_metrics`; it may come several times."),

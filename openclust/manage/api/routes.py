@@ -19,27 +19,37 @@ from openclust.manage.calls.call import (
 )
 from openclust.manage.calls.route import LIST_PARAMETERS, ApiRoute
 from openclust.manage.checks import liveness
+from openclust.manage.definitions import (
+    exports,
+    feature_flags,
+    limits,
+    parameters,
+    permissions,
+    policies,
+    users,
+    vhosts,
+)
 from openclust.manage.metrics import metrics_calls as metrics
 from openclust.manage.resources import (
     bindings,
     channels,
     cluster,
     connections,
-    definitions,
     exchanges,
     messages,
     nodes,
     overview,
-    permissions,
-    policies,
     queues,
-    users,
-    vhosts,
 )
 
-_USER = "/api/users/{name}"
-_VHOST = "/api/vhosts/{name}"
+_USER = "/api/users/{user}"
+_USER_LIMIT = "/api/user-limits/{user}/{limit}"
+_VHOST = "/api/vhosts/{vhost}"
+_VHOST_LIMIT = "/api/vhost-limits/{vhost}/{limit}"
+_PARAMETER = "/api/parameters/{component}/{vhost}/{name}"
+_GLOBAL_PARAMETER = "/api/global-parameters/{name}"
 _PERMISSION = "/api/permissions/{vhost}/{user}"
+_TOPIC_PERMISSION = "/api/topic-permissions/{vhost}/{user}"
 _POLICY = "/api/policies/{vhost}/{name}"
 _OPERATOR_POLICY = "/api/operator-policies/{vhost}/{name}"
 _QUEUE = "/api/queues/{vhost}/{queue}"
@@ -221,9 +231,43 @@ ROUTES: tuple[ApiRoute, ...] = (
     ApiRoute("GET", "/api/consumers/{vhost}", channels.consumers, ANYBODY, "The consumers of a vhost", query=_PAGES),
     # -- users and what they may do
     ApiRoute("GET", "/api/users", users.users, ADMINISTRATOR, "All users", query=_PAGES),
+    ApiRoute(
+        "GET",
+        "/api/users/without-permissions",
+        users.users_without_permissions,
+        ADMINISTRATOR,
+        "The users who may enter no virtual host",
+        query=_PAGES,
+    ),
+    ApiRoute(
+        "POST",
+        "/api/users/bulk-delete",
+        users.delete_users,
+        ADMINISTRATOR,
+        "Delete several users",
+        body=users.BulkDeleteBody,
+    ),
+    ApiRoute("GET", _USER, users.user, ADMINISTRATOR, "One user"),
     ApiRoute("PUT", _USER, users.put_user, ADMINISTRATOR, "Make or change a user", body=users.UserBody),
     ApiRoute("DELETE", _USER, users.delete_user, ADMINISTRATOR, "Delete a user"),
+    ApiRoute(
+        "GET",
+        f"{_USER}/permissions",
+        users.permissions_of_user,
+        ADMINISTRATOR,
+        "The permissions of a user",
+        query=_PAGES,
+    ),
+    ApiRoute(
+        "GET",
+        f"{_USER}/topic-permissions",
+        users.topic_permissions_of_user,
+        ADMINISTRATOR,
+        "The topic permissions of a user",
+        query=_PAGES,
+    ),
     ApiRoute("GET", "/api/permissions", permissions.permissions, ADMINISTRATOR, "All permissions", query=_PAGES),
+    ApiRoute("GET", _PERMISSION, permissions.permission, ADMINISTRATOR, "The permissions of a user in a virtual host"),
     ApiRoute(
         "PUT",
         _PERMISSION,
@@ -239,14 +283,85 @@ ROUTES: tuple[ApiRoute, ...] = (
         ADMINISTRATOR,
         "Take a user's permissions in a virtual host away",
     ),
-    # -- virtual hosts and policies
+    ApiRoute(
+        "GET",
+        "/api/topic-permissions",
+        permissions.topic_permissions,
+        ADMINISTRATOR,
+        "All topic permissions",
+        query=_PAGES,
+    ),
+    ApiRoute(
+        "GET",
+        _TOPIC_PERMISSION,
+        permissions.topic_permissions_in_vhost,
+        ADMINISTRATOR,
+        "The topic permissions of a user in a virtual host",
+        query=_PAGES,
+    ),
+    ApiRoute(
+        "PUT",
+        _TOPIC_PERMISSION,
+        permissions.put_topic_permission,
+        ADMINISTRATOR,
+        "Say which topics of an exchange a user may use",
+        body=permissions.TopicPermissionBody,
+    ),
+    ApiRoute(
+        "DELETE",
+        _TOPIC_PERMISSION,
+        permissions.delete_topic_permissions,
+        ADMINISTRATOR,
+        "Let a user use all topics of a virtual host",
+    ),
+    ApiRoute("GET", "/api/user-limits", limits.user_limits, MONITORING, "The limits of all users", query=_PAGES),
+    ApiRoute("GET", "/api/user-limits/{user}", limits.user_limits, MONITORING, "The limits of a user", query=_PAGES),
+    ApiRoute("PUT", _USER_LIMIT, limits.put_user_limit, ADMINISTRATOR, "Set a limit of a user", body=limits.LimitBody),
+    ApiRoute("DELETE", _USER_LIMIT, limits.delete_user_limit, ADMINISTRATOR, "Take a limit of a user away"),
+    # -- virtual hosts, policies and parameters
     ApiRoute("GET", "/api/vhosts", vhosts.vhosts, ANYBODY, "All virtual hosts", query=_PAGES),
-    ApiRoute("PUT", _VHOST, vhosts.put_vhost, ADMINISTRATOR, "Make a virtual host"),
+    ApiRoute("GET", _VHOST, vhosts.vhost, ANYBODY, "One virtual host"),
+    ApiRoute("PUT", _VHOST, vhosts.put_vhost, ADMINISTRATOR, "Make or describe a virtual host", body=vhosts.VhostBody),
     ApiRoute("DELETE", _VHOST, vhosts.delete_vhost, ADMINISTRATOR, "Delete a virtual host and all that is in it"),
+    ApiRoute(
+        "GET",
+        f"{_VHOST}/permissions",
+        vhosts.permissions_of_vhost,
+        ADMINISTRATOR,
+        "The permissions in a virtual host",
+        query=_PAGES,
+    ),
+    ApiRoute(
+        "GET",
+        f"{_VHOST}/topic-permissions",
+        vhosts.topic_permissions_of_vhost,
+        ADMINISTRATOR,
+        "The topic permissions in a virtual host",
+        query=_PAGES,
+    ),
+    ApiRoute("GET", "/api/vhost-limits", limits.vhost_limits, ANYBODY, "The limits of all virtual hosts", query=_PAGES),
+    ApiRoute(
+        "GET",
+        "/api/vhost-limits/{vhost}",
+        limits.vhost_limits,
+        ANYBODY,
+        "The limits of a virtual host",
+        query=_PAGES,
+    ),
+    ApiRoute(
+        "PUT",
+        _VHOST_LIMIT,
+        limits.put_vhost_limit,
+        ADMINISTRATOR,
+        "Set a limit of a virtual host",
+        body=limits.LimitBody,
+    ),
+    ApiRoute("DELETE", _VHOST_LIMIT, limits.delete_vhost_limit, ADMINISTRATOR, "Take a limit of a virtual host away"),
     ApiRoute("GET", "/api/policies", policies.policies, ANYBODY, "All policies", query=_PAGES),
     ApiRoute(
         "GET", "/api/policies/{vhost}", policies.policies, ANYBODY, "The policies of a virtual host", query=_PAGES
     ),
+    ApiRoute("GET", _POLICY, policies.policy, ANYBODY, "One policy"),
     ApiRoute("PUT", _POLICY, policies.put_policy, POLICYMAKER, "Make or change a policy", body=policies.PolicyBody),
     ApiRoute("DELETE", _POLICY, policies.delete_policy, POLICYMAKER, "Delete a policy"),
     ApiRoute(
@@ -260,6 +375,7 @@ ROUTES: tuple[ApiRoute, ...] = (
         "The operator policies of a virtual host",
         query=_PAGES,
     ),
+    ApiRoute("GET", _OPERATOR_POLICY, policies.operator_policy, ANYBODY, "One operator policy"),
     ApiRoute(
         "PUT",
         _OPERATOR_POLICY,
@@ -269,15 +385,103 @@ ROUTES: tuple[ApiRoute, ...] = (
         body=policies.PolicyBody,
     ),
     ApiRoute("DELETE", _OPERATOR_POLICY, policies.delete_operator_policy, ADMINISTRATOR, "Delete an operator policy"),
+    ApiRoute("GET", "/api/parameters", parameters.parameters, POLICYMAKER, "All parameters", query=_PAGES),
+    ApiRoute(
+        "GET",
+        "/api/parameters/{component}",
+        parameters.parameters,
+        POLICYMAKER,
+        "The parameters of a component",
+        query=_PAGES,
+    ),
+    ApiRoute(
+        "GET",
+        "/api/parameters/{component}/{vhost}",
+        parameters.parameters,
+        POLICYMAKER,
+        "The parameters of a component in a virtual host",
+        query=_PAGES,
+    ),
+    ApiRoute("GET", _PARAMETER, parameters.parameter, POLICYMAKER, "One parameter"),
+    ApiRoute(
+        "PUT",
+        _PARAMETER,
+        parameters.put_parameter,
+        POLICYMAKER,
+        "Set a parameter of a component",
+        body=parameters.ParameterBody,
+    ),
+    ApiRoute("DELETE", _PARAMETER, parameters.delete_parameter, POLICYMAKER, "Delete a parameter"),
+    ApiRoute(
+        "GET",
+        "/api/global-parameters",
+        parameters.global_parameters,
+        POLICYMAKER,
+        "All global parameters",
+        query=_PAGES,
+    ),
+    ApiRoute("GET", _GLOBAL_PARAMETER, parameters.global_parameter, POLICYMAKER, "One global parameter"),
+    ApiRoute(
+        "PUT",
+        _GLOBAL_PARAMETER,
+        parameters.put_global_parameter,
+        ADMINISTRATOR,
+        "Set a global parameter",
+        body=parameters.ParameterBody,
+    ),
+    ApiRoute(
+        "DELETE", _GLOBAL_PARAMETER, parameters.delete_global_parameter, ADMINISTRATOR, "Delete a global parameter"
+    ),
+    ApiRoute("GET", "/api/cluster-name", parameters.cluster_name, ANYBODY, "The name of the cluster"),
+    ApiRoute(
+        "PUT",
+        "/api/cluster-name",
+        parameters.put_cluster_name,
+        ADMINISTRATOR,
+        "Name the cluster",
+        body=parameters.ClusterNameBody,
+    ),
+    ApiRoute(
+        "GET",
+        "/api/feature-flags",
+        feature_flags.feature_flags,
+        ANYBODY,
+        "RabbitMQ's feature flags whose feature is here",
+        query=_PAGES,
+    ),
+    ApiRoute("GET", "/api/deprecated-features", feature_flags.deprecated_features, ANYBODY, "Features that will go"),
+    ApiRoute(
+        "GET",
+        "/api/deprecated-features/used",
+        feature_flags.deprecated_features,
+        ANYBODY,
+        "Features that will go, and are used",
+    ),
     # -- definitions
-    ApiRoute("GET", "/api/definitions", definitions.definitions, ADMINISTRATOR, "All definitions, as one document"),
+    ApiRoute("GET", "/api/definitions", exports.definitions, ADMINISTRATOR, "All definitions, as one document"),
+    ApiRoute(
+        "GET",
+        "/api/definitions/{vhost}",
+        exports.definitions_of_vhost,
+        ADMINISTRATOR,
+        "The definitions of a virtual host, as one document",
+    ),
     ApiRoute(
         "POST",
         "/api/definitions",
-        definitions.import_definitions,
+        exports.import_definitions,
         ADMINISTRATOR,
         "Import a document of definitions",
         body=dict[str, Any],
-        query=("skip_problems",),
+        query=("skip_problems", "report"),
+    ),
+    ApiRoute(
+        "POST",
+        "/api/definitions/{vhost}",
+        exports.import_definitions,
+        ADMINISTRATOR,
+        "Import a document of definitions into a virtual host",
+        body=dict[str, Any],
+        query=("skip_problems", "report"),
     ),
 )

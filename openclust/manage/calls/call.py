@@ -40,7 +40,7 @@ T = TypeVar("T")
 class Refused(Exception):
     """The answer is an error: its status, one word for programs, and a line for people."""
 
-    def __init__(self, status: int, error: str, reason: str | list[str], **more: Any) -> None:
+    def __init__(self, status: int, error: str, reason: str | list[Any], **more: Any) -> None:
         super().__init__(reason)
         self.status = status
         self.body = {"error": error, "reason": reason, **more}

@@ -1,4 +1,4 @@
-"""Users and their permissions as rows."""
+"""Users, their permissions and limits as rows."""
 
 from __future__ import annotations
 
@@ -16,12 +16,24 @@ def user_row(user: User) -> Row:
         "hashing_algorithm": algorithm,
         "tags": list(user.tags),
         "type": user.type,
-        "limits": {},
+        "limits": dict(user.limits),
     }
 
 
-def permission_rows(user: User) -> list[Row]:
+def permission_rows(user: User, only: str | None = None) -> list[Row]:
+    """Its permissions in one virtual host, or in all."""
     return [
         {"user": user.name, "vhost": vhost, "configure": each.configure, "write": each.write, "read": each.read}
         for vhost, each in sorted(user.permissions.items())
+        if only is None or only == vhost
+    ]
+
+
+def topic_permission_rows(user: User, only: str | None = None) -> list[Row]:
+    """Its topic permissions in one virtual host, or in all."""
+    return [
+        {"user": user.name, "vhost": vhost, "exchange": exchange, "write": each.write, "read": each.read}
+        for vhost, exchanges in sorted(user.topic_permissions.items())
+        if only is None or only == vhost
+        for exchange, each in sorted(exchanges.items())
     ]

@@ -9,10 +9,12 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 
-from openclust.broker.model.access import Permission, User, UserType
+from openclust.broker.model.access import Permission, TopicPermission, User, UserType
+from openclust.broker.parameters.parameters import USER_LIMIT_NAMES, check_limit
 from openclust.shell.config.schema import ConfigError
 from openclust.shell.host.atomic_file import fingerprint, not_json, replace_file
 from openclust.shell.host.event_log import escape
@@ -38,7 +40,7 @@ class _UserEntry(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
     hashing_algorithm: str | None = None  # RabbitMQ's; our own hashes name theirs
     type: UserType = "normal"
     tags: list[str] | str = []
-    limits: dict[str, int] | list[str] = []  # RabbitMQ's; only an empty one is taken
+    limits: dict[str, Any] | list[str] = []  # an empty list is what RabbitMQ before 3.9 wrote
 
 
 class _PermissionEntry(msgspec.Struct, forbid_unknown_fields=True):
@@ -49,9 +51,18 @@ class _PermissionEntry(msgspec.Struct, forbid_unknown_fields=True):
     read: str
 
 
+class _TopicPermissionEntry(msgspec.Struct, forbid_unknown_fields=True):
+    user: str
+    vhost: str
+    exchange: str
+    write: str
+    read: str
+
+
 class _Document(msgspec.Struct, forbid_unknown_fields=True):
     users: list[_UserEntry]
     permissions: list[_PermissionEntry] = []
+    topic_permissions: list[_TopicPermissionEntry] | msgspec.UnsetType = msgspec.UNSET
 
 
 def load_users(path: str) -> dict[str, User]:
@@ -81,9 +92,23 @@ def load_users(path: str) -> dict[str, User]:
         problems += [f"{where}: {text}" for text in pattern_problems(patterns)]
         # RabbitMQ takes an empty pattern for ^$; the regular expression would match every name
         user.permissions[permission.vhost] = Permission(**{action: text or "^$" for action, text in patterns.items()})
+    for topic in document.topic_permissions or ():
+        _permit_topic(topic, users, f"{path}: topic permissions of {topic.user!r} on {topic.exchange!r}", problems)
     if problems:
         raise UsersFileError(*problems)
     return users
+
+
+def _permit_topic(topic: _TopicPermissionEntry, users: dict[str, User], where: str, problems: list[str]) -> None:
+    user = users.get(topic.user)
+    if user is None:
+        problems.append(f"{where}: there is no such user in the file")
+        return
+    exchanges = user.topic_permissions.setdefault(topic.vhost, {})
+    if topic.exchange in exchanges:
+        problems.append(f"{where}: are there twice for virtual host {topic.vhost!r}")
+    problems += [f"{where}: {text}" for text in pattern_problems({"write": topic.write, "read": topic.read})]
+    exchanges[topic.exchange] = TopicPermission(topic.write, topic.read)
 
 
 def save_users(path: str, users: Mapping[str, User]) -> None:
@@ -92,6 +117,14 @@ def save_users(path: str, users: Mapping[str, User]) -> None:
     for name in sorted(users):
         for vhost, one in sorted(users[name].permissions.items()):
             document.permissions.append(_PermissionEntry(name, vhost, one.configure, one.write, one.read))
+    topics = [
+        _TopicPermissionEntry(name, vhost, exchange, one.write, one.read)
+        for name in sorted(users)
+        for vhost, exchanges in sorted(users[name].topic_permissions.items())
+        for exchange, one in sorted(exchanges.items())
+    ]
+    if topics:
+        document.topic_permissions = topics
     data = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
     try:
         replace_file(path, data)
@@ -189,8 +222,14 @@ class UsersFile:
 def _user(entry: _UserEntry, where: str, problems: list[str]) -> User:
     if problem := name_problem(entry.name):
         problems.append(f"{where}: {problem}")
-    if entry.limits:
-        problems.append(f"{where}: limits of a user are not supported; remove them")
+    limits = entry.limits if isinstance(entry.limits, dict) else {}
+    for limit, value in limits.items():
+        try:
+            check_limit(limit, value, USER_LIMIT_NAMES)
+        except ValueError as error:
+            problems.append(f"{where}: {error}")
+    if isinstance(entry.limits, list) and entry.limits:
+        problems.append(f"{where}: limits are an object")
     password_hash = ""
     try:
         password_hash = from_rabbit(entry.password_hash, entry.hashing_algorithm or "rabbit_password_hashing_sha256")
@@ -203,11 +242,18 @@ def _user(entry: _UserEntry, where: str, problems: list[str]) -> User:
         type=entry.type,
         tags=tuple(tag.strip() for tag in tags if tag.strip()),
         permissions={},
+        limits=limits,
     )
 
 
 def _entry(user: User) -> _UserEntry:
-    return _UserEntry(name=user.name, password_hash=user.password_hash, type=user.type, tags=list(user.tags))
+    return _UserEntry(
+        name=user.name,
+        password_hash=user.password_hash,
+        type=user.type,
+        tags=list(user.tags),
+        limits=dict(user.limits) or [],
+    )
 
 
 def _read(path: str) -> bytes:

@@ -9,8 +9,14 @@ from typing import Any
 import pytest
 
 from openclust.broker.amqp.connection import Connection
-from openclust.broker.definitions.import_export import Import, Report, export_definitions, import_definitions
-from openclust.broker.model.access import Permission, User
+from openclust.broker.definitions.import_export import (
+    Import,
+    Report,
+    export_definitions,
+    export_vhost,
+    import_definitions,
+)
+from openclust.broker.model.access import Permission, TopicPermission, User
 from openclust.broker.model.changes import Bind, Change, DeclareExchange, DeclareQueue, PutUser
 from openclust.broker.model.limits import Limits
 from openclust.broker.model.peer import Peer
@@ -97,15 +103,78 @@ def test_the_lists_of_pairs_that_rabbitmqctl_writes_are_mappings(broker: Broker,
 
 
 def test_what_has_no_counterpart_here_is_named(broker: Broker, rabbit: Document) -> None:
-    ignored = "\n".join(import_definitions(broker, rabbit).ignored)
-    for part in (
-        "'anna': limits of a user",
-        "'sales': default_queue_type, limits of a virtual host",
-        "parameters[1] 'limits' in vhost 'sales': parameters of the component 'vhost-limits'",
-        "topic_permissions[0] 'anna' in vhost 'sales'",
-        "global_parameters[0] 'site'",
-    ):
-        assert part in ignored
+    shovel = {"component": "shovel", "name": "s", "value": {}, "vhost": "sales"}
+    rabbit["parameters"].append(shovel)
+    assert import_definitions(broker, rabbit).ignored == [
+        "parameters[2] 's' in vhost 'sales': parameters of the component 'shovel' are not supported"
+    ]
+
+
+def test_topic_permissions_limits_and_parameters_of_rabbitmq_hold(broker: Broker, rabbit: Document) -> None:
+    assert import_definitions(broker, rabbit).ignored == []
+    anna = broker.users["anna"]
+    assert anna.topic_permissions == {"sales": {"amq.topic": TopicPermission("^x", "^y")}}
+    assert anna.limits == {"max-channels": 10}
+    assert broker.parameters.limit("sales", "max-queues") == 100
+    assert broker.parameters.global_values == {"site": '[["a",1]]'}
+    assert broker.vhosts["sales"].metadata["default_queue_type"] == "quorum"
+    assert broker.vhosts["/"].metadata["description"] == "Default virtual host"
+
+
+def test_what_was_exported_comes_back_whole(broker: Broker, rabbit: Document) -> None:
+    import_definitions(broker, rabbit)
+    document = export_definitions(broker)
+    other = new_broker()
+    assert import_definitions(other, document).problems == []
+    assert export_definitions(other) == document
+    again = import_definitions(other, document)
+    assert (again.changed, again.ignored) == (0, [])
+
+
+def test_one_virtual_host_is_copied_into_another(broker: Broker, rabbit: Document) -> None:
+    import_definitions(broker, rabbit)
+    document = export_vhost(broker.vhosts["sales"], broker)
+    assert not {"users", "vhosts", "permissions", "global_parameters"} & document.keys()
+    broker.put_vhost("copy")
+    one = Import(broker, {**document, "users": []}, vhost="copy")
+    one.run()
+    assert (one.report().problems, one.report().ignored) == ([], ["users: not a part of vhost 'copy'"])
+    copy = export_vhost(broker.vhosts["copy"], broker)
+    for section in ("queues", "exchanges", "bindings"):
+        assert copy[section] == document[section] != []
+    assert broker.parameters.limit("copy", "max-queues") == 100
+
+
+@pytest.mark.parametrize(
+    ("section", "entry", "problem"),
+    [
+        ("users", {"name": "a", "limits": {"max-queues": 1}}, "unrecognised limit 'max-queues'"),
+        ("vhosts", {"name": "v", "limits": {"max-channels": 1}}, "unrecognised limit 'max-channels'"),
+        ("vhosts", {"name": "v", "default_queue_type": "stream"}, "classic or quorum, not 'stream'"),
+        (
+            "topic_permissions",
+            {"user": "nobody", "vhost": "/", "exchange": "e", "write": "", "read": ""},
+            "no user 'nobody'",
+        ),
+        (
+            "topic_permissions",
+            {"user": "guest", "vhost": "/", "exchange": "e", "write": "(", "read": ""},
+            "the write pattern '(' is no regular expression",
+        ),
+        (
+            "parameters",
+            {"component": "vhost-limits", "name": "limits", "vhost": "/", "value": {"max-queues": "x"}},
+            "should be a number",
+        ),
+        ("global_parameters", {"name": "", "value": 1}, "the name of a parameter must not be empty"),
+    ],
+)
+def test_wrong_limits_topics_and_parameters_are_problems(
+    broker: Broker, section: str, entry: Document, problem: str
+) -> None:
+    broker.put_user(User(name="guest"))
+    report = import_definitions(broker, {section: [entry]})
+    assert problem in report.problems[0] and report.changed == 0
 
 
 def test_an_export_of_rabbitmq_4_is_imported(broker: Broker) -> None:
@@ -515,8 +584,11 @@ def test_what_an_import_needs_is_asked_for_first(broker: Broker, rabbit: Documen
     assert kinds == [
         "PutUser",
         "PutVhost",
+        "PutParameter",
         "PutPermission",
+        "PutTopicPermission",
         "PutPolicy",
+        "PutGlobalParameter",
         "DeclareExchange",
         "DeclareQueue",
         "Bind",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclust.broker.model.access import Permission, User
+from openclust.broker.model.access import Permission, TopicPermission, User
 from openclust.broker.model.change_codec import decode_change, encode_change
 from openclust.broker.model.changes import (
     Bind,
@@ -18,16 +18,24 @@ from openclust.broker.model.changes import (
     DeclareExchange,
     DeclareQueue,
     DeleteExchange,
+    DeleteGlobalParameter,
+    DeleteParameter,
     DeletePermission,
     DeletePolicy,
     DeleteQueue,
+    DeleteTopicPermissions,
     DeleteUser,
     DeleteVhost,
     KeepOnly,
+    PutGlobalParameter,
+    PutParameter,
     PutPermission,
     PutPolicy,
+    PutTopicPermission,
     PutUser,
+    PutUserLimit,
     PutVhost,
+    PutVhostLimit,
     Unbind,
 )
 from openclust.broker.model.policy import Policy
@@ -60,6 +68,10 @@ _flags = st.booleans()
 _arguments = st.sampled_from(({}, {}, {"x-unknown": 1}, {"x-unknown": True}, {"a": 1, "b": 2}, {"b": 2, "a": 1}))
 _queue_arguments = st.one_of(_arguments, st.just({"x-max-length": 3}), st.just({"x-queue-type": "quorum"}))
 _permissions = _made(Permission, read=st.sampled_from((".*", "^a")))
+_topic_permissions = _made(TopicPermission, read=st.sampled_from((".*", "^a")))
+_limit_names = st.sampled_from(("max-connections", "max-queues", "max-channels"))
+_limits = st.sampled_from((None, -1, 0, 3))
+_parameters = st.sampled_from(("cluster_name", "p"))
 _ends: dict[str, st.SearchStrategy[Any]] = {
     "vhost": _vhosts,
     "source": _exchanges,
@@ -87,7 +99,7 @@ def _put_policies(draw: st.DrawFn) -> PutPolicy:
 
 
 changes: st.SearchStrategy[Change] = st.one_of(
-    _made(PutVhost, vhost=_vhosts),
+    _made(PutVhost, vhost=_vhosts, metadata=st.sampled_from(({}, {"description": "d"}, {"tags": ["a"]}))),
     _made(DeclareExchange, vhost=_vhosts, name=_new_exchanges, auto_delete=_flags,
           type=st.sampled_from(("direct", "topic", "headers")), arguments=_arguments),
     _made(DeclareQueue, vhost=_vhosts, name=_queues, durable=_flags, auto_delete=_flags, arguments=_queue_arguments),
@@ -98,12 +110,23 @@ changes: st.SearchStrategy[Change] = st.one_of(
     _made(PutUser, user=_made(User, name=_users, password_hash=st.sampled_from(("", "h")))),
     _made(PutPermission, vhost=_vhosts, user=_users, permission=_permissions),
     st.one_of(
+        _made(PutTopicPermission, vhost=_vhosts, user=_users, exchange=_exchanges, permission=_topic_permissions),
+        _made(PutUserLimit, user=_users, name=_limit_names, value=_limits),
+        _made(PutVhostLimit, vhost=_vhosts, name=_limit_names, value=_limits),
+        _made(PutParameter, vhost=_vhosts, component=st.just("vhost-limits"), name=st.just("limits"),
+              value=st.sampled_from(('{"max-queues":1}', '{"max-queues":2}'))),
+        _made(PutGlobalParameter, name=_parameters, value=st.sampled_from(('"a"', '{"a":1}'))),
+    ),
+    st.one_of(
         _made(DeleteVhost, vhost=_vhosts),
         _made(DeleteExchange, vhost=_vhosts, name=_new_exchanges),
         _made(DeleteQueue, vhost=_vhosts, name=_queues),
         _made(DeletePolicy, vhost=_vhosts, name=_policies, operator=_flags),
         _made(DeleteUser, name=_users),
         _made(DeletePermission, vhost=_vhosts, user=_users),
+        _made(DeleteTopicPermissions, vhost=_vhosts, user=_users),
+        _made(DeleteParameter, vhost=_vhosts, component=st.just("vhost-limits"), name=st.just("limits")),
+        _made(DeleteGlobalParameter, name=_parameters),
         _made(KeepOnly, users=st.lists(_users).map(tuple), vhosts=st.lists(_vhosts).map(tuple)),
     ),
 )  # fmt: skip

@@ -54,7 +54,7 @@ def test_every_parameter_has_a_sentence() -> None:
 
 
 def test_a_body_has_the_schema_of_its_type(made: dict[str, Any]) -> None:
-    body = operation(made, "PUT", "/api/users/{name}")["requestBody"]["content"]["application/json"]["schema"]
+    body = operation(made, "PUT", "/api/users/{user}")["requestBody"]["content"]["application/json"]["schema"]
     assert body == {"$ref": "#/components/schemas/UserBody"}
     assert made["components"]["schemas"]["UserBody"]["required"] == ["tags"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from openclust.broker.model.access import Permission, User
+from openclust.broker.model.access import Permission, TopicPermission, User
 from openclust.shell.users.passwords import matches
 from openclust.shell.users.users_file import UsersFile, UsersFileError, editing, guest, load_users, save_users
 from tests.support.paths import ROOT
@@ -47,11 +47,19 @@ def test_users_come_back_as_they_were_saved(path: str) -> None:
             type="console",
             tags=("administrator", "b"),
             permissions={"/": Permission(".*", "^a", "^$"), "v": Permission()},
+            topic_permissions={"/": {"amq.topic": TopicPermission("^a", ""), "e": TopicPermission()}},
+            limits={"max-channels": 5, "max-connections": -1},
         ),
     }
     save_users(path, users)
     assert load_users(path) == users
     assert list(load_users(path)) == ["ann", "zoe"]
+
+
+def test_a_file_without_topic_permissions_and_limits_is_one_that_earlier_versions_read(path: str) -> None:
+    save_users(path, {"zoe": User(name="zoe")})
+    document = json.loads(Path(path).read_text())
+    assert document == {"users": [{"name": "zoe"}], "permissions": []}
 
 
 def test_the_file_is_for_its_owner_only(path: str) -> None:
@@ -117,7 +125,18 @@ def test_users_of_rabbitmq_are_taken_as_they_are(path: str) -> None:
         ('{"users": [{"name": ""}]}', "1 to 255 bytes"),
         ('{"users": [{"name": "a\\n"}]}', "no control characters"),
         ('{"users": [{"name": "a", "password_hash": "secret"}]}', "user 'a': password_hash: "),
-        ('{"users": [{"name": "a", "limits": {"max-channels": 1}}]}', "limits of a user are not supported"),
+        ('{"users": [{"name": "a", "limits": {"max-queues": 1}}]}', "unrecognised limit 'max-queues'"),
+        ('{"users": [{"name": "a", "limits": [1]}]}', "`$.users[0].limits[0]`"),
+        (
+            '{"users": [], "topic_permissions": '
+            '[{"user": "a", "vhost": "/", "exchange": "e", "write": "", "read": ""}]}',
+            "topic permissions of 'a' on 'e': there is no such user in the file",
+        ),
+        (
+            '{"users": [{"name": "a"}], '
+            '"topic_permissions": [{"user": "a", "vhost": "/", "exchange": "e", "write": "(", "read": ""}]}',
+            "the write pattern '(' is no regular expression",
+        ),
         ("[" * 100_000, "Expected `object`"),
         ('{"users": ' + "[" * 100_000, "Expected `object`"),
     ],

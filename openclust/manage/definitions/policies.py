@@ -10,7 +10,7 @@ from aiohttp import web
 from openclust.broker.definitions.rules import check_policy
 from openclust.broker.model.changes import DeletePolicy, PutPolicy
 from openclust.broker.model.policy import ApplyTo, Policy
-from openclust.manage.calls.call import Call, bad_request, done, put
+from openclust.manage.calls.call import Call, answer, bad_request, done, not_found, put
 from openclust.manage.calls.listing import Showing, listing
 from openclust.manage.rows.policy_rows import policy_row
 
@@ -37,6 +37,22 @@ async def _list(call: Call, *, operator: bool) -> web.Response:
     table = call.broker.policies
     found = [policy for vhost in call.vhosts() for policy in table.list(vhost.name, operator=operator)]
     return await listing(call, found, POLICIES)
+
+
+async def policy(call: Call) -> web.Response:
+    return _one(call, operator=False)
+
+
+async def operator_policy(call: Call) -> web.Response:
+    return _one(call, operator=True)
+
+
+def _one(call: Call, *, operator: bool) -> web.Response:
+    vhost, name = call.vhost().name, call.part("name")
+    for each in call.broker.policies.list(vhost, operator=operator):
+        if each.name == name:
+            return answer(policy_row(each))
+    raise not_found(f"no policy '{name}' in vhost '{vhost}'")
 
 
 async def put_policy(call: Call) -> web.Response:

@@ -10,10 +10,11 @@ from aiohttp import web
 from openclust.broker.model.access import User, UserType
 from openclust.broker.model.changes import DeleteUser, PutUser
 from openclust.broker.model.password_hash import RABBIT_DEFAULT, from_rabbit
-from openclust.manage.calls.call import Call, bad_request, done, put
+from openclust.manage.calls.call import Call, answer, bad_request, done, not_found, put
 from openclust.manage.calls.listing import Showing, listing
-from openclust.manage.resources.saving import save_users
-from openclust.manage.rows.user_rows import user_row
+from openclust.manage.definitions.permissions import PERMISSIONS, TOPIC_PERMISSIONS
+from openclust.manage.definitions.users_file import save_users
+from openclust.manage.rows.user_rows import permission_rows, topic_permission_rows, user_row
 from openclust.shell.users.passwords import hash_password
 from openclust.shell.users.users_file import name_problem
 
@@ -30,13 +31,41 @@ class UserBody(msgspec.Struct):
     type: UserType | None = None
 
 
+class BulkDeleteBody(msgspec.Struct):
+    users: list[str]
+
+
 async def users(call: Call) -> web.Response:
     return await listing(call, list(call.broker.users.values()), USERS)
 
 
+async def user(call: Call) -> web.Response:
+    return answer(user_row(_user(call)))
+
+
+async def users_without_permissions(call: Call) -> web.Response:
+    return await listing(call, [each for each in call.broker.users.values() if not each.permissions], USERS)
+
+
+async def permissions_of_user(call: Call) -> web.Response:
+    return await listing(call, permission_rows(_user(call)), PERMISSIONS)
+
+
+async def topic_permissions_of_user(call: Call) -> web.Response:
+    return await listing(call, topic_permission_rows(_user(call)), TOPIC_PERMISSIONS)
+
+
+def _user(call: Call) -> User:
+    name = call.part("user")
+    found = call.broker.users.get(name)
+    if found is None:
+        raise not_found(f"no user '{name}'")
+    return found
+
+
 async def put_user(call: Call) -> web.Response:
     """Without a password or hash the old one stays; a new user without one can only log in with a certificate."""
-    name = call.part("name")
+    name = call.part("user")
     if problem := name_problem(name):
         raise bad_request(problem)
     body = await call.read(UserBody)
@@ -50,8 +79,10 @@ async def put_user(call: Call) -> web.Response:
         password_hash=password_hash,
         type=body.type or (existing.type if existing is not None else "normal"),
         tags=tuple(tag.strip() for tag in tags if tag.strip()),
-        permissions=dict(existing.permissions) if existing is not None else {},
     )
+    if existing is not None:
+        there = existing.copy()
+        user.permissions, user.topic_permissions, user.limits = there.permissions, there.topic_permissions, there.limits
     await call.define(PutUser(user=user))
     await save_users(call, [name])
     return put(existing is None)
@@ -61,8 +92,11 @@ async def _password_hash(body: UserBody) -> str | None:
     if body.password is not None and body.password_hash is not None:
         raise bad_request("give password or password_hash, not both")
     if body.password is not None:
-        if not 1 <= len(body.password.encode()) <= PASSWORD_BYTES_MAX:
-            raise bad_request(f"a password has 1 to {PASSWORD_BYTES_MAX} bytes")
+        if not body.password:
+            # As in RabbitMQ: nobody logs in with the empty password.
+            return ""
+        if len(body.password.encode()) > PASSWORD_BYTES_MAX:
+            raise bad_request(f"a password has at most {PASSWORD_BYTES_MAX} bytes")
         return await asyncio.to_thread(hash_password, body.password)
     if body.password_hash is None:
         return None
@@ -72,8 +106,20 @@ async def _password_hash(body: UserBody) -> str | None:
         raise bad_request(f"password_hash: {error}") from None
 
 
+async def delete_users(call: Call) -> web.Response:
+    """Delete several users; none, where one of them does not exist."""
+    names = list(dict.fromkeys((await call.read(BulkDeleteBody)).users))
+    for name in names:
+        if name not in call.broker.users:
+            raise bad_request(f"no user '{name}'")
+    for name in names:
+        await call.define(DeleteUser(name=name))
+    await save_users(call, names)
+    return done()
+
+
 async def delete_user(call: Call) -> web.Response:
-    name = call.part("name")
+    name = call.part("user")
     await call.define(DeleteUser(name=name))
     await save_users(call, [name])
     return done()
