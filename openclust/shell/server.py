@@ -40,7 +40,7 @@ from openclust.shell.net.peer_address import local_address, peer_at
 from openclust.shell.net.stream import GONE, Stream, Transport
 from openclust.shell.net.timer_wheel import TimerWheel
 from openclust.shell.store_driver import StoreDriver, new_store
-from openclust.shell.tls.certificate_files import client_files, peer_files
+from openclust.shell.tls.certificate_files import client_files, http_files, peer_files
 from openclust.shell.tls.handshake_failure import HandshakeFailures
 from openclust.shell.tls.server_context import login_name
 from openclust.shell.tls.tls_stream import TlsStream
@@ -96,6 +96,7 @@ class Server:
         self.listeners: list[Listener] = []
         self.client_tls = client_files(config.tls)
         self.peer_tls = peer_files(config.cluster)
+        self.http_tls = http_files(config.http)
         self.peer_listener = PeerListener(config, self.peer_tls, self)
         # A store of another cluster or broker is refused before any other file of its data directory is read.
         store = new_store(config)
@@ -335,7 +336,7 @@ class Server:
             self._due(connection, now_ms)
         self.refresh_users()
         self.line_limit.look(now_ms)
-        for files in (self.client_tls, self.peer_tls):
+        for files in (self.client_tls, self.http_tls, self.peer_tls):
             if files is not None:
                 files.look(now_ms, wall_ms() // 1_000)
         self.turn_soon()

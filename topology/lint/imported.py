@@ -35,6 +35,6 @@ def _broker(each: LiveBroker) -> ListedBroker:
         name=each.name,
         is_primary=each.partition == "primary",
         client=each.address,
-        http=each.http.partition("//")[2],
+        http=each.http.partition("//")[2].partition("/")[0],
         host=host_of(each.address),
     )

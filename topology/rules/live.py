@@ -121,7 +121,7 @@ def other_addresses(model: Model) -> Iterator[Found]:
             continue
         for kind, said, runs in (
             ("client", broker.client, each.address),
-            ("http", broker.http, each.http.partition("//")[2]),
+            ("http", broker.http, each.http.partition("//")[2].partition("/")[0]),
         ):
             if said and runs and normal(said) != normal(runs):
                 yield Found(f"{each.name}: its {kind} address is {runs}, and {said} in the file", brokers=(each.name,))

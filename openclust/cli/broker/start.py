@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from openclust.shell.config.addresses import address_keys, peer_listen
+from openclust.shell.config.addresses import address_keys, http_url, peer_listen
 from openclust.shell.config.load import Given, Loaded, load, parse_setting
 from openclust.shell.config.schema import Config, ConfigError
 from openclust.shell.host.event_log import escape
@@ -155,6 +155,14 @@ def check_contents(loaded: Loaded, *, is_check: bool = True) -> None:
             server_context(config.tls)
         except ConfigError as error:
             problems += error.problems
+    if config.http.enabled and config.http.tls_cert is not None:
+        from openclust.shell.tls.certificate_files import HTTP_KEYS, tls_of_http
+        from openclust.shell.tls.server_context import server_context
+
+        try:
+            server_context(tls_of_http(config.http), HTTP_KEYS)
+        except ConfigError as error:
+            problems += error.problems
     if config.cluster.peer_cert is not None:
         from openclust.shell.tls.peer_context import peer_contexts
 
@@ -181,11 +189,11 @@ def check_contents(loaded: Loaded, *, is_check: bool = True) -> None:
 
 def _certificates(config: Config) -> list[OurCertificate]:
     """Those that must be good for clients and other brokers to come by TLS."""
-    if config.tls.port is None and config.cluster.peer_cert is None:
+    if config.tls.port is None and config.http.tls_cert is None and config.cluster.peer_cert is None:
         return []
-    from openclust.shell.tls.certificate_files import client_certificates, peer_certificates
+    from openclust.shell.tls.certificate_files import client_certificates, http_certificates, peer_certificates
 
-    return client_certificates(config.tls) + peer_certificates(config.cluster)
+    return client_certificates(config.tls) + http_certificates(config.http) + peer_certificates(config.cluster)
 
 
 def summary(config: Config, path: str | None) -> list[str]:
@@ -200,7 +208,7 @@ def summary(config: Config, path: str | None) -> list[str]:
         f"  AMQP         {_address(host, config.listen.port)}",
         f"  AMQPS        {tls_address}{verify}",
         *_ends_of_certificates(config),
-        f"  HTTP API     {f'http://{_address(http.host, http.port)}' if http.enabled else 'off'}",
+        f"  HTTP API     {http_url(http) if http.enabled else 'off'}",
         *_metrics(config),
         f"  users        {auth.users_file or 'guest only'} ({', '.join(auth.mechanisms)})",
         f"  definitions  {config.definitions.file or 'none'}",

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from openclust.shell.config.addresses import http_url
+
 if TYPE_CHECKING:
     from openclust.shell.server import Server
 
@@ -45,7 +47,5 @@ def welcome(server: Server, python: str) -> str:
         host = "127.0.0.1"
     login = "guest:guest" if config.auth.users_file is None else "USER:PASSWORD"
     url = f"amqp://{login}@{f'[{host}]' if ':' in host else host}:{port}/"
-    api = (
-        f"The HTTP API is at http://{config.http.host}:{config.http.port}/api/overview. " if config.http.enabled else ""
-    )
+    api = f"The HTTP API is at {http_url(config.http)}/api/overview. " if config.http.enabled else ""
     return _TEXT.format(url=url, python=python, api=api)

@@ -6,6 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
+from openclust.manage.api import login
 from openclust.manage.api.openapi import document
 from openclust.manage.calls.call import (
     ADMINISTRATOR,
@@ -17,6 +18,7 @@ from openclust.manage.calls.call import (
     Call,
     answer,
 )
+from openclust.manage.calls.http_logins import HTTP_LOGINS
 from openclust.manage.calls.route import LIST_PARAMETERS, ApiRoute
 from openclust.manage.checks import liveness
 from openclust.manage.definitions import (
@@ -60,16 +62,28 @@ _PAGES = LIST_PARAMETERS
 
 
 async def _openapi(call: Call) -> web.Response:
-    return answer(document(ROUTES))
+    http = call.server.config.http
+    return answer(document(ROUTES, prefix=http.path_prefix, cookie=call.request.app[HTTP_LOGINS].cookie_name))
 
 
 ROUTES: tuple[ApiRoute, ...] = (
     # -- the API itself
     ApiRoute("GET", "/api/openapi.json", _openapi, WITHOUT_LOGIN, "This API as an OpenAPI 3.1 document"),
+    ApiRoute(
+        "POST",
+        "/api/login",
+        login.login,
+        WITHOUT_LOGIN,
+        "Begin a session: a cookie in place of a password",
+        body=login.LoginBody,
+    ),
+    ApiRoute("POST", "/api/logout", login.logout, WITHOUT_LOGIN, "End the session of this call"),
+    ApiRoute("GET", "/api/auth", login.auth, WITHOUT_LOGIN, "Whether a login by OAuth is offered: it is not"),
+    ApiRoute("GET", "/api/whoami", login.whoami, ANYBODY, "The user of this call"),
+    ApiRoute("GET", "/api/extensions", login.extensions, ANYBODY, "The extensions of the API, as RabbitMQ lists them"),
     ApiRoute("GET", "/api/health", liveness.health, WITHOUT_LOGIN, "Whether the process runs"),
     ApiRoute("GET", "/api/ready", liveness.ready, WITHOUT_LOGIN, "Whether this broker can serve clients: 200, or 503"),
     ApiRoute("GET", "/api/overview", overview.overview, ANYBODY, "The cluster in numbers"),
-    ApiRoute("GET", "/api/whoami", overview.whoami, ANYBODY, "The user of this call"),
     ApiRoute("GET", "/api/nodes", nodes.nodes, MONITORING, "All brokers", query=_PAGES),
     ApiRoute("GET", "/api/nodes/{node}", nodes.node, MONITORING, "One broker"),
     ApiRoute("GET", "/api/nodes/{node}/memory", nodes.memory, MONITORING, "What the memory of a broker is used for"),

@@ -44,6 +44,11 @@ class Refused(Exception):
         super().__init__(reason)
         self.status = status
         self.body = {"error": error, "reason": reason, **more}
+        self.headers: dict[str, str] = {}
+
+    def with_headers(self, headers: dict[str, str]) -> Refused:
+        self.headers |= headers
+        return self
 
 
 def bad_request(reason: str, **more: Any) -> Refused:
@@ -113,6 +118,8 @@ class Call:
 
     async def body(self, bytes_max: int = BODY_BYTES_MAX) -> bytes:
         """The whole body, of at most so many bytes."""
+        if self.request.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise Refused(415, "unsupported_media_type", "send the body as it is, without Content-Encoding")
         parts: list[bytes] = []
         size = 0
         try:

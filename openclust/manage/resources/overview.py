@@ -1,4 +1,4 @@
-"""The cluster in numbers, and who asks."""
+"""The cluster in numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,3 @@ async def overview(call: Call) -> web.Response:
         count = shown["queues_without_root"]
         response.headers[NOTE] = f"the messages of {count} shared queues are not counted: there is no root"
     return response
-
-
-async def whoami(call: Call) -> web.Response:
-    return answer({"name": call.user.name, "tags": list(call.user.tags)})

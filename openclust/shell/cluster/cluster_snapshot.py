@@ -148,7 +148,7 @@ def _shown(membership: Membership, name: str, now_ms: int) -> dict[str, Any]:
         "role": role,
         "online": online,
         "address": info.client if info is not None else membership.client_addresses.get(name, ""),
-        "http": f"http://{info.http}" if info is not None and info.http else "",
+        "http": _url(info.http) if info is not None else "",
         "seniority_ms": status.seniority.stamp_ms if status else None,
         "vote": msgspec.to_builtins(status.vote) if status and status.vote else None,
         "heard_ms_ago": now_ms - heard_ms if status and name != membership.name else None,
@@ -160,6 +160,11 @@ def _shown(membership: Membership, name: str, now_ms: int) -> dict[str, Any]:
         if name == membership.name
         else name in membership.links.pressed,
     }
+
+
+def _url(http: str) -> str:
+    """The URL of a broker's HTTP API. Brokers of an earlier version tell its address only."""
+    return f"http://{http}" if http and "://" not in http else http
 
 
 def _heard(membership: Membership, name: str, now_ms: int) -> tuple[Status | None, int, bool]:

@@ -7,7 +7,7 @@ import ipaddress
 import msgspec
 
 from openclust.cluster.protocol.redirect import Redirect
-from openclust.shell.config.schema import Config, Primary
+from openclust.shell.config.schema import Config, HttpSection, Primary
 
 PEER_LISTEN_OF_SECONDARY = "127.0.0.1:0"
 
@@ -87,16 +87,22 @@ def tls_advertised(config: Config, client: str) -> str:
 
 
 def http_advertised(config: Config) -> str:
-    """The address of this broker's HTTP API for other brokers; empty if there is none that they can reach."""
+    """The URL of this broker's HTTP API for other brokers; empty if there is none that they can reach."""
     entry = own_entry(config)
-    if entry is not None:
-        return entry.http
     http = config.http
+    if entry is not None:
+        return http_url(http, entry.http) if entry.http else ""
     advertised = config.cluster.client_advertise
     client_host = split_address(advertised)[0] if advertised else config.listen.host
     if not http.enabled or (is_this_machine(http.host) and not is_this_machine(client_host)):
         return ""
-    return join_address(client_host if is_every_address(http.host) else http.host, http.port)
+    return http_url(http, join_address(client_host if is_every_address(http.host) else http.host, http.port))
+
+
+def http_url(http: HttpSection, address: str = "") -> str:
+    """The URL of an HTTP API, by the address where it listens or another one by which it is reached."""
+    scheme = "https" if http.tls_cert is not None else "http"
+    return f"{scheme}://{address or join_address(http.host, http.port)}{http.path_prefix}"
 
 
 def is_every_address(host: str) -> bool:

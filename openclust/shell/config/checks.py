@@ -6,6 +6,7 @@ So too of the section `[cluster]`, and of settings for single brokers in a clust
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,7 @@ from openclust.shell.config.keys import KEYS, NAME_BYTES_MAX, Problems, WrongTyp
 from openclust.shell.config.schema import Config
 
 PEER_TLS = ("cluster.peer_cert", "cluster.peer_key", "cluster.peer_ca")
+LISTENER_TLS = ("tls.cert", "tls.key", "tls.ca", "http.tls_cert", "http.tls_key", "http.tls_ca")
 
 PORT = (0, 65_535)
 SIZE = (0, 2**40)
@@ -34,6 +36,8 @@ RANGES: dict[str, tuple[int, int]] = {
     "tls.port": PORT,
     "http.port": PORT,
     "metrics.port": PORT,
+    "http.session_lifetime_s": (60, 31_536_000),
+    "http.wrong_logins_max": (0, 1_000_000),
     "cluster.heartbeat_ms": (20, 60_000),
     "cluster.start_grace_ms": (0, 3_600_000),
     "cluster.state_max_mb": (1, 1_048_576),
@@ -77,6 +81,9 @@ RANGES: dict[str, tuple[int, int]] = {
     "limits.dedup_window_max": (1, 1_000_000_000),
 }
 
+_PREFIX = re.compile(r"(/[\w.~-]+)+", re.ASCII)
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s,]+")
+
 DOTS_MAX = 3
 """The deepest nesting that is looked at: a file may nest tables deeper than Python's recursion limit."""
 
@@ -108,13 +115,13 @@ def check_values(config: Config, told: Told, *, cluster_key_required: bool = Tru
         problems.append(
             f"{told('limits.frame_max_before_login')}: allowed is at most limits.frame_max ({config.limits.frame_max})"
         )
-    return problems + _tls(config, told) + _port_clashes(config, told)
+    return problems + _tls(config, told) + _http(config, told) + _port_clashes(config, told)
 
 
 def check_files(config: Config, told: Told) -> list[str]:
     """A problem for each file that the configuration names and that cannot be read."""
     problems = []
-    for key in (*PEER_TLS, "tls.cert", "tls.key", "tls.ca", "auth.users_file", "definitions.file"):
+    for key in (*PEER_TLS, *LISTENER_TLS, "auth.users_file", "definitions.file"):
         path = value_of(config, key)
         if path is None:
             continue
@@ -173,6 +180,26 @@ def _tls(config: Config, told: Told) -> list[str]:
             problems.append(f"{told('tls.port')}: needs tls.{key} too (a PEM file)")
     if tls.verify != "none" and tls.ca is None:
         problems.append(f"{told('tls.verify')}: needs tls.ca too (a PEM file: who signs the clients' certificates)")
+    return problems
+
+
+def _http(config: Config, told: Told) -> list[str]:
+    http = config.http
+    problems = []
+    if http.path_prefix and not _PREFIX.fullmatch(http.path_prefix):
+        problems.append(f"{told('http.path_prefix')}: wanted a path such as '/mq', without a slash at its end")
+    for origin in http.cors_origins:
+        if origin != "*" and not _ORIGIN.fullmatch(origin):
+            problems.append(f"{told('http.cors_origins')}: wanted origins such as 'https://board.example.com', or '*'")
+            break
+    for given, missing in (("tls_cert", "tls_key"), ("tls_key", "tls_cert")):
+        if getattr(http, given) is not None and getattr(http, missing) is None:
+            problems.append(f"{told(f'http.{given}')}: needs http.{missing} too (a PEM file)")
+    if http.tls_ca is not None and http.tls_cert is None:
+        problems.append(f"{told('http.tls_ca')}: needs http.tls_cert and http.tls_key too (PEM files)")
+    if http.tls_verify != "none" and http.tls_ca is None:
+        wanted = "needs http.tls_ca too (a PEM file: who signs the clients' certificates)"
+        problems.append(f"{told('http.tls_verify')}: {wanted}")
     return problems
 
 

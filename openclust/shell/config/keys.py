@@ -25,6 +25,7 @@ INTEGER_MAX = 2**63 - 1  # what TOML promises to keep
 PATHS = frozenset(
     {
         *("cluster.data_dir", "cluster.secret_file", "cluster.peer_cert", "cluster.peer_key", "cluster.peer_ca"),
+        *("http.tls_cert", "http.tls_key", "http.tls_ca"),
         *("tls.cert", "tls.key", "tls.ca", "auth.users_file", "definitions.file", "trace.file"),
     }
 )

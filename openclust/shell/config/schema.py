@@ -56,11 +56,24 @@ class TlsSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class HttpSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The management API."""
+    """The management API. With `tls_cert` and `tls_key` it speaks TLS only.
+
+    `wrong_logins_max` is what a user name may have from one address in a minute (0: no limit), and an address ten times
+    that. `cors_origins` are the origins whose pages may read answers, `*` all. `path_prefix` stands before every path.
+    """
 
     enabled: bool = True
     host: str = "127.0.0.1"
     port: int = 15_672
+    path_prefix: str = ""
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    tls_ca: str | None = None
+    tls_verify: PeerVerification = "none"
+    tls_min_version: TlsVersion = "1.2"
+    session_lifetime_s: int = 28_800
+    wrong_logins_max: int = 10
+    cors_origins: tuple[str, ...] = ()
 
 
 class MetricsSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

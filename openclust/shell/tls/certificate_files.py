@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from openclust.shell.config.schema import ClusterSection, ConfigError, TlsSection
+from openclust.shell.config.schema import ClusterSection, ConfigError, HttpSection, TlsSection
 from openclust.shell.host.atomic_file import Fingerprint, fingerprint
 from openclust.shell.host.event_log import fields
 from openclust.shell.tls.certificates import Expiry, OurCertificate, shown, trusted
@@ -17,6 +17,7 @@ from openclust.shell.tls.server_context import server_context
 log = logging.getLogger("openclust.tls")
 
 CHECK_INTERVAL_MS = 1_000
+HTTP_KEYS = "http.tls_"
 
 T = TypeVar("T")
 
@@ -78,11 +79,18 @@ class TlsFiles(Generic[T]):
 
 def client_files(tls: TlsSection) -> TlsFiles[HandshakeContext] | None:
     """Those of the listener for clients; None if it has no TLS."""
-    if tls.port is None:
-        return None
-    files = {"tls.cert": tls.cert, "tls.key": tls.key, "tls.ca": tls.ca}
+    return None if tls.port is None else _listener_files(tls, "tls.")
+
+
+def http_files(http: HttpSection) -> TlsFiles[HandshakeContext] | None:
+    """Those of the HTTP API; None if it has no TLS."""
+    return _listener_files(tls_of_http(http), HTTP_KEYS) if has_http_tls(http) else None
+
+
+def _listener_files(tls: TlsSection, keys: str) -> TlsFiles[HandshakeContext]:
+    files = {f"{keys}cert": tls.cert, f"{keys}key": tls.key, f"{keys}ca": tls.ca}
     given = {key: path for key, path in files.items() if path is not None}
-    return TlsFiles(given, lambda: server_context(tls), lambda: client_certificates(tls))
+    return TlsFiles(given, lambda: server_context(tls, keys), lambda: _listener_certificates(tls, keys))
 
 
 def peer_files(cluster: ClusterSection) -> TlsFiles[PeerContexts] | None:
@@ -96,8 +104,32 @@ def peer_files(cluster: ClusterSection) -> TlsFiles[PeerContexts] | None:
 
 def client_certificates(tls: TlsSection) -> list[OurCertificate]:
     """The certificates that must be valid for clients to connect by TLS."""
-    authorities = trusted("tls.ca", tls.ca) if tls.verify != "none" else []
-    return [] if tls.port is None else shown("tls.cert", tls.cert) + authorities
+    return [] if tls.port is None else _listener_certificates(tls, "tls.")
+
+
+def http_certificates(http: HttpSection) -> list[OurCertificate]:
+    """The certificates that must be valid for the HTTP API to be called by TLS."""
+    return _listener_certificates(tls_of_http(http), HTTP_KEYS) if has_http_tls(http) else []
+
+
+def _listener_certificates(tls: TlsSection, keys: str) -> list[OurCertificate]:
+    authorities = trusted(f"{keys}ca", tls.ca) if tls.verify != "none" else []
+    return shown(f"{keys}cert", tls.cert) + authorities
+
+
+def tls_of_http(http: HttpSection) -> TlsSection:
+    """The settings of the HTTP API's listener, in the form of those of the listener for clients."""
+    return TlsSection(
+        cert=http.tls_cert,
+        key=http.tls_key,
+        ca=http.tls_ca,
+        verify=http.tls_verify,
+        min_version=http.tls_min_version,
+    )
+
+
+def has_http_tls(http: HttpSection) -> bool:
+    return http.enabled and http.tls_cert is not None
 
 
 def peer_certificates(cluster: ClusterSection) -> list[OurCertificate]:

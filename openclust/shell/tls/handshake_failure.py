@@ -30,6 +30,8 @@ _REASONS = {
     "UNSUPPORTED_PROTOCOL": "it speaks only versions of TLS that are not accepted here",
     "VERSION_TOO_LOW": "it speaks only versions of TLS that are not accepted here",
     "WRONG_SSL_VERSION": "it speaks only versions of TLS that are not accepted here",
+    "HTTP_REQUEST": "it speaks HTTP without TLS, and this port is for HTTPS",
+    "HTTPS_PROXY_REQUEST": "it takes this port for a proxy",
     "WRONG_VERSION_NUMBER": "it does not speak TLS",
     "PACKET_LENGTH_TOO_LONG": "it does not speak TLS",
     "RECORD_LAYER_FAILURE": "it does not speak TLS",

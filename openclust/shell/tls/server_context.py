@@ -1,4 +1,4 @@
-"""TLS for clients: the context of the listener, and the user name in a client's certificate."""
+"""TLS for clients: the context of a listener, and the user name in a client's certificate."""
 
 from __future__ import annotations
 
@@ -26,29 +26,32 @@ _SHORT_NAMES = {
 }
 
 
-def server_context(tls: TlsSection) -> HandshakeContext:
-    """The context of the AMQPS listener, or ConfigError when a certificate or key does not load."""
+def server_context(tls: TlsSection, keys: str = "tls.") -> HandshakeContext:
+    """The context of a listener, or ConfigError when a certificate or key does not load.
+
+    `keys` is how its keys of the configuration begin: `tls.` or `http.tls_`.
+    """
     assert tls.cert is not None and tls.key is not None, "checked with the configuration"
     context = HandshakeContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _VERSIONS[tls.min_version]
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_COMPRESSION
 
     def no_password() -> str:
-        raise ConfigError(f"tls.key = {tls.key!r}: the key is encrypted; give the broker one without a passphrase")
+        raise ConfigError(f"{keys}key = {tls.key!r}: the key is encrypted; give the broker one without a passphrase")
 
     try:
         context.load_cert_chain(tls.cert, tls.key, password=no_password)
     except ssl.SSLError as error:
-        raise ConfigError(_certificate_problem(tls.cert, tls.key, error)) from None
+        raise ConfigError(_certificate_problem(keys, tls.cert, tls.key, error)) from None
     except OSError as error:
-        raise ConfigError(f"tls.cert = {tls.cert!r}, tls.key = {tls.key!r}: {error.strerror}") from None
+        raise ConfigError(f"{keys}cert = {tls.cert!r}, {keys}key = {tls.key!r}: {error.strerror}") from None
     if tls.ca is not None:
         try:
             context.load_verify_locations(tls.ca)
         except ssl.SSLError:
-            raise ConfigError(f"tls.ca = {tls.ca!r}: holds no PEM certificate that can be read") from None
+            raise ConfigError(f"{keys}ca = {tls.ca!r}: holds no PEM certificate that can be read") from None
         except OSError as error:
-            raise ConfigError(f"tls.ca = {tls.ca!r}: {error.strerror}") from None
+            raise ConfigError(f"{keys}ca = {tls.ca!r}: {error.strerror}") from None
     context.verify_mode = _VERIFY[tls.verify]
     context.watch()
     return context
@@ -79,9 +82,9 @@ def _escaped(value: str) -> str:
     return text
 
 
-def _certificate_problem(cert: str, key: str, error: ssl.SSLError) -> str:
+def _certificate_problem(keys: str, cert: str, key: str, error: ssl.SSLError) -> str:
     if error.reason == "KEY_VALUES_MISMATCH":
-        return f"tls.key = {key!r}: is not the key of the certificate in {cert!r}"
+        return f"{keys}key = {key!r}: is not the key of the certificate in {cert!r}"
     if error.reason in ("EE_KEY_TOO_SMALL", "CA_MD_TOO_WEAK"):
-        return f"tls.cert = {cert!r}: its key or signature is too weak for this system's OpenSSL"
-    return f"tls.cert = {cert!r}, tls.key = {key!r}: no PEM certificate and key that can be read"
+        return f"{keys}cert = {cert!r}: its key or signature is too weak for this system's OpenSSL"
+    return f"{keys}cert = {cert!r}, {keys}key = {key!r}: no PEM certificate and key that can be read"

@@ -77,7 +77,10 @@ def test_the_table_of_the_page_says_who_may_call() -> None:
 
 def test_only_these_calls_need_no_login() -> None:
     assert {route.path for route in ROUTES if route.tags is WITHOUT_LOGIN} == {
+        "/api/auth",
         "/api/health",
+        "/api/login",
+        "/api/logout",
         "/api/ready",
         "/api/openapi.json",
     }

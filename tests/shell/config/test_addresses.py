@@ -9,6 +9,7 @@ import pytest
 from openclust.shell.config.addresses import (
     client_advertised,
     http_advertised,
+    http_url,
     own_entry,
     peer_advertised,
     peer_listen,
@@ -16,7 +17,7 @@ from openclust.shell.config.addresses import (
     tls_advertised,
 )
 from openclust.shell.config.load import Given, load
-from openclust.shell.config.schema import Config, ConfigError, TlsSection
+from openclust.shell.config.schema import Config, ConfigError, HttpSection, TlsSection
 
 TEXT = """
 cluster_key = "k"
@@ -192,12 +193,15 @@ def test_a_secondary_tells_where_it_listens_unless_told_otherwise() -> None:
 
 
 def test_a_secondary_tells_where_its_api_is(tmp_path: Path) -> None:
-    assert http_advertised(secondary(http__port=80)) == "127.0.0.1:80"
+    assert http_advertised(secondary(http__port=80)) == "http://127.0.0.1:80"
     assert http_advertised(secondary(http__enabled=False)) == ""
     every = secondary(http__host="0.0.0.0", http__port=80, client_advertise="s1.clients:2")
-    assert http_advertised(every) == "s1.clients:80", "where its clients reach it"
+    assert http_advertised(every) == "http://s1.clients:80", "where its clients reach it"
     assert http_advertised(secondary(listen__host="10.0.0.2")) == "", "it serves the API for its own machine only"
-    assert http_advertised(loaded(tmp_path, "p2")) == "127.0.0.1:5202"
+    assert http_advertised(loaded(tmp_path, "p2")) == "http://127.0.0.1:5202"
+    safe = HttpSection(port=80, tls_cert="cert.pem", tls_key="key.pem", path_prefix="/mq")
+    assert http_url(safe) == "https://127.0.0.1:80/mq"
+    assert http_url(safe, "p1.example.com:443") == "https://p1.example.com:443/mq"
 
 
 def test_a_primary_tells_what_its_entry_says_wherever_it_listens(tmp_path: Path) -> None:

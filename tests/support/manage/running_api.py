@@ -7,6 +7,7 @@ import base64
 import contextlib
 import http.client
 import json
+import ssl
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ from openclust.shell.server import Server
 
 WAIT_S = 20.0
 NO_TLS = TlsSection()
+PLAIN_HTTP = HttpSection(port=0)
 
 T = TypeVar("T")
 
@@ -42,6 +44,8 @@ class RunningApi:
         self.server = server
         self.loop = loop
         self.port = port
+        self.tls: ssl.SSLContext | None = None
+        """What a caller trusts, where the API speaks TLS."""
 
     @property
     def url(self) -> str:
@@ -50,13 +54,18 @@ class RunningApi:
     def call(
         self, method: str, path: str, body: Any = None, *, login: str | None = "guest:guest", **headers: str
     ) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
+        connection: http.client.HTTPConnection
+        if self.tls is not None:
+            connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=WAIT_S, context=self.tls)
+        else:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
+        headers = {name.replace("_", "-"): text for name, text in headers.items()}
         with contextlib.closing(connection):
             if login is not None:
                 headers.setdefault("Authorization", f"Basic {base64.b64encode(login.encode()).decode()}")
             headers.setdefault("Content-Type", "application/json")
             data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-            connection.request(method, path, data, {name.replace("_", "-"): text for name, text in headers.items()})
+            connection.request(method, path, data, headers)
             response = connection.getresponse()
             return Answer(response.status, dict(response.getheaders()), response.read())
 
@@ -79,13 +88,15 @@ class RunningApi:
 
 
 @contextlib.contextmanager
-def running_api(users_file: str | None = None, tls: TlsSection = NO_TLS, **limits: Any) -> Iterator[RunningApi]:
+def running_api(
+    users_file: str | None = None, tls: TlsSection = NO_TLS, http: HttpSection = PLAIN_HTTP, **limits: Any
+) -> Iterator[RunningApi]:
     config = Config(
         cluster_key="test",
         name="one",
         listen=ListenSection(port=0),
         tls=tls,
-        http=HttpSection(port=0),
+        http=http,
         auth=AuthSection(users_file=users_file),
         limits=Limits(**limits),
     )
