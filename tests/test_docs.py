@@ -23,6 +23,7 @@ from openclust.broker.model.limits import Limits
 from openclust.broker.model.policy import OPERATOR_KEYS, POLICY_KEYS
 from openclust.broker.model.queue_setting import SETTINGS
 from openclust.broker.routing.exchange import TYPES
+from openclust.cli import exit_codes
 from openclust.cli.main import openclust as openclust_command
 from openclust.manage.api.routes import ROUTES
 from openclust.manage.api.table import with_table
@@ -323,6 +324,32 @@ def test_commands_that_a_page_shows_exist_with_their_options(page: Path) -> None
     lines = commands_of(page.read_text(encoding="utf-8"))
     wrong = {line: part for line in lines if (part := unknown_part(line)) is not None}
     assert not wrong, f"{page.relative_to(ROOT)} shows commands or options that are not there: {wrong}"
+
+
+def all_commands(command: click.Group, prefix: str = "") -> list[str]:
+    """Every command that does something, after the groups that it is in. The bench has a page of its own."""
+    found = []
+    for name in command.list_commands(click.Context(command)):
+        each = command.get_command(click.Context(command), name)
+        if isinstance(each, click.Group) and name != "bench":
+            found += all_commands(each, f"{prefix}{name} ")
+        else:
+            found.append(f"{prefix}{name}")
+    return found
+
+
+def test_the_page_on_commands_has_an_example_of_each() -> None:
+    lines = commands_of((ROOT / "docs" / "commands.md").read_text(encoding="utf-8"))
+    shown = [f"{line.strip()} " for line in lines]
+    wanted = all_commands(openclust_command)
+    missing = [name for name in wanted if not any(line.startswith(f"{name} ") for line in shown)]
+    assert not missing, f"docs/commands.md has no example of {', '.join(missing)}"
+
+
+def test_the_page_on_commands_has_every_exit_code() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    told = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
+    assert told == {exit_codes.DONE, exit_codes.NO, exit_codes.FAILED, exit_codes.INTERRUPTED}
 
 
 # -- the HTTP API

@@ -15,7 +15,9 @@ from urllib.parse import quote
 
 import pika
 import pytest
+from click.testing import CliRunner
 
+from openclust.cli.main import openclust
 from tests.support.clients.deadline import eventually
 from tests.support.cluster.running_cluster import Primary, RunningCluster, running_cluster
 from tests.support.manage.running_api import Answer
@@ -285,10 +287,13 @@ def test_a_broker_that_stands_still_is_named_and_the_others_are_shown(cluster: R
             rows, missing = ask(broker, "/api/queues")
             assert time.monotonic() - began < 2
             assert missing == stopped.name
-            assert {row["name"] for row in rows} == {f"private-{n}" for n in cluster.brokers if n != stopped.name} | {
-                "work"
-            }
+            seen = {f"private-{n}" for n in cluster.brokers if n != stopped.name} | {"work"}
+            assert {row["name"] for row in rows} == seen
             _assert_missing_in_overview_and_nodes(broker, stopped)
+        command = ["queues", "list", "--json", "--columns", "name", "--url"]
+        result = CliRunner().invoke(openclust, [*command, cluster.brokers["s1"].place.http_url])
+        assert (result.exit_code, {row["name"] for row in json.loads(result.stdout)}) == (1, seen)
+        assert f"no answer from {stopped.name}: " in result.stderr
     finally:
         stopped.send(signal.SIGCONT)
     cluster.wait_until_settled()

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import click
+import msgspec
 
 from openclust.cli.access.options import cluster_options, json_option
 from openclust.cli.cluster.cluster_view import (
@@ -20,6 +21,7 @@ from openclust.cli.cluster.cluster_view import (
     StoreView,
     ask,
 )
+from openclust.cli.cluster.whole_cluster import WholeCluster, ask_whole, whole_lines
 from openclust.cli.exit_codes import DONE
 from openclust.cli.http_client import HttpClient
 from openclust.cli.term import show_json, show_table
@@ -35,11 +37,13 @@ from openclust.shell.host.event_log import escape
 def status(client: HttpClient, as_json: bool, watch: bool, interval: float) -> int:
     """Show the brokers of a cluster, their roles, votes and links, as the broker behind --url sees them.
 
-    With --watch --json there is one document a line.
+    And of all brokers together the messages that wait, the rates, alarms, and publishers that wait. With --watch
+    --json there is one document a line.
     """
 
     def ask_and_show() -> Callable[[], None]:
-        return functools.partial(_show, *ask(client), as_json, watch)
+        view, document = ask(client)
+        return functools.partial(_show, view, document, ask_whole(client, view), as_json, watch)
 
     if watch:
         return watch_for(ask_and_show, interval, as_json=as_json)
@@ -47,18 +51,20 @@ def status(client: HttpClient, as_json: bool, watch: bool, interval: float) -> i
     return DONE
 
 
-def _show(view: ClusterView, document: Any, as_json: bool, is_watched: bool) -> None:
-    if as_json and is_watched:
+def _show(view: ClusterView, document: Any, whole: WholeCluster, as_json: bool, is_watched: bool) -> None:
+    if not as_json:
+        show_view(view, whole)
+        return
+    shown = {**document, "whole_cluster": msgspec.to_builtins(whole)}
+    if is_watched:
         import json
 
-        click.echo(json.dumps(document))
-    elif as_json:
-        show_json(document)
+        click.echo(json.dumps(shown))
     else:
-        show_view(view)
+        show_json(shown)
 
 
-def show_view(view: ClusterView) -> None:
+def show_view(view: ClusterView, whole: WholeCluster) -> None:
     """The whole view for people."""
     uuid = f" ({escape(view.cluster_uuid)})" if view.cluster_uuid else ""
     click.echo(f"cluster {escape(view.cluster_key)}{uuid}, as {escape(view.name)} sees it ({escape(view.role)})\n")
@@ -71,7 +77,7 @@ def show_view(view: ClusterView) -> None:
         click.echo(line)
     if view.store is not None:
         click.echo(store_line(view.store))
-    for line in ready_lines(view):
+    for line in (*ready_lines(view), *whole_lines(whole)):
         click.echo(line)
     if view.links:
         click.echo("")
