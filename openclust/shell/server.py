@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Protocol, assert_never, cast
 import psutil
 
 from openclust.broker.amqp.connection import Connection
+from openclust.broker.counts.histogram import Histogram
 from openclust.broker.journal.journal import Journal
 from openclust.broker.model.effects import CheckLogin, CloseTransport, Effect, Note, Proxy, Resume, StartHeartbeats
 from openclust.broker.server.broker import Broker
-from openclust.broker.server.histogram import Histogram
 from openclust.node import Node, perform
 from openclust.shell.cluster.cluster_driver import ClusterDriver
 from openclust.shell.cluster.peer_listener import PeerListener

@@ -15,8 +15,8 @@ from openclust.shell.host.clock import monotonic_ms
 from openclust.shell.store import MemoryStore, Store, open_store
 
 if TYPE_CHECKING:
+    from openclust.broker.counts.histogram import Histogram
     from openclust.broker.journal.store_rows import Write
-    from openclust.broker.server.histogram import Histogram
     from openclust.cluster.membership.membership import Membership
     from openclust.node import Node
     from openclust.shell.config.schema import Config

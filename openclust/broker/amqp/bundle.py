@@ -67,7 +67,9 @@ class Bundle:
         route.destinations = [each for each in route.destinations if each.is_alive]
         if not route.destinations and channel.state == OPEN and (is_unroutable or not route.forward):
             channel.unroutable(route, header, body)
-        channel.published += 1
+        channel.published = published = channel.published + 1
+        if published >= channel.size_sample_at:
+            channel.sample_size(len(body))
         channel.connection.vhost.route_counts.add_one(route)
         if channel.state != OPEN:
             # It was closed while other brokers did their part, and its counts were taken then.

@@ -49,7 +49,9 @@ class ClientChannel(Channel):
         except ChannelError as error:
             self.fail(error, *BasicPublish.ID)
             return
-        self.published += 1
+        self.published = published = self.published + 1
+        if published >= self.size_sample_at:
+            self.sample_size(len(body))
         if self.confirms is not None:
             confirm(self, outcome)
 
@@ -75,4 +77,6 @@ class ClientChannel(Channel):
         else:
             return 0
         self.published += taken
+        if taken and self.published >= self.size_sample_at:
+            self.sample_size(len(bodies[0]))
         return taken

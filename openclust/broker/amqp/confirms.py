@@ -53,6 +53,11 @@ class Confirms:
             self.gates = Gates()
         self.gates.add(self._settled, batch, places)
 
+    @property
+    def count(self) -> int:
+        """How many messages were published since confirms are on."""
+        return self._settled
+
     def settle(self, accepted: bool) -> bool:
         """Returns whether there was nothing to send before."""
         self._settled += 1

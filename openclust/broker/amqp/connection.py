@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from openclust.broker.amqp.placement import Placement
     from openclust.broker.cluster_port import ClusterPort, Done
     from openclust.broker.counts.churn import Churn
+    from openclust.broker.counts.histogram import Histogram
     from openclust.broker.counts.message_counts import ChannelCounts
     from openclust.broker.delivery.direct_reply import ReplyQueue
     from openclust.broker.journal.journal import ConfirmWaiter, Journal
@@ -104,6 +105,8 @@ class ServingBroker(QueueBroker, RoutingBroker, Protocol):
     effects: list[Effect]
     dirty: list[Connection]
     closed_counts: ChannelCounts
+    closed_confirming: int
+    message_sizes: Histogram
     churn: Churn
     turn_waiters: list[Connection]
     peer_vhost: VirtualHost
@@ -122,6 +125,7 @@ class ServingBroker(QueueBroker, RoutingBroker, Protocol):
     def name_consumer(self) -> str: ...
     def unguessable(self) -> str: ...
     def open_count(self) -> int: ...
+    def next_size_sample(self) -> int: ...
     def logged_in(self, connection: Connection) -> None: ...
     def share_properties(self, properties: Table) -> Table: ...
     def define(self, change: Change, done: Done | None = None) -> None: ...

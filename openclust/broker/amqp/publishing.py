@@ -208,7 +208,9 @@ def perform_message(channel: Channel, route: Route, header: bytes, body: bytes, 
     if not route.destinations and not route.forward:
         channel.unroutable(route, header, body)
     outcome = fan_out(broker, route, header, body, properties, PUBLISHED)
-    channel.published += 1
+    channel.published = published = channel.published + 1
+    if published >= channel.size_sample_at:
+        channel.sample_size(len(body))
     if route.forward:
         _forward(channel, route, header, body, not outcome & REFUSED)
     elif channel.confirms is not None:

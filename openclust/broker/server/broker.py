@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import msgspec
 
 from openclust.broker.amqp import committing, consuming, declaring
-from openclust.broker.amqp.channel import Channel
+from openclust.broker.amqp.channel import SIZE_SAMPLE_EVERY, Channel
 from openclust.broker.amqp.client_channel import ClientChannel
 from openclust.broker.amqp.connection import Connection
 from openclust.broker.backlog.backlog import Entry
 from openclust.broker.cluster_port import ClusterPort, Done
 from openclust.broker.counts.churn import Churn
+from openclust.broker.counts.histogram import Histogram
 from openclust.broker.counts.message_counts import ChannelCounts
 from openclust.broker.delivery.direct_reply import ReplyQueue
 from openclust.broker.journal.journal import ConfirmWaiter, Journal
@@ -55,6 +56,8 @@ _T = TypeVar("_T")
 _NO_METADATA: Table = {}
 _SHARED_PROPERTIES_MAX = 1_000
 LETTERS_PER_TURN_MAX = 2_000
+MESSAGE_SIZES = (100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 50_000_000, 100_000_000)
+"""Bounds of the histogram of message sizes in bytes: those of RabbitMQ."""
 
 
 assert committing and consuming and declaring, "imported for the methods that they register"
@@ -123,6 +126,10 @@ class Broker:
         self.turn_bytes = 0
         # What passed on channels that are closed by now.
         self.closed_counts = ChannelCounts()
+        # And how many of these messages were published on channels with confirms.
+        self.closed_confirming = 0
+        self.message_sizes = Histogram(MESSAGE_SIZES)
+        self._size_phase = 0
         self.churn = Churn()
         # How many messages became dead letters, by the reason.
         self.dead_lettered: dict[str, int] = {}
@@ -242,6 +249,11 @@ class Broker:
         if connection.peer.is_application:
             self.churn.channel_created += 1
         return ClientChannel(connection, number)
+
+    def next_size_sample(self) -> int:
+        """Which message of the next channel has its size counted first: all places come up equally often."""
+        self._size_phase = self._size_phase % SIZE_SAMPLE_EVERY + 1
+        return self._size_phase
 
     def logged_in(self, connection: Connection) -> None:
         self._open_count += 1

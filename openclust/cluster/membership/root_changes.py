@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclust.broker.server.histogram import Histogram
+from openclust.broker.counts.histogram import Histogram
 from openclust.cluster.protocol.status import Reign
 
 WAITS_S = (0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 30, 60, 300)

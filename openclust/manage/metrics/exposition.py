@@ -19,7 +19,7 @@ from prometheus_client.core import Metric as MetricFamily
 from prometheus_client.exposition import choose_encoder, gzip_accepted
 from prometheus_client.registry import Collector
 
-from openclust.broker.server.histogram import Histogram
+from openclust.broker.counts.histogram import Histogram
 from openclust.manage.gather.slices import Slices
 from openclust.manage.metrics.metric import Metric, Value
 

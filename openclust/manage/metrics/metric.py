@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from openclust.broker.server.histogram import Histogram
+from openclust.broker.counts.histogram import Histogram
 
 Kind = Literal["counter", "gauge", "histogram", "info"]
 Value: TypeAlias = float | Histogram

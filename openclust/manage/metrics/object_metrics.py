@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from openclust.broker.backlog.paged_backlog import PagedBacklog
 from openclust.broker.queues.queue import Queue
 from openclust.broker.routing.exchange import Exchange
 from openclust.broker.server.vhost import VirtualHost
 from openclust.manage.metrics.metric import Metric, Samples
+from openclust.manage.metrics.totals import paged_out
 from openclust.manage.rows.values import text
 
 SERIES_MAX = 100_000
@@ -42,10 +42,6 @@ def _exchanges(read: Callable[[Exchange], float]) -> Callable[[Objects], Samples
             yield (text(vhost.name), text(exchange.name), exchange.type), read(exchange)
 
     return samples
-
-
-def _paged_out(queue: Queue) -> int:
-    return queue.backlog.page_index.unloaded_count if isinstance(queue.backlog, PagedBacklog) else 0
 
 
 _SOURCE = "queues active here"
@@ -107,7 +103,7 @@ FAMILIES: dict[str, tuple[Metric[Objects], ...]] = {
             "gauge",
             "Messages of a queue that are on disk only",
             _SOURCE,
-            _queues(_paged_out),
+            _queues(paged_out),
             _QUEUE,
         ),
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from openclust.broker.amqp.channel import SIZE_SAMPLE_EVERY
 from openclust.manage.metrics.metric import Metric, Samples, one
 from openclust.manage.metrics.readings import Readings
 
@@ -43,11 +44,74 @@ def _alarm(cause: str) -> Callable[[Readings], Samples]:
     return read
 
 
+def _dead_lettered(reason: str) -> Callable[[Readings], Samples]:
+    return lambda readings: one(readings.broker.dead_lettered.get(reason, 0))
+
+
 def _files_alarm(readings: Readings) -> Samples:
     return one(readings.machine.open_files >= readings.machine.open_files_max)
 
 
 _PROCESS, _CLIENTS, _QUEUES, _DISK = "the process", "clients of this broker", "queues active here", "the data directory"
+
+_MESSAGES: tuple[tuple[str, str, Callable[[Readings], float]], ...] = (
+    ("received", "Messages that clients have published", lambda it: it.totals.counts.publish),
+    ("received_confirm", "Those of them that wanted a confirm", lambda it: it.totals.confirming),
+    ("confirmed", "Messages that were confirmed to their publishers", lambda it: it.totals.counts.confirm),
+    ("routed", "Messages that reached a queue, or another broker", lambda it: it.totals.routed),
+    (
+        "unroutable_dropped",
+        "Messages that reached no queue, and were dropped",
+        lambda it: it.totals.counts.drop_unroutable,
+    ),
+    (
+        "unroutable_returned",
+        "Messages that reached no queue, and were returned",
+        lambda it: it.totals.counts.return_unroutable,
+    ),
+    (
+        "delivered",
+        "Messages that clients were sent, by consumers or by basic.get",
+        lambda it: it.totals.counts.deliver_get,
+    ),
+    (
+        "delivered_consume_auto_ack",
+        "Messages sent to consumers without acknowledgements",
+        lambda it: it.totals.counts.deliver_no_ack,
+    ),
+    (
+        "delivered_consume_manual_ack",
+        "Messages sent to consumers that acknowledge",
+        lambda it: it.totals.counts.deliver,
+    ),
+    ("delivered_get_auto_ack", "Messages got without acknowledgement", lambda it: it.totals.counts.get_no_ack),
+    ("delivered_get_manual_ack", "Messages got, to be acknowledged", lambda it: it.totals.counts.get),
+    ("get_empty", "basic.get of empty queues", lambda it: it.totals.counts.get_empty),
+    ("redelivered", "Messages that were sent once more", lambda it: it.totals.counts.redeliver),
+    ("acknowledged", "Messages that clients have acknowledged", lambda it: it.totals.counts.ack),
+)
+
+_DEAD_LETTERED = (
+    ("expired", "their time to live was over"),
+    ("maxlen", "the queue was full"),
+    ("rejected", "a consumer rejected them"),
+    ("delivery_limit", "they were delivered too often"),
+)
+
+_CHURN: tuple[tuple[str, str, str, Callable[[Readings], float]], ...] = (
+    ("connections_opened", "Connections opened", _CLIENTS, lambda it: it.broker.churn.connection_created),
+    ("connections_closed", "Connections closed", _CLIENTS, lambda it: it.broker.churn.connection_closed),
+    ("channels_opened", "Channels opened", _CLIENTS, lambda it: it.broker.churn.channel_created),
+    ("channels_closed", "Channels closed", _CLIENTS, lambda it: it.broker.churn.channel_closed),
+    (
+        "queues_declared",
+        "Declares of queues, also of those that are there",
+        _CLIENTS,
+        lambda it: it.broker.churn.queue_declared,
+    ),
+    ("queues_created", "Queues made", _QUEUES, lambda it: it.broker.churn.queue_created),
+    ("queues_deleted", "Queues deleted", _QUEUES, lambda it: it.broker.churn.queue_deleted),
+)
 
 RABBITMQ_METRICS: tuple[Metric[Readings], ...] = (
     Metric(
@@ -221,20 +285,34 @@ RABBITMQ_METRICS: tuple[Metric[Readings], ...] = (
         _PROCESS,
         _files_alarm,
     ),
-    Metric(
-        "rabbitmq_global_messages_received_total",
-        "counter",
-        "Messages that clients have published here",
-        _CLIENTS,
-        _by_protocol(lambda it: it.broker.published),
-        BY_PROTOCOL,
+    *(
+        Metric(
+            f"rabbitmq_global_messages_{name}_total",
+            "counter",
+            help,
+            _CLIENTS,
+            _by_protocol(read),
+            BY_PROTOCOL,
+        )
+        for name, help, read in _MESSAGES
     ),
+    *(
+        Metric(
+            f"rabbitmq_global_messages_dead_lettered_{reason}_total",
+            "counter",
+            f"Messages that left a queue for its dead-letter exchange: {help}",
+            _QUEUES,
+            _dead_lettered(reason),
+        )
+        for reason, help in _DEAD_LETTERED
+    ),
+    *(Metric(f"rabbitmq_{name}_total", "counter", help, source, _of(read)) for name, help, source, read in _CHURN),
     Metric(
-        "rabbitmq_global_messages_delivered_total",
-        "counter",
-        "Messages that clients here were sent",
+        "rabbitmq_message_size_bytes",
+        "histogram",
+        f"Sizes of published messages: one in {SIZE_SAMPLE_EVERY} is looked at, and counts {SIZE_SAMPLE_EVERY} times",
         _CLIENTS,
-        _by_protocol(lambda it: it.totals.delivered),
+        lambda it: [((PROTOCOL,), it.broker.message_sizes)],
         BY_PROTOCOL,
     ),
 )

@@ -6,8 +6,8 @@ import asyncio
 import errno
 import os
 
+from openclust.broker.counts.histogram import Histogram
 from openclust.broker.journal.store_rows import Ahead, Checkpoint, Contents, Restart, Spool, Write
-from openclust.broker.server.histogram import Histogram
 from openclust.shell.store.store import WritesDone, WritesFailed
 
 

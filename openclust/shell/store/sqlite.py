@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import NoReturn, TypeAlias
 
+from openclust.broker.counts.histogram import Histogram
 from openclust.broker.journal.store_rows import Contents, Write
-from openclust.broker.server.histogram import Histogram
 from openclust.shell.config.schema import ConfigError
 from openclust.shell.store.checksum import checksum
 from openclust.shell.store.disk_failure import is_damage, reason_of

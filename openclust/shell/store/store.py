@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
+from openclust.broker.counts.histogram import Histogram
 from openclust.broker.journal.store_rows import Contents, StoreReader, Write
-from openclust.broker.server.histogram import Histogram
 
 WritesDone: TypeAlias = Callable[[int], None]
 """Called with the number of writes that are done since the start."""

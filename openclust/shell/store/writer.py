@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from openclust.broker.counts.histogram import Histogram
 from openclust.broker.journal.store_rows import Keep
-from openclust.broker.server.histogram import Histogram
 from openclust.shell.host.event_log import one_line
 from openclust.shell.store.disk_failure import reason_of
 from openclust.shell.store.space import Space

@@ -10,7 +10,7 @@ from typing import Any
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
-from openclust.broker.server.histogram import Histogram
+from openclust.broker.counts.histogram import Histogram
 from openclust.manage.metrics.exposition import SAMPLES_A_PIECE, Exposition, Scraped, SeriesBudget
 from openclust.manage.metrics.metric import Metric
 

@@ -33,6 +33,23 @@ BOARD_10991 = (
     "alarms_memory_used_watermark",
     "alarms_free_disk_space_watermark",
     "alarms_file_descriptor_limit",
+    "connections_opened_total",
+    "connections_closed_total",
+    "channels_opened_total",
+    "channels_closed_total",
+    "queues_declared_total",
+    "queues_created_total",
+    "queues_deleted_total",
+    "message_size_bytes",
+    *(
+        f"global_messages_{each}_total"
+        for each in (
+            *("received", "received_confirm", "confirmed", "routed", "unroutable_dropped", "unroutable_returned"),
+            *("delivered", "delivered_consume_auto_ack", "delivered_consume_manual_ack", "delivered_get_auto_ack"),
+            *("delivered_get_manual_ack", "get_empty", "redelivered", "acknowledged", "dead_lettered_expired"),
+            *("dead_lettered_maxlen", "dead_lettered_rejected", "dead_lettered_delivery_limit"),
+        )
+    ),
 )
 
 
@@ -56,5 +73,5 @@ def test_no_metric_has_a_label_that_comes_and_goes_with_clients() -> None:
     assert not labels & {"channel", "connection", "consumer", "consumer_tag", "user"}
 
 
-def test_what_the_board_10991_of_rabbitmq_asks_for_is_there() -> None:
+def test_what_boards_for_rabbitmq_ask_for_is_there() -> None:
     assert {f"rabbitmq_{name}" for name in BOARD_10991} <= {each.name for each in ALL}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclust.broker.server.histogram import Histogram
+from openclust.broker.counts.histogram import Histogram
 
 
 def test_a_value_counts_up_to_the_next_bound() -> None:
