@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from openclust.broker.amqp.channel import SIZE_SAMPLE_EVERY
+from openclust.manage.brokers.product import ERLANG_VERSION, RABBITMQ_VERSION
 from openclust.manage.metrics.metric import Metric, Samples, one
 from openclust.manage.metrics.readings import Readings
-
-RABBITMQ_VERSION = "3.10.8"
-"""The version of RabbitMQ whose names these are."""
 
 PROTOCOL = "amqp091"
 BY_PROTOCOL = ("protocol",)
@@ -33,7 +31,7 @@ def _identity(readings: Readings) -> Samples:
 
 
 def _build(readings: Readings) -> Samples:
-    return [((RABBITMQ_VERSION, "0", RABBITMQ_VERSION, "0"), 1)]
+    return [((RABBITMQ_VERSION, ERLANG_VERSION, RABBITMQ_VERSION, "0"), 1)]
 
 
 def _alarm(cause: str) -> Callable[[Readings], Samples]:
@@ -49,10 +47,10 @@ def _dead_lettered(reason: str) -> Callable[[Readings], Samples]:
 
 
 def _files_alarm(readings: Readings) -> Samples:
-    return one(readings.machine.open_files >= readings.machine.open_files_max)
+    return one(readings.machine.figures.open_files >= readings.machine.figures.open_files_max)
 
 
-_PROCESS, _CLIENTS, _QUEUES, _DISK = "the process", "clients of this broker", "queues active here", "the data directory"
+_PROCESS, _CLIENTS, _QUEUES, _DISK = "the process", "clients of this broker", "queues active here", "the machine's disk"
 
 _MESSAGES: tuple[tuple[str, str, Callable[[Readings], float]], ...] = (
     ("received", "Messages that clients have published", lambda it: it.totals.counts.publish),
@@ -224,17 +222,21 @@ RABBITMQ_METRICS: tuple[Metric[Readings], ...] = (
         "gauge",
         "Memory of the process",
         _PROCESS,
-        _of(lambda it: it.machine.resident_bytes),
+        _of(lambda it: it.machine.figures.resident_bytes),
     ),
     Metric(
-        "rabbitmq_process_open_fds", "gauge", "Open files and sockets", _PROCESS, _of(lambda it: it.machine.open_files)
+        "rabbitmq_process_open_fds",
+        "gauge",
+        "Open files and sockets",
+        _PROCESS,
+        _of(lambda it: it.machine.figures.open_files),
     ),
     Metric(
         "rabbitmq_process_max_fds",
         "gauge",
         "The most open files that the system allows",
         _PROCESS,
-        _of(lambda it: it.machine.open_files_max),
+        _of(lambda it: it.machine.figures.open_files_max),
     ),
     Metric(
         "rabbitmq_process_open_tcp_sockets",
@@ -253,16 +255,16 @@ RABBITMQ_METRICS: tuple[Metric[Readings], ...] = (
     Metric(
         "rabbitmq_disk_space_available_bytes",
         "gauge",
-        "Free bytes of the disk; none without a data directory",
+        "Free bytes of the disk with the data directory, or else with the working directory",
         _DISK,
-        _of(lambda it: it.machine.disk_free_bytes),
+        _of(lambda it: it.machine.figures.disk_free_bytes),
     ),
     Metric(
         "rabbitmq_disk_space_available_limit_bytes",
         "gauge",
         "0: publishers wait when the disk takes no more, and not before",
         _DISK,
-        _of(lambda it: None if it.machine.disk_free_bytes is None else 0),
+        _of(lambda it: 0),
     ),
     Metric(
         "rabbitmq_alarms_memory_used_watermark",
