@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 import msgspec
 from aiohttp import web
 
+from openclust.broker.server.vhost import VirtualHost
 from openclust.manage.calls.acting import acting, exchange_name, not_here
-from openclust.manage.calls.call import Call, Refused, answer, bad_request
+from openclust.manage.calls.call import BODY_BYTES_MAX, Call, Refused, answer, bad_request
 from openclust.manage.calls.fields import Arguments, as_table
 from openclust.manage.calls.local_client import Fetched, LocalClient
 from openclust.manage.gather.selection import Row
@@ -30,12 +33,39 @@ from openclust.wire.table import Timestamp
 PUBLISH_BODY_BYTES_MAX = 16_777_216
 GOT_MAX = 10_000
 """Messages in one answer."""
-GOT_BYTES_MAX = 16_777_216
+GOT_BYTES_MAX = 8_388_608
 """No more messages are got once the payloads in an answer are so large together."""
+GETS_MAX = 16
+LARGE_PUBLISHES_MAX = 16
+"""Calls at the same time whose messages are held in memory beside those of the broker; one more is refused."""
 GET_ENDS_BEFORE_S = 10.0
 """A get that has not come to its end so long before its time is over answers with what it has."""
 
 Octet = Annotated[int, msgspec.Meta(ge=0, le=255)]
+
+
+class _Places:
+    """So many calls of one kind may be under way at the same time."""
+
+    def __init__(self, count: int, what: str) -> None:
+        self._count = count
+        self._what = what
+        self._taken = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Have a place; the call is refused where there is none."""
+        if self._taken >= self._count:
+            raise Refused(503, "busy", f"{self._count} calls {self._what} at this moment, the most that may; try again")
+        self._taken += 1
+        try:
+            yield
+        finally:
+            self._taken -= 1
+
+
+_gets = _Places(GETS_MAX, "get messages")
+_large_publishes = _Places(LARGE_PUBLISHES_MAX, f"publish more than {BODY_BYTES_MAX} bytes")
 
 
 class PropertiesBody(msgspec.Struct):
@@ -73,6 +103,13 @@ class GetBody(msgspec.Struct):
 
 async def publish(call: Call) -> web.Response:
     """Publish a message, and wait for its confirm: `routed` says whether any queue wanted it."""
+    if (call.request.content_length or 0) <= BODY_BYTES_MAX and "Transfer-Encoding" not in call.request.headers:
+        return await _publish(call)
+    with _large_publishes.one():
+        return await _publish(call)
+
+
+async def _publish(call: Call) -> web.Response:
     vhost, exchange = call.vhost(), exchange_name(call)
     body = await call.read(PublishBody, PUBLISH_BODY_BYTES_MAX)
     async with acting(call, vhost) as client:
@@ -124,14 +161,20 @@ async def get(call: Call) -> web.Response:
     count, truncate = _number(body.count, "count"), _number(body.truncate, "truncate")
     if name not in vhost.queues:
         raise await not_here(call, vhost, name)
+    with _gets.one():
+        return answer(await _get(call, vhost, name, count, truncate, body))
+
+
+async def _get(
+    call: Call, vhost: VirtualHost, name: str, count: int | None, truncate: int | None, body: GetBody
+) -> list[Row]:
     async with acting(call, vhost) as client:
         try:
-            rows = await _got(client, name, count, truncate, body)
+            return await _got(client, name, count, truncate, body)
         except AmqpError as error:
             if error.code == RESOURCE_LOCKED:
                 raise bad_request(f"{error.code} {error.reply_text}") from None
             raise
-    return answer(rows)
 
 
 async def _got(client: LocalClient, queue: str, count: int | None, truncate: int | None, body: GetBody) -> list[Row]:

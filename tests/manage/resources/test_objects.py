@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pika
 import pytest
 
+from openclust.manage.resources import messages
 from tests.support.manage.running_api import Answer, RunningApi, running_api
 
 pytestmark = pytest.mark.sockets
@@ -442,3 +443,16 @@ def test_a_publish_that_has_to_wait_too_long_says_for_what(api: RunningApi, monk
     use(before)
     assert got(api) == []
     assert publish(api, "y").json == {"routed": True}
+
+
+def test_only_so_many_calls_hold_messages_at_the_same_time(api: RunningApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.call("PUT", "/api/queues/%2F/mine", {})
+    whole = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
+    with monkeypatch.context() as patched:
+        patched.setattr(messages._gets, "_count", 0)
+        patched.setattr(messages._large_publishes, "_count", 0)
+        assert refusal(api.call("POST", "/api/queues/%2F/mine/get", whole))[:2] == (503, "busy")
+        assert refusal(publish(api, "x" * 2_000_000))[:2] == (503, "busy")
+        assert publish(api, "small").status == 200
+    assert [row["payload"] for row in got(api)] == ["small"]
+    assert (messages._gets._taken, messages._large_publishes._taken) == (0, 0)
