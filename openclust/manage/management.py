@@ -9,7 +9,7 @@ import msgspec
 from openclust.manage.actions.closing import ConnectionClosing
 from openclust.manage.brokers.listeners import HttpAddress
 from openclust.manage.brokers.node_rows import MemoryRows, NodeRows
-from openclust.manage.brokers.overview_rows import OverviewCounts
+from openclust.manage.brokers.overview_rows import ListenerCounts, OverviewCounts
 from openclust.manage.brokers.process_figures import ProcessWatch
 from openclust.manage.gather.answering import Answering
 from openclust.manage.gather.gathering import ClusterQuery
@@ -60,7 +60,7 @@ class Management:
                 "close_connection": closing.close,
                 "close_connections_of_user": closing.close_of_user,
             },
-            {"overview": OverviewCounts(server, self.http)},
+            {"overview": OverviewCounts(server, self.http), "listeners": ListenerCounts(server, self.http)},
         )
         inquiries = server.member.inquiries
         self.gathering = ClusterQuery(self._answering, inquiries)

@@ -135,6 +135,14 @@ def test_a_node_is_asked_by_its_own_name_wherever_the_question_comes(cluster: Ru
         assert found["memory"]["total"]["rss"] > 0
 
 
+def test_every_broker_passes_the_checks_and_brings_a_message_back(cluster: RunningCluster) -> None:
+    for broker in cluster.brokers.values():
+        for check in ("alarms", "ready-to-serve-clients", "node-is-quorum-critical", "node-is-mirror-sync-critical"):
+            assert ask(broker, f"/api/health/checks/{check}") == ({"status": "ok"}, ""), (broker.name, check)
+        assert ask(broker, "/api/aliveness-test/%2F")[0] == {"status": "ok"}
+    assert request(cluster.root(), "/api/queues/%2F/aliveness-test", "DELETE", {"Authorization": LOGIN}).status == 204
+
+
 def test_a_connection_is_closed_by_the_broker_that_has_it(cluster: RunningCluster) -> None:
     client = eventually(lambda: _connect(cluster.brokers["p2"], "to be closed"))
     rows, _ = ask(cluster.brokers["s1"], "/api/connections?sort=name")
@@ -311,5 +319,10 @@ def _assert_missing_in_overview_and_nodes(broker: Primary, stopped: Primary) -> 
     assert missing == stopped.name
     assert [row["name"] for row in rows if not row["running"]] == [stopped.name]
     assert len(rows) == 5
+    headers = {"Authorization": LOGIN}
+    critical = request(broker, "/api/health/checks/node-is-quorum-critical", "GET", headers)
+    assert critical.status == (503 if broker.place.name.startswith("p") else 200), critical.data
+    alarms = request(broker, "/api/health/checks/alarms", "GET", headers)
+    assert (alarms.status, alarms.headers["X-Openclust-Missing"]) == (200, stopped.name)
     found, missing = ask(broker, f"/api/nodes/{stopped.name}")
     assert (found, missing) == ({"name": stopped.name, "running": False}, stopped.name)

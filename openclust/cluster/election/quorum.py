@@ -42,6 +42,18 @@ def can_spare(election: Election) -> bool:
     return any(not election.peers[name].status.illness for name in others)
 
 
+def is_critical(election: Election) -> bool:
+    """Whether the cluster would have no root without this primary: it would lose its root, or could elect none.
+
+    A sitting root stays with half of the primaries; a new one is elected by more than half.
+    """
+    left = [name for name in electorate(election) if name != election.name and not is_starting(election, name)]
+    defined = len(election.terms.primaries)
+    if election.reign is None or election.reign.root == election.name:
+        return 2 * len(left) <= defined
+    return 2 * len(left) < defined
+
+
 def votes_needed(defined: int) -> int:
     """How many of the defined primaries must vote for one of them: more than half."""
     return defined // 2 + 1

@@ -20,7 +20,7 @@ from openclust.manage.calls.call import (
 )
 from openclust.manage.calls.http_logins import HTTP_LOGINS
 from openclust.manage.calls.route import LIST_PARAMETERS, ApiRoute
-from openclust.manage.checks import liveness
+from openclust.manage.checks import health, liveness
 from openclust.manage.definitions import (
     exports,
     feature_flags,
@@ -87,6 +87,70 @@ ROUTES: tuple[ApiRoute, ...] = (
     ApiRoute("GET", "/api/nodes", nodes.nodes, MONITORING, "All brokers", query=_PAGES),
     ApiRoute("GET", "/api/nodes/{node}", nodes.node, MONITORING, "One broker"),
     ApiRoute("GET", "/api/nodes/{node}/memory", nodes.memory, MONITORING, "What the memory of a broker is used for"),
+    # -- health
+    ApiRoute("GET", "/api/health/checks/alarms", health.alarms, ANYBODY, "Whether publishers wait anywhere"),
+    ApiRoute(
+        "GET", "/api/health/checks/local-alarms", health.local_alarms, ANYBODY, "Whether publishers wait at this broker"
+    ),
+    ApiRoute(
+        "GET",
+        "/api/health/checks/port-listener/{port}",
+        health.port_listener,
+        ANYBODY,
+        "Whether this broker listens at a port",
+    ),
+    ApiRoute(
+        "GET",
+        "/api/health/checks/protocol-listener/{protocol}",
+        health.protocol_listener,
+        ANYBODY,
+        "Whether this broker serves a protocol",
+    ),
+    ApiRoute(
+        "GET",
+        "/api/health/checks/certificate-expiration/{within}/{unit}",
+        health.certificate_expiration,
+        ANYBODY,
+        "Whether certificates of this broker are valid for so long",
+    ),
+    ApiRoute(
+        "GET",
+        "/api/health/checks/virtual-hosts",
+        health.virtual_hosts,
+        ANYBODY,
+        "Whether this broker serves its virtual hosts",
+    ),
+    ApiRoute(
+        "GET",
+        "/api/health/checks/node-is-quorum-critical",
+        health.quorum_critical,
+        ANYBODY,
+        "Whether the cluster has a root without this broker",
+    ),
+    ApiRoute(
+        "GET",
+        "/api/health/checks/node-is-mirror-sync-critical",
+        health.mirror_sync_critical,
+        ANYBODY,
+        "Whether another primary has a copy of the messages",
+    ),
+    ApiRoute(
+        "GET",
+        "/api/health/checks/ready-to-serve-clients",
+        health.ready_to_serve_clients,
+        ANYBODY,
+        "Whether this broker can serve clients",
+    ),
+    ApiRoute(
+        "GET",
+        "/api/health/checks/is-in-service",
+        health.is_in_service,
+        ANYBODY,
+        "Whether this broker is neither drained nor stopped",
+    ),
+    ApiRoute("GET", "/api/healthchecks/node", health.node, ANYBODY, "The older check of the broker that is asked"),
+    ApiRoute("GET", "/api/healthchecks/node/{node}", health.node, ANYBODY, "The older check of a broker"),
+    ApiRoute("GET", "/api/aliveness-test/{vhost}", health.aliveness, ANYBODY, "Publish a message and get it back"),
     # -- the cluster
     ApiRoute("GET", "/api/cluster", cluster.cluster, ANYBODY, "What this broker knows of the cluster"),
     ApiRoute(

@@ -37,6 +37,17 @@ class OverviewCounts:
         }
 
 
+class ListenerCounts:
+    """Where this broker listens: for checks of its own ports."""
+
+    def __init__(self, server: Server, http: list[HttpAddress]) -> None:
+        self._server = server
+        self._http = http
+
+    async def count(self, question: CountTotals) -> Totals:
+        return {"listeners": listener_rows(self._server, self._http)}
+
+
 async def object_totals(broker: Broker, viewer: Viewer, *, is_own: bool) -> Totals:
     """What this broker has, in the virtual hosts that the viewer may see. `is_own`: it is the one that is asked."""
     vhosts = vhosts_seen(broker, viewer, None)

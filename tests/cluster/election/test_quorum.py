@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from openclust.cluster.election.quorum import active, electorate, why_no_root
-from openclust.cluster.election.view import ElectionRole, begin
+from msgspec.structs import replace
+
+from openclust.cluster.election.quorum import active, electorate, is_critical, why_no_root
+from openclust.cluster.election.view import ElectionRole, Terms, begin
 from openclust.cluster.protocol.status import Reign
 from tests.support.cluster.election_view import TERMS, hear, ready, root, said, tick
 
@@ -72,3 +74,20 @@ def test_one_that_takes_over_is_named() -> None:
     election = hear(election, 2_000, said("b", 2, vote=vote, heard=election.number), said("c", 2, vote=vote))
     assert election.role is ElectionRole.TAKING_OVER
     assert why_no_root(election) == [("a", "has the votes in epoch 1, and fetches what its voters hold")]
+
+
+def test_a_root_is_critical_where_the_others_could_elect_none_without_it() -> None:
+    assert not is_critical(root())
+    # c is silent: b alone is not more than half of three.
+    election = root(1_000)
+    assert is_critical(hear(tick(election, 1_500), 1_500, said("b", 2, reign=Reign(1, "a"), heard=election.number)))
+
+
+def test_a_primary_that_is_not_root_is_critical_where_less_than_half_would_be_left() -> None:
+    four = Terms(primaries=("a", "b", "c", "d"), heartbeat_ms=100, start_grace_ms=1_000)
+    election = tick(ready(terms=four), 2_000)
+    election = hear(election, 2_000, said("b", reign=Reign(1, "b")), said("c", reign=Reign(1, "b")))
+    followed = replace(election, role=ElectionRole.BACKUP, reign=Reign(1, "b"))
+    assert not is_critical(followed), "a sitting root stays with half of the primaries"
+    assert is_critical(replace(followed, reign=Reign(1, "a"))), "a new one needs more than half"
+    assert is_critical(replace(followed, terms=replace(four, primaries=("a", "b", "c", "d", "e"))))
