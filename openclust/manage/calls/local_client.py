@@ -204,7 +204,7 @@ class _Memory:
 
     heard = True
     is_waiting = False
-    sent_ms = silent_ms = wait_ms = born_ms = connected_ms = 0
+    sent_ms = silent_ms = wait_ms = born_ms = connected_at_ms = 0
     received_bytes = sent_bytes = reads = writes = 0
 
     def __init__(self, client: LocalClient) -> None:

@@ -141,7 +141,7 @@ def connection_row(broker: Broker, connection: Connection) -> Row:
         "auth_mechanism": connection.mechanism,
         **_tls(transport if peer.is_tls else None),
         "state": state_of(connection),
-        "connected_at": transport.connected_ms + broker.wall_offset_ms,
+        "connected_at": transport.connected_at_ms,
         "channels": len(connection.channels),
         "consumers": sum(len(channel.consumers or ()) for channel in connection.channels.values()),
         "frame_max": connection.frame_max,

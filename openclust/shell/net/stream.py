@@ -39,8 +39,8 @@ class Transport(Protocol):
     writes: int
 
     @property
-    def connected_ms(self) -> int:
-        """When the socket was connected."""
+    def connected_at_ms(self) -> int:
+        """When the socket was connected, by the wall clock."""
 
     @property
     def is_waiting(self) -> bool:
@@ -64,7 +64,7 @@ class Gone:
     __slots__ = ()
 
     heard = is_waiting = False
-    sent_ms = silent_ms = wait_ms = born_ms = connected_ms = 0
+    sent_ms = silent_ms = wait_ms = born_ms = connected_at_ms = 0
     received_bytes = sent_bytes = reads = writes = 0
 
     def flush(self) -> None: ...
@@ -97,6 +97,7 @@ class Stream:
         "silent_ms",
         "sock",
         "wait_ms",
+        "wall_offset_ms",
         "writes",
     )
 
@@ -107,6 +108,8 @@ class Stream:
         self.fd = sock.fileno()
         self.connection = connection
         self.born_ms = now_ms
+        # As it is now: the wall clock may be set while the connection is there. The number is shared by many.
+        self.wall_offset_ms = connection.broker.wall_offset_ms
         self.heard = True
         self.sent_ms = now_ms
         self.silent_ms = self.wait_ms = 0
@@ -118,8 +121,8 @@ class Stream:
         host.loop.add_reader(self.fd, self._readable)
 
     @property
-    def connected_ms(self) -> int:
-        return self.born_ms
+    def connected_at_ms(self) -> int:
+        return self.born_ms + self.wall_offset_ms
 
     # -- reading
 

@@ -55,7 +55,8 @@ class TlsStream(asyncio.Protocol):
         self.heard = True
         self.sent_ms = self.silent_ms = self.wait_ms = 0
         # The TLS handshake has half of the time for the whole login.
-        self.born_ms = self.connected_ms = monotonic_ms()
+        self.born_ms = monotonic_ms()
+        self.connected_at_ms = 0
         self.received_bytes = self.sent_bytes = self.reads = self.writes = 0
         self.connection: Connection | None = None
         self.transport: asyncio.Transport | None = None
@@ -100,8 +101,9 @@ class TlsStream(asyncio.Protocol):
         self._settle_timer()
         certificate = self._tls.getpeercert()
         self._tls.settle()
-        self.born_ms = monotonic_ms() - self._handshake_timeout_ms // 2
+        connected_ms, self.born_ms = self.born_ms, monotonic_ms() - self._handshake_timeout_ms // 2
         self.connection = self._host.tls_connected(self, certificate or {})
+        self.connected_at_ms = connected_ms + self.connection.broker.wall_offset_ms
 
     def session(self) -> TlsSession | None:
         """What was agreed in the handshake; None before its end."""

@@ -79,7 +79,9 @@ def test_a_connection_says_since_when_it_is_there_and_what_went_through_it(api: 
         assert min(before["recv_oct"], before["send_oct"], before["recv_cnt"], before["send_cnt"]) > 0
         channel.basic_publish("", "nobody", b"x" * 1_000)
         channel.queue_declare("q", exclusive=True)
+        api.on_loop(lambda server: server.broker.set_clock(server.now_ms(), 0))
         after = the_only(api, "connections")
+        assert after["connected_at"] == before["connected_at"], "the wall clock was set"
         assert 1_000 < after["recv_oct"] - before["recv_oct"] < 1_300
         assert after["send_oct"] > before["send_oct"]
 
