@@ -178,7 +178,7 @@ def dual_homed() -> Model:
     return model_of(tuple(brokers), nodes, tuple(between))
 
 
-@pytest.mark.parametrize("name", ["three-zones", "eight", "dual-homed"])
+@pytest.mark.parametrize("name", ["three-zones", "eight", pytest.param("dual-homed", marks=pytest.mark.slow)])
 def test_a_broker_with_two_links_is_seen_to_have_two(name: str) -> None:
     model = dual_homed() if name == "dual-homed" else loaded(f"conf/topologies/{name}.toml")[0]
     lines = drawn_lines(scene_of(picture_of(model, NO_FINDINGS)))

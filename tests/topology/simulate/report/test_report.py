@@ -80,8 +80,11 @@ MADE: dict[str, Callable[[], ResultsSummary]] = {
 
 
 NAMES = [
-    *("one run", "empty", "idle", "trace"),
-    *(pytest.param(name, marks=pytest.mark.slow) for name in ("four designs", "sweep", "sweep without timelines")),
+    *("one run", "empty", "idle"),
+    *(
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in ("trace", "four designs", "sweep", "sweep without timelines")
+    ),
 ]
 
 
