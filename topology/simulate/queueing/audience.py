@@ -1,4 +1,4 @@
-"""The last of a delivery's way, from broker to subscriber: a topic set has as many ways as groups that want it."""
+"""The last part of a delivery's way, from broker to subscriber: a topic set has one for each group of subscribers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ JITTER_POINTS = 8
 
 
 class LatencyShare(msgspec.Struct, frozen=True, kw_only=True):
-    """A latency, and the share of a topic set's deliveries that have it."""
+    """A latency, and the part of a topic set's deliveries that have this latency."""
 
     us: float
     share: float
 
 
 def ways_of(workload: Workload) -> list[list[LatencyShare]]:
-    """Of each topic set, in the order of their first topics: how far those are who get what is published there."""
+    """For each topic set, by the number of its first topic: the latencies between its subscribers and their brokers."""
     return [_ways(workload, name) for name in sorted(workload.topics, key=workload.topic_base.__getitem__)]
 
 
@@ -40,7 +40,7 @@ def _ways(workload: Workload, topics: str) -> list[LatencyShare]:
     for group, each in zip(workload.groups, workload.subscribers, strict=False):
         if each.topics == topics:
             wanted = (share_of(topic, count, each.popularity, each.exponent) for topic in range(count))
-            # Drawn `each` times, at least once.
+            # A client draws `each` topics, so that it has this one at least once.
             weight = sum(rate * (1 - (1 - share) ** each.each) for rate, share in zip(published, wanted, strict=True))
             weights[group] = weight * each.count
     total = sum(weights.values())
@@ -60,7 +60,7 @@ def _points(group: ClientGroup) -> list[float]:
 
 
 def on_their_ways(counts: Mapping[tuple[int, int], int], ways: list[list[LatencyShare]]) -> dict[int, int]:
-    """Deliveries by bucket, of such by audience and bucket: as many as before, later by their ways."""
+    """Takes deliveries by audience and bucket, adds the ways to the subscribers, and returns deliveries by bucket."""
     found: dict[int, int] = {}
     for (audience, number), count in counts.items():
         begun, told = 0.0, 0

@@ -1,4 +1,4 @@
-"""Stage: how busy each broker was in each bin, and how long what came had to wait."""
+"""Stage: how busy each broker was in each bin, and how long jobs had to wait."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 _NS = 1000
-"""Costs are summed as whole nanoseconds: a sum of fractions would hang on the order of its parts."""
+"""Costs are added as whole nanoseconds: a sum of fractions would depend on the order of its parts."""
 
 
 def load(worked: DataFrame, bin_ms: int) -> DataFrame:
     """`run int, broker int, bin int, busy_us double, backlog_us long, jobs long, deliveries long`.
 
-    A job counts in the bin in which it began, as does the longest wait until then, `backlog_us`; what it cost is spread
-    evenly over the time until the last of its writes.
+    A job counts in the bin in which it begins. `backlog_us` is the longest wait of a job that begins in the bin. The
+    cost of a job is spread evenly over the time from its begin to the last of its writes.
     """
     spans = _spans(worked, bin_ms * 1000)
     none = F.lit(0).cast("long")
@@ -38,8 +38,8 @@ def load(worked: DataFrame, bin_ms: int) -> DataFrame:
 
 
 def _spans(worked: DataFrame, bin_us: int) -> DataFrame:
-    """What each job costs in its first and last bin, `part_ns`, and by how much what is in the whole bins between them
-    changes with a bin, `change_ns`: however long a job lasts, it has three rows at most."""
+    """The cost of each job in its first and its last bin, `part_ns`; and `change_ns`, the change of the cost from one
+    of the whole bins between them to the next. So a job has three rows at most, however long it lasts."""
     begun = F.col("begun_us")
     to = F.greatest("begun_us", "writes_to_us")
     known = worked.select(
@@ -83,7 +83,7 @@ def _row(bin_: Column, part_ns: Column, change_ns: Column, *, is_first: bool) ->
 
 
 def _filled(by_bin: DataFrame) -> DataFrame:
-    """With `whole_ns`, of the jobs that go on for all of a bin; also bins in which nothing but these is."""
+    """Adds `whole_ns`, the cost of jobs that last through the whole bin, and the bins that have no other cost."""
     in_order = Window.partitionBy("run", "broker").orderBy("bin")
     until_now = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     changes = by_bin.select(

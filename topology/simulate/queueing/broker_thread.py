@@ -1,10 +1,10 @@
-"""One broker at work: a thread that takes what has come, does it, and writes to those who got something.
+"""The thread of one broker: it takes jobs that have arrived, does them, and writes their deliveries to connections.
 
-It does what the broker's event loop does. When the thread is free it takes all jobs that have come by then, at most
-`JOBS_A_TURN`: a turn. It does them one after the other (their base cost, and their deliveries into outboxes).
-Connections that got something stand in a line to be written (`write_queue`), each of them once however much is in its
-outbox, and a bounded number of them before the thread looks again for jobs. So the more is under way, the more
-deliveries go with one write. Copies to other brokers leave when the jobs of the turn are done, before the writes.
+It does what the broker's event loop does. When the thread is free, it begins a turn: it takes all jobs that have
+arrived, at most `JOBS_A_TURN`, and does them one after the other (their base cost, and their deliveries into outboxes).
+Connections with something in their outbox wait in a queue to be written (`write_queue`). Each is in it once, however
+much is in its outbox, and the thread writes a bounded number of them before it looks for jobs again. So under more load
+one write carries more deliveries. Copies to other brokers leave when the jobs of the turn are done, before the writes.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Floats: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 JOBS_A_TURN = 64
 """As `openclust.shell.host.event_loop.EVENTS_AT_ONCE`."""
 WAIT_US_MAX = 10_000.0
-"""A broker that had nothing to do for so long finds all as cold as after an hour."""
+"""The caches of a broker that was idle for so long are as cold as after an hour."""
 GRAINS_A_US = 1024
-"""What jobs cost is rounded to this part of a microsecond: sums of it are exact, wherever the stream is cut."""
+"""The cost of a job is rounded to this part of a microsecond: so its sums are exact, wherever the stream is cut."""
 
 
 class Costs(NamedTuple):
@@ -40,9 +40,9 @@ class Costs(NamedTuple):
 
 
 class Jobs(NamedTuple):
-    """Columns of jobs in the order in which they came. `clients` are connected at that time.
+    """Columns of jobs in the order of their arrival. `clients` is the number of connected clients at that time.
 
-    `batch_us` is what a turn costs once, however many of its jobs have it: giving copies to the links, a disk's write.
+    `batch_us` is a cost that a turn has once, however many of its jobs have it: copies for the links, a write to disk.
     """
 
     at_us: Floats
@@ -55,7 +55,7 @@ class Jobs(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What the first jobs that were not told of yet have become, in the same order."""
+    """Columns of finished jobs: the first of those that were not returned before, in the order of their arrival."""
 
     begun_us: Floats
     relayed_us: Floats
@@ -65,7 +65,7 @@ class Done(NamedTuple):
 
 
 class _Taken(NamedTuple):
-    """Jobs whose turn has been, but perhaps not the last of their writes. Places are nan where that is known."""
+    """Jobs of past turns. Some of their writes may be due; where all times are known, the places are nan."""
 
     first: Floats
     last: Floats
@@ -73,9 +73,9 @@ class _Taken(NamedTuple):
 
 
 class SimulatedThread:
-    """Feed it with `take`, jobs of one broker sorted by `at_us`, in any chunks; then `end`. Both return what is done.
+    """Give `take` the jobs of one broker, sorted by `at_us`, in chunks of any size; then call `end`.
 
-    What they return, in all, does not depend on how the jobs were cut into chunks.
+    Both return jobs that are done. All jobs together do not depend on the sizes of the chunks.
     """
 
     def __init__(self, costs: Costs) -> None:
@@ -83,9 +83,9 @@ class SimulatedThread:
         self._line = WriteQueue(costs.write_us)
         self._free_us = 0.0
         self._done_us = -inf
-        """When the last job was done, or would have been, had it found the broker idle."""
+        """The end of the last job, or its end if it had found the broker idle."""
         self._is_written = True
-        """Since the last turn, as far as it could be before the next."""
+        """Whether the writes since the last turn are done, as far as there was time before the next turn."""
         self._waiting = Jobs(*_nothing(len(Jobs._fields)))
         self._taken = _Taken(np.empty(0), np.empty(0), Done(*_nothing(len(Done._fields))))
 
@@ -93,7 +93,7 @@ class SimulatedThread:
         return self._work(jobs, is_end=False)
 
     def end(self) -> Done:
-        """No more will come."""
+        """There are no more jobs: returns all that are left."""
         return self._work(Jobs(*_nothing(len(Jobs._fields))), is_end=True)
 
     def _work(self, jobs: Jobs, *, is_end: bool) -> Done:
@@ -111,7 +111,7 @@ class SimulatedThread:
         return self._written(_Taken(_behind(before.first, new.first), _behind(before.last, new.last), done))
 
     def _turns(self, chunk: _Chunk, is_end: bool) -> int:
-        """Do as many jobs as can be done as long as it is not known what comes next; how many these are."""
+        """Does the jobs that no later arrival can change, and returns their number."""
         at, line, free, is_written = chunk.at, self._line, self._free_us, self._is_written
         job, count = 0, len(at)
         turn: Callable[[int, int, float, bool], float] | None = None
@@ -135,7 +135,7 @@ class SimulatedThread:
             if end == count or at[end] <= free:
                 end = bisect_right(at, free, job, min(job + JOBS_A_TURN, count))
                 if end == count and end < job + JOBS_A_TURN and not is_end:
-                    break  # More may come in time for this turn.
+                    break  # A later chunk may hold jobs of this turn.
             turn = turn or chunk.turns(line)
             free = turn(job, end, free, is_rested)
             is_written = False
@@ -144,7 +144,7 @@ class SimulatedThread:
         return job
 
     def _written(self, taken: _Taken) -> Done:
-        """Tell of those jobs, from the first on, that are written; keep the others."""
+        """Returns the jobs up to the first that is not written; keeps the others."""
         first, last, done = taken
         line = self._line
         unwritten = np.flatnonzero(last > line.written)
@@ -159,7 +159,7 @@ class SimulatedThread:
 
 
 class _Chunk:
-    """Some jobs of the stream. Those that find nothing before them and are written before the next are done at once."""
+    """Some jobs of the stream. If one finds the broker idle and is written before the next, it is done at once."""
 
     def __init__(self, jobs: Jobs, costs: Costs, before_us: float, is_end: bool) -> None:
         at, base, deliveries, topic, size, clients, batch = jobs
@@ -169,10 +169,10 @@ class _Chunk:
         self._writes_us = deliveries * costs.write_us + self._kb_us
         self._at = at
         self._sum = np.concatenate((np.zeros(1), np.cumsum(work)))
-        # A turn's own cost, where the turn has but this job.
+        # The cost of a turn that has this job only.
         self._once = np.rint((costs.turn_us + batch) * GRAINS_A_US) / GRAINS_A_US
         self.done_us = at + self._once + work + self._writes_us
-        # And where it finds the broker idle, for as long as it has been.
+        # The same if the broker was idle, for the time that it was.
         idle_us = np.clip(at - np.append(before_us, self.done_us[:-1])[: len(at)], 0, WAIT_US_MAX)
         self._wait = np.rint(idle_us * (costs.wait_us_per_ms / 1000) * GRAINS_A_US) / GRAINS_A_US
         self._once_alone = self._once + self._wait
@@ -180,24 +180,27 @@ class _Chunk:
         self._ends = self._relayed + self._writes_us
         next_at = np.append(at[1:], inf if is_end else -inf)[: len(at)]
         held = np.flatnonzero(self._ends > next_at)
-        # For each job the first from it on that is still at work when the next comes.
+        # For each job: the first job, from this one on, that is not done when the next one comes.
         after = np.append(held, len(at))
         self.alone_until: list[int] = after[np.searchsorted(held, np.arange(len(at)))].tolist()
         self.at: list[float] = at.tolist()
         self._columns = deliveries, topic, clients, self._kb_us, self._once, self._wait
-        # Four for each turn: its first job, the one after its last, when it began these, and what it cost once.
+        # Four numbers a turn: its first job, the job after its last, the time it began them, and the cost it has once.
         self._turns = array("d")
         self._firsts: list[float] = []
         self._lasts: list[float] = []
         self._grown: list[float] = []
 
     def alone_to(self, end: int) -> float:
-        """The broker was idle when each of those before `end` came; the time when the last of them is done."""
+        """The end of the last job before `end`, if each job before `end` found the broker idle."""
         return float(self._ends[end - 1])
 
     def turns(self, line: WriteQueue) -> Callable[[int, int, float, bool], float]:
-        """What does a turn with the jobs from one number to before another, begun now, by a broker that was at rest or
-        not; it returns the time when all is done but writing. Made for the first turn: it is most of the work."""
+        """Returns a function that does one turn, and returns its end without the writes.
+
+        Its arguments are the first job, the job after the last, the time, and whether the broker was idle. It is made
+        when the first turn needs it: this is most of the work.
+        """
         count = len(self.at)
         all_deliveries, topics, clients, kb_us, once, wait = (each.tolist() for each in self._columns)
         sums = self._sum.tolist()
@@ -219,7 +222,7 @@ class _Chunk:
         return turn
 
     def taken(self, count: int) -> _Taken:
-        """What has become of the first jobs."""
+        """The results of the first jobs."""
         first, last = np.full(count, np.nan), np.full(count, np.nan)
         before, after = self._sum[:count], self._sum[1 : count + 1]
         begun = self._at[:count] + self._once_alone[:count]

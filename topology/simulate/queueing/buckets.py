@@ -9,21 +9,21 @@ BUCKETS_PER_DECADE = 40
 
 _RATIO = pow(10, 1 / BUCKETS_PER_DECADE)
 _MEAN = (_RATIO - 1) / log(_RATIO)
-"""Of a bucket's latencies, as a part of its lower edge, where they are as the logarithm has them: evenly."""
+"""The mean latency of a bucket divided by its lower edge, if its latencies are even on a logarithmic axis."""
 
 
 def bucket(us: float) -> int:
-    """What takes less than 1 us is in the first."""
+    """The bucket of a latency. The first bucket also has all below 1 us."""
     return max(0, floor(BUCKETS_PER_DECADE * log10(us))) if us > 1 else 0
 
 
 def edge(bucket: int) -> float:
-    """Where it begins, in microseconds, and the one before it ends."""
+    """The lower edge of a bucket in microseconds: also the upper edge of the bucket before."""
     return pow(10, bucket / BUCKETS_PER_DECADE)
 
 
 def percentile(counts: Mapping[int, int], q: float) -> float:
-    """In microseconds, of deliveries by bucket: `q` of 1 took no longer. 0 where there are none."""
+    """The latency in microseconds that the part `q` of the deliveries did not exceed. 0 if there are no deliveries."""
     total = sum(counts.values())
     before = 0
     for number in sorted(counts):
@@ -35,12 +35,12 @@ def percentile(counts: Mapping[int, int], q: float) -> float:
 
 
 def mean(counts: Mapping[int, int]) -> float:
-    """In microseconds; 0 where there are none."""
+    """The mean latency in microseconds; 0 if there are no deliveries."""
     total = sum(counts.values())
     return sum(edge(number) * _MEAN * count for number, count in counts.items()) / total if total else 0.0
 
 
 def longest(counts: Mapping[int, int]) -> float:
-    """In microseconds: nothing took longer. 0 where there are none."""
+    """The longest latency in microseconds; 0 if there are no deliveries."""
     there = [number for number, count in counts.items() if count]
     return edge(max(there) + 1) if there else 0.0

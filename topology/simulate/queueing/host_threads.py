@@ -1,4 +1,4 @@
-"""What wants a core of a host: a broker's thread, which does as `broker_thread` has it, and the clients' process."""
+"""The threads that share the cores of a host: those of brokers, with the rules of `broker_thread`, and of clients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from topology.simulate.queueing.write_queue import WriteQueue
 
 
 class HostRow(NamedTuple):
-    """What is known of a job of any of the host's brokers."""
+    """The given values of a job of any broker of the host."""
 
     at_us: Any
     base_us: Any
@@ -32,7 +32,7 @@ class HostRow(NamedTuple):
 
 
 class Job:
-    """One row, and what has become of it. It came `late_us` after `at_us`: so long its message waited elsewhere."""
+    """One row, and its result. It came `late_us` after `at_us`: its message waited so long at other brokers."""
 
     __slots__ = ("begun_us", "cost_us", "first", "from_us", "is_done", "last", "late_us", "relayed_us", "row", "to_us")
 
@@ -43,13 +43,13 @@ class Job:
         self.is_done = False
 
     def told(self) -> tuple[float, float, float, float, float]:
-        """Its columns as `broker_thread.Done` has them, by the clock of a message that waited nowhere before."""
+        """The result with the columns of `broker_thread.Done`. `late_us` is subtracted from its times."""
         late = self.late_us
         return self.begun_us - late, self.relayed_us - late, self.from_us - late, self.to_us - late, self.cost_us
 
 
 class BrokerThread:
-    """One turn of it is jobs, and then one part of the line of writes."""
+    """A turn of this thread does jobs, and then one part of the waiting writes."""
 
     def __init__(self, costs: Costs) -> None:
         self._costs = costs
@@ -75,7 +75,7 @@ class BrokerThread:
         self.inbox.append(job)
 
     def turn(self, now_us: float) -> tuple[float, list[Job], list[Job]]:
-        """When it ends, whose copies have left, and who is written."""
+        """Returns the end of the turn, the jobs whose copies have left, and the jobs that are written."""
         jobs = [self.inbox.popleft() for _ in range(min(len(self.inbox), JOBS_A_TURN))]
         if jobs:
             now_us = self._do(jobs, now_us)
@@ -109,7 +109,7 @@ class BrokerThread:
         return _exact(float(row.base_us + row.deliveries * self._costs.delivery_us))
 
     def _written(self) -> list[Job]:
-        """Those of which everything is."""
+        """The jobs with all of their deliveries written."""
         line = self._line
         done = [job for job in self._writing if job.last <= line.written]
         if done:
@@ -122,7 +122,7 @@ class BrokerThread:
 
 
 class ClientsThread:
-    """It publishes, and reads what is written to it: a delivery is there when the thread comes to read it."""
+    """Publishes and reads. A delivery has arrived when this thread reads it."""
 
     def __init__(self, clients: LocalClients) -> None:
         self._clients = clients
@@ -134,11 +134,11 @@ class ClientsThread:
         return bool(self._inbox)
 
     def wake(self, now_us: float, job: Job, *, is_read: bool) -> None:
-        """What a job delivers is to be read; or else a message is published, which will be a job."""
+        """The deliveries of a job can be read; or a message is to be published, which becomes a job."""
         self._inbox.append((now_us, job, is_read))
 
     def turn(self, now_us: float) -> tuple[float, list[Job]]:
-        """When it ends, and whose deliveries were read."""
+        """Returns the end of the turn, and the jobs whose deliveries were read."""
         clients, read = self._clients, []
         for woken_us, job, is_read in self._inbox:
             if is_read:
@@ -154,7 +154,7 @@ class ClientsThread:
 
 
 class OthersThread:
-    """Clients that look what has come from time to time: who writes to them does not wake them."""
+    """Clients that look for deliveries from time to time: a write to them does not wake them."""
 
     def __init__(self, clients: LocalClients) -> None:
         self._work_us, self._every_us = clients.others_us, clients.others_every_us
@@ -163,12 +163,12 @@ class OthersThread:
         self.is_at_rest = True
 
     def wake(self) -> None:
-        """It is due."""
+        """It is time to look."""
         self.due_us += self._every_us
         self.wants_core = True
 
     def turn(self, now_us: float) -> float:
-        """When it ends."""
+        """Returns the end of the turn."""
         self.wants_core = False
         return now_us + self._work_us
 

@@ -1,8 +1,8 @@
-"""Brokers of one host that has fewer cores than they are: who has something to do waits for a core.
+"""Brokers of one host with fewer cores than brokers: a thread with something to do waits for a core.
 
-A thread that is woken up, or has more to do after its turn, stands behind the others that want a core. So the wait is
-longest where one message wakes up several brokers at once. A copy from one broker of the host to another comes when it
-has left: what the first waited is in when the second is woken up.
+A thread that is woken up, or has more to do after its turn, waits behind the other threads that wait for a core. So the
+wait is longest if one message wakes several brokers at once. A copy from one broker of the host to another arrives when
+it has left the first: so the second broker is woken up later by the time that the first one waited.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from topology.simulate.queueing.host_threads import BrokerThread, ClientsThread,
 from topology.simulate.spark.schemas import JobKind
 
 FOLLOWING = frozenset((JobKind.RELAYED, JobKind.PASSED_ON, JobKind.FROM_ROOT))
-"""Copies of what another broker had before."""
+"""Kinds of jobs for a copy that another broker has sent."""
 LEFT_MAX = 100_000
-"""So many messages are remembered some of whose copies went to brokers of other hosts."""
+"""The greatest number of remembered messages that have copies at brokers of other hosts."""
 
 Thread = BrokerThread | ClientsThread | OthersThread
 
 
 class HostTurns:
-    """Feed it with `take`, rows of all brokers of the host sorted by `at_us`, in any chunks; then `end`.
+    """Give `take` rows of all brokers of the host, sorted by `at_us`, in chunks of any size; then call `end`.
 
-    Both return what is known of the first rows that were not told of yet.
+    Both return results of the first rows that were not returned before.
     """
 
     def __init__(self, host: SharedHost, costs: Costs, left_max: int = LEFT_MAX) -> None:
@@ -41,13 +41,13 @@ class HostTurns:
         self._free_cores = host.cores
         self._wanting: deque[Thread] = deque()
         self._events: list[tuple[float, int, Thread, Job | None]] = []
-        """A job comes to a broker, or is there for clients to read; None: the turn of a thread ends."""
+        """A job comes to a thread, which does it or reads its deliveries. Without a job, the thread's turn ends."""
         self._events_ever = 0
         self._left: dict[tuple[int, int], tuple[float, int]] = {}
-        """Of messages that went on from a broker: how late, and how many of the copies have not been met here."""
+        """For messages that a broker has sent on: how late, and the number of copies that no row was found for yet."""
         self._left_max = left_max
         self._behind: dict[tuple[int, int], list[Job]] = {}
-        """Copies that cannot come before another broker has sent them."""
+        """Copies that wait for another broker to send them."""
         self._untold: deque[Job] = deque()
 
     def take(self, rows: Sequence[HostRow]) -> Done:
@@ -59,7 +59,7 @@ class HostTurns:
         return self._told()
 
     def end(self) -> Done:
-        """No more will come."""
+        """There are no more rows: returns all results that are left."""
         self._until(inf)
         alone = [job for jobs in self._behind.values() for job in jobs]
         for job in sorted(alone, key=lambda each: each.row.at_us):
@@ -82,7 +82,7 @@ class HostTurns:
         self._push(row.at_us + job.late_us, self._brokers[row.broker], job)
 
     def _until(self, end_us: float) -> None:
-        """All that happens before."""
+        """Handles all events before this time."""
         events, others = self._events, self._others
         while events and events[0][0] < end_us:
             if others is not None and others.due_us <= events[0][0]:
@@ -135,7 +135,7 @@ class HostTurns:
         self._push(ends_us, thread, None)
 
     def _leave(self, job: Job) -> None:
-        """Its copies, if it has any, go to other brokers."""
+        """The copies of a job, if it has any, go to other brokers."""
         row = job.row
         if not row.copies or row.topic < 0:
             return
@@ -150,7 +150,7 @@ class HostTurns:
                 del self._left[next(iter(self._left))]
 
     def _write(self, job: Job) -> None:
-        """It is done, or when clients of this host have read it."""
+        """A job is done when it is written; if its clients are on this host, when they have read it."""
         if self._clients is not None and job.row.deliveries:
             self._push(job.to_us, self._clients, job)
         else:

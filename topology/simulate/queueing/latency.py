@@ -1,8 +1,8 @@
 """Stage: how long deliveries took, from a publisher's send to a subscriber's receipt.
 
-A job's `at_us` is when it would have come if nobody had waited anywhere before. What a message did wait, at its
-publisher's broker and at a root that passed it on, is added here to its latency, and not to when the next broker had it
-to do: under bursts a broker behind another is loaded somewhat earlier than it would be.
+The `at_us` of a job is its arrival if its message waited nowhere before. The time that the message waited, at its
+publisher's broker and at a root that passed it on, is added here to its latency, and not to its arrival at the next
+broker. So under bursts the load of that next broker comes somewhat early.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from topology.simulate.queueing.buckets import BUCKETS_PER_DECADE
 from topology.simulate.spark.schemas import JobKind
 
 PUBLICATION_BITS = 40
-"""Of the number of a message among those of all runs, so many tell it from the others of its run."""
+"""So many bits of a message's number are its number within its run; the bits above are the run."""
 MESSAGES_EVERYWHERE_MAX = 500_000
-"""How long so many messages were held is told to all partitions (40 MB); of more, Spark sorts both by message."""
+"""The waits of so many messages are sent to all partitions (40 MB). If there are more, Spark sorts both by message."""
 POINTS = 4
-"""A job's deliveries are told apart by so many moments of the time in which they are written."""
+"""The deliveries of a job are divided into so many parts by the time at which they are written."""
 
 
 def latencies(
     worked: DataFrame, *, bin_ms: int, stack_us: float, audiences: Sequence[int] = (0,), messages: int | None = None
 ) -> DataFrame:
-    """LATENCIES of what was published to topics. `worked` says in `sent_us` when its publisher sent a message.
+    """LATENCIES of messages to topics. `sent_us` in `worked` is the time at which the publisher sent a message.
 
-    `audiences` are the first topics of all sets, in order; `bin` of `bin_ms` is that in which the message was sent.
-    Bins may be coarser than the workload's. `messages` there are in all runs, if it is known.
+    `audiences` are the first topics of all sets, in order. `bin`, of `bin_ms`, is that in which the message was sent;
+    bins may be longer than the workload's. `messages` is the number of messages of all runs, if it is known.
     """
     kind = F.col("kind")
     held = _held(worked)
@@ -54,12 +54,12 @@ def latencies(
 
 
 def _message() -> Column:
-    """One number for run and publication: by two columns Spark finds and sorts several times slower."""
+    """One number for run and publication: with two columns Spark joins and sorts several times slower."""
     return F.shiftleft(F.col("run").cast("long"), PUBLICATION_BITS) + F.col("publication")
 
 
 def _held(worked: DataFrame) -> DataFrame:
-    """How long each message was held until its copies left: by its publisher's broker, by a root that passed it on."""
+    """The time until the copies of each message left the publisher's broker, and a root that passed the message on."""
     kind, held_us = F.col("kind"), F.col("relayed_us") - F.col("at_us")
     holders = worked.where(kind.isin(JobKind.PUBLISHED, JobKind.PASSED_ON))
     return holders.groupBy(_message().alias("message")).agg(
@@ -69,21 +69,21 @@ def _held(worked: DataFrame) -> DataFrame:
 
 
 def _held_before(kind: Column) -> Column:
-    """How long others kept the message until the copy of this job left."""
+    """The time that other brokers held the message until the copy of this job left."""
     none = F.lit(0).cast("long")
     first, root = F.coalesce("first_us", none), F.coalesce("root_us", none)
     return F.when(kind == JobKind.PUBLISHED, none).when(kind == JobKind.FROM_ROOT, first + root).otherwise(first)
 
 
 def _points(jobs: DataFrame) -> DataFrame:
-    """Each job's deliveries in at most `POINTS` parts, with the mean moment of each: the kth of n is at k / n."""
+    """The deliveries of each job in at most `POINTS` parts, with the mean time of each. The kth of n is at k / n."""
     count = F.col("deliveries")
     parts = F.least(count, F.lit(POINTS))
     points = F.array(*(F.array(*(F.lit(each) for each in range(1, some + 1))) for some in range(1, POINTS + 1)))
     cut = jobs.withColumn("parts", parts).withColumn("point", F.explode(points[parts - 1]))
     low = F.floor((F.col("point") - 1) * count.cast("long") / F.col("parts"))
     high = F.floor(F.col("point") * count.cast("long") / F.col("parts"))
-    # One of those in the part, and of each message another: over many messages all moments are met.
+    # One delivery of the part, another one for each message: over many messages all times occur.
     which = F.pmod(F.xxhash64("publication", "broker", "point"), high - low)
     place = (low + 1 + which) / count
     span_us = F.col("writes_to_us") - F.col("writes_from_us")
@@ -104,7 +104,7 @@ def bucket_of(us: Column) -> Column:
 
 
 def _audience(firsts: Sequence[int]) -> Column:
-    """Which of the sets that begin with these topics has the topic."""
+    """The topic set of a topic, by the first topics of all sets."""
     number = F.lit(0)
     for place, first in enumerate(firsts):
         number = F.when(F.col("topic") >= first, place).otherwise(number)

@@ -1,4 +1,4 @@
-"""Stage: every broker does its jobs in order of arrival: see `broker_thread`, and `host_turns` for shared cores."""
+"""Stage: every broker does its jobs in the order of their arrival (`broker_thread`), or shares cores (`host_turns`)."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _PASSES = ("run", "broker", "at_us", "publication", "kind", "deliveries")
 _USED = ("base_us", "batch_us", "clients")
 _ADDS = "begun_us long, relayed_us long, writes_from_us long, writes_to_us long, cost_us float"
 _Place = tuple[int, int]
-"""A run, and the first of the brokers that share cores, which stands for them."""
+"""A run, and the first of the brokers that share cores, which names all of them."""
 
 
 def queueing(
     jobs: DataFrame, calibration: Calibration, runs: Sequence[GridCell] = (), partitions: int | None = None
 ) -> DataFrame:
-    """WORKED, and whatever other columns `jobs` has, but `base_us`, `batch_us` and `clients`.
+    """WORKED, and the other columns of `jobs` except `base_us`, `batch_us` and `clients`.
 
-    `runs` tell which brokers share cores; each of the others is worked out for itself.
+    `runs` name the brokers that share cores; each of the others is computed for itself.
     """
     others = tuple(name for name in jobs.columns if name not in (*_PASSES, *_USED))
     hosts = {(run.number, host.brokers[0]): host for run in runs for host in run.layout.hosts}
     return in_order(
         _placed(jobs, hosts),
         keys=("run", "place"),
-        # The last three but one only tell chores apart: jobs that are equal in all may change places.
+        # The three columns before the last only order chores. The order of jobs that are equal in all does not matter.
         order=("at_us", "publication", "kind", "topic", "deliveries", "base_us", "broker"),
         takes=HostRow._fields,
         begin=_BeginQueueing(hosts, costs_of(calibration)),
@@ -50,7 +50,7 @@ def costs_of(calibration: Calibration) -> Costs:
 
 
 def _placed(jobs: DataFrame, hosts: Mapping[_Place, SharedHost]) -> DataFrame:
-    """With the `place` where a job's broker is worked out."""
+    """Adds `place`: brokers with one place are computed together."""
     rows = [(run, broker, first) for (run, first), host in hosts.items() for broker in host.brokers]
     if not rows:
         return jobs.withColumn("place", F.col("broker"))

@@ -1,9 +1,9 @@
-"""The connections of a broker that got something and wait to be written, in line.
+"""The queue of a broker's connections that have something to be written.
 
-A place in the line is a number that only grows. Which connections a job gives something to is not known, only how many:
-jobs of a topic give to the same ones, those of another topic are taken for independent of them. A connection has one
-place however much is in its outbox. A job's connections are spread evenly over the places from `first` to `last`, which
-are such that their mean is right.
+A place in the queue is a number that only grows. The connections that get deliveries of a job are not known, only their
+number: jobs of one topic deliver to the same connections, jobs of other topics to connections that are independent of
+these. A connection has one place, however much is in its outbox. The connections of a job are spread evenly over the
+places from `first` to `last`; these two are chosen so that the mean place is right.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Floats: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 WRITES_A_TURN = 64
 """As `openclust.shell.net.outbox_flush.WRITES_AT_ONCE`."""
 TOPICS_MAX = 10_000
-"""So many topics are remembered before those whose connections are all written are forgotten."""
+"""When there are more topics, those with all connections written are forgotten."""
 
 
 class WriteQueue:
-    """`put` what a job delivers, `write` until the next comes, ask for `times` of what is written, then `forget`."""
+    """`put` a job's deliveries, `write` until the next job comes, ask for `times` of written places, then `forget`."""
 
     __slots__ = ("_ends", "_from_us", "_kb_us", "_last", "_starts", "_topics", "_write_us", "_writing_us", "written")
 
@@ -32,9 +32,9 @@ class WriteQueue:
         """Places up to here are written."""
         self._last = 0.0
         self._kb_us = 0.0
-        """What writing all that waits costs beside `write_us` for each."""
+        """The cost of writing all waiting bytes, beside `write_us` for each connection."""
         self._topics: dict[float, tuple[float, float]] = {}
-        # What was written at a stretch: places from and to, since when, how long for each.
+        # Places written without a pause: the first, the one after the last, the time of the first, the time for each.
         self._starts: list[float] = []
         self._ends: list[float] = []
         self._from_us: list[float] = []
@@ -45,7 +45,7 @@ class WriteQueue:
         return self._last == self.written
 
     def put(self, topic: float, count: float, clients: float, kb_us: float) -> tuple[float, float, float]:
-        """Something for `count` of so many clients: between which places they are, and how many of these are new."""
+        """Adds deliveries for `count` of all clients. Returns the first and last place, and the number of new ones."""
         written, end = self.written, self._last
         self._kb_us += kb_us
         if clients < count:
@@ -57,7 +57,7 @@ class WriteQueue:
             if first >= written:
                 return first, last, 0.0
             old, old_mean = count * (last - written) / (last - first), (written + last) / 2
-        # Of those of this topic that do not wait because of it, some wait because of others.
+        # Some connections of this topic have a place already, because of deliveries of other topics.
         other = count - old
         waiting = end - written - old
         share = waiting / (clients - old) if waiting > 0 else 0.0
@@ -74,7 +74,7 @@ class WriteQueue:
         return first, end, new
 
     def write(self, now_us: float, next_us: float) -> float:
-        """At least one part, more until `next_us`; the time when it ends. Only while the line is not empty."""
+        """Writes one part, and more parts until `next_us`; returns the end. The queue must not be empty."""
         written = self.written
         count = self._last - written
         each_us = self._write_us + self._kb_us / count
@@ -84,7 +84,7 @@ class WriteQueue:
         if count > WRITES_A_TURN:
             part_us = WRITES_A_TURN * each_us
             wait_us = next_us - now_us
-            # More parts than there are is as good as all: `next_us` may be infinite.
+            # All parts at most: `next_us` may be infinite.
             parts = ceil(wait_us / part_us) if part_us < wait_us < count * each_us else 1 + (wait_us > part_us) * count
             some = WRITES_A_TURN * parts
             if some < count:
@@ -99,12 +99,12 @@ class WriteQueue:
         return now_us + count * each_us
 
     def times(self, first: Floats, last: Floats) -> tuple[Floats, Floats]:
-        """When these places were written, all of which are."""
+        """The times at which these places were written. All of them must be written."""
         if not len(first):
             return first, last
         starts, ends = np.array(self._starts), np.array(self._ends)
         from_us, each_us = np.array(self._from_us), np.array(self._writing_us)
-        # A pause between two stretches is at one place: who begins there does so after it, who ends there before.
+        # A pause is at one place. Places that begin there begin after the pause, those that end there end before it.
         begins = np.minimum(np.searchsorted(ends, first, "right"), len(ends) - 1)
         finishes = np.searchsorted(ends, last, "left")
         return (
@@ -113,7 +113,7 @@ class WriteQueue:
         )
 
     def forget(self, until: float) -> None:
-        """Nobody will ask for the times of places before this one."""
+        """The caller will not ask for times of places before this one."""
         count = int(np.searchsorted(np.array(self._ends), until, "left"))
         for each in (self._starts, self._ends, self._from_us, self._writing_us):
             del each[:count]

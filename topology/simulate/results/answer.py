@@ -1,4 +1,4 @@
-"""What a simulation found, in sentences: the first thing that a report and a terminal tell."""
+"""The results of a simulation in a few sentences: the first lines of a report, and of the output in a terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FAULTS_MAX = 5
 
 
 def answer_of(summary: ResultsSummary) -> list[str]:
-    """A few sentences. Names in them are as they came: escape what is shown."""
+    """A few sentences. Names in them are not escaped: the caller escapes the text before it shows it."""
     if not summary.runs:
         return ["There is nothing to tell: no run is in this summary."]
     if len(summary.runs) == 1:
@@ -31,7 +31,7 @@ def answer_of(summary: ResultsSummary) -> list[str]:
 
 
 def one_run(run: RunSummary) -> list[str]:
-    """Deliveries, latency, who is nearest to a limit, and what each fault did."""
+    """Deliveries, latency, the broker nearest to a limit, and the effects of each fault."""
     lines = [_deliveries(run)]
     if run.totals.delivered:
         latency = run.latency
@@ -57,7 +57,7 @@ def bottleneck_line(bottleneck: Bottleneck | None) -> str:
 
 
 def fault_line(fault: FaultSummary) -> str:
-    """`kill p2 at 30s`: what followed."""
+    """One line about a fault and its effects: `kill p2 at 30s: ...`."""
     parts = []
     if fault.no_root_ms is not None:
         parts.append(f"no root for {units.ms(fault.no_root_ms)}")

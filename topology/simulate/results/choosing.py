@@ -1,4 +1,4 @@
-"""Which runs of a summary are told one by one, and which are compared: a sweep may have hundreds."""
+"""The choice of runs that are shown one by one, and of runs that are compared: a sweep may have hundreds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COMPARED_MAX = 6
 
 
 def chosen_runs(summary: ResultsSummary) -> list[RunSummary]:
-    """Those to look at: all, if they are few; of a sweep the cheapest that meet the goal, else its ends."""
+    """Runs to show: all if they are few, else the cheapest that meet the goal, or the least and the greatest load."""
     runs = summary.runs
     if len(runs) <= CHOSEN_MAX:
         return list(runs)
@@ -42,7 +42,7 @@ def brokers_of(run: RunSummary) -> int:
 
 
 def label_of(run: RunSummary, among: Sequence[RunSummary]) -> str:
-    """What tells this run from the others; its design where nothing does."""
+    """The values that distinguish this run from the others; its design if there are none."""
     parts = []
     if len({each.design for each in among}) > 1:
         parts.append(run.design)
@@ -70,7 +70,7 @@ def layout_of(run: RunSummary) -> str:
 
 
 def spelled_layout(run: RunSummary) -> str:
-    """`8 brokers (3 of them primaries)`, for who has not seen the short form."""
+    """`8 brokers (3 of them primaries)`: the form for readers who do not know `3 + 5 brokers` yet."""
     count = brokers_of(run)
     told = f"{count} broker{'' if count == 1 else 's'}"
     return f"{told} ({run.primaries} of them primaries)" if run.secondaries else told
@@ -81,7 +81,7 @@ def busiest_cpu(run: RunSummary) -> float:
 
 
 def recovery_ms(run: RunSummary) -> float | None:
-    """Until all clients of all faults were back, at worst."""
+    """The longest time that a fault's clients took to come back, all of them."""
     return max((each.back_all_ms for each in run.faults if each.back_all_ms is not None), default=None)
 
 
@@ -90,7 +90,7 @@ def _load(run: RunSummary) -> tuple[int, float, int]:
 
 
 def _spread(runs: list[RunSummary], most: int) -> list[RunSummary]:
-    """At most so many of them, the first and the last among them."""
+    """At most `most` of the runs, at even distances, with the first and the last."""
     if len(runs) <= most:
         return runs
     last = len(runs) - 1

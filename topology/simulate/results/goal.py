@@ -1,4 +1,4 @@
-"""`--goal "p99<50ms, survive=1, missed<1%"`: what a layout must do, and the cheapest of a sweep that does it."""
+"""`--goal "p99<50ms, survive=1, missed<1%"`: the conditions for a layout, and the cheapest layout that meets them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ TERMS_MAX = 20
 
 
 def _back_ms(fault: FaultSummary) -> float:
-    """For ever, where clients were lost and not all of them came back."""
+    """The time until all lost clients were back; infinite if some of them did not come back."""
     return float("inf") if fault.lost_clients and fault.back_all_ms is None else fault.back_all_ms or 0.0
 
 
 class Measure(msgspec.Struct, frozen=True):
-    """Something that a goal may bound from above. The first unit whose factor is 1 is that of the summary."""
+    """A figure that a goal can bound from above. The first unit whose factor is 1 is the unit of the summary."""
 
     units: dict[str, float]
     of: Callable[[RunSummary], float]
@@ -66,7 +66,7 @@ class Term(msgspec.Struct, frozen=True):
     bound: float
 
     def unmet(self, run: RunSummary) -> str:
-        """Why it is not met; empty where it is."""
+        """The reason why the condition is not met; empty if it is met."""
         if self.name == SURVIVE:
             lost = survivable(run)
             return "" if lost >= self.bound else f"survives the loss of {lost}, wanted {self.bound:g}"
@@ -82,13 +82,13 @@ class Goal(msgspec.Struct, frozen=True):
     terms: tuple[Term, ...]
 
     def met_by(self, run: RunSummary) -> tuple[bool, str]:
-        """Whether, and why not."""
+        """Whether a run meets the goal, and the reasons if not."""
         unmet = [why for each in self.terms if (why := each.unmet(run))]
         return not unmet, "; ".join(unmet)
 
 
 def parse_goal(text: str) -> Goal:
-    """ConfigError with all that is wrong, and the grammar."""
+    """Raises ConfigError with all mistakes and the grammar."""
     terms: list[Term] = []
     problems: list[str] = []
     parts = [each.strip() for each in text.split(",") if each.strip()]
@@ -123,7 +123,7 @@ def cheapest(runs: Sequence[RunSummary], goal: Goal) -> list[Cheapest]:
 
 
 def survivable(run: RunSummary) -> int:
-    """How many brokers may be lost, whichever they are, and there is a root still (or a member that is active).
+    """The number of brokers, whichever they are, that a layout can lose and still have a root (or an active member).
 
     openclust elects with more than half of the defined primaries. Of the other designs any survivor carries on.
     """

@@ -1,4 +1,4 @@
-"""From the tallies of all runs to the summary of each."""
+"""Makes the summary of each run from the tallies of all runs."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from topology.simulate.traffic.shared_queues import queues_of
 _MBIT = 8 / 1_000_000
 _MB = 1_000_000
 BUSY_S = 1.0
-"""How busy a broker is at most is told of whole seconds, or of a span where that is longer."""
+"""The highest load of a broker is that of a whole second, or of a span if spans are longer."""
 
 
 class Summarizing:
-    """One run's rows, and what they come to."""
+    """The rows of one run, and the parts of its summary that are computed from them."""
 
     def __init__(
         self, run: GridCell, workload: Workload, calibration: Calibration, timeline: Timeline, tallies: Tallies
@@ -57,7 +57,7 @@ class Summarizing:
         self._latencies, self._gaps, self._queue_rows = own["latencies"], own["gaps"], own.get("queues")
         count = len(self._names)
         self._busy = self._grid(own["load"], "busy_us", count) / (tallies.span_ms * 1000)
-        # With what is done after the end.
+        # These include the work that is done after the end of the run.
         self._work_s = np.zeros(count)
         np.add.at(self._work_s, own["load"]["broker"].to_numpy(int), own["load"]["busy_us"].to_numpy(float) / 1e6)
         self._backlog = self._grid(own["load"], "backlog_us", count, at_most=True) / 1000
@@ -75,7 +75,7 @@ class Summarizing:
         self._missed = self._missed_by_span()
 
     def _grid(self, frame: pd.DataFrame, column: str, brokers: int, *, at_most: bool = False) -> np.ndarray[Any, Any]:
-        """Broker by span. What a broker does after the end, to work off what is left then, is not shown."""
+        """Values by broker and span, without the work that a broker does on its backlog after the end of the run."""
         frame = frame[frame["span"] < self._spans]
         grid = np.zeros((brokers, self._spans))
         place = frame["broker"].to_numpy(int), frame["span"].to_numpy(int)
@@ -148,7 +148,7 @@ class Summarizing:
         )
 
     def _most(self, spans: np.ndarray[Any, Any]) -> float:
-        """The most of a span, on the average of the busiest second."""
+        """The highest value of all spans, as the mean over the busiest second."""
         width = max(1, round(BUSY_S / self._span_s))
         width = min(width, len(spans))
         return float(np.convolve(spans, np.full(width, 1 / width), "valid").max(initial=0))
@@ -242,9 +242,10 @@ class Summarizing:
     # -- limits
 
     def _bottleneck(self, brokers: Sequence[BrokerSummary]) -> Bottleneck | None:
-        """Who is nearest to a limit of those that are told: the CPU's always, others where the topology names them.
+        """The broker nearest to a limit: that of its CPU, or another one that the topology names.
 
-        Who has more to do than it can, works until after the end: what it was given, not what it did, is what it uses.
+        An overloaded broker works on after the end of the run. So its use is the work that it was given, not the work
+        that it did in time.
         """
         uses = []
         for site, each, work_s in zip(self._run.layout.sites, brokers, self._work_s, strict=True):
@@ -270,18 +271,18 @@ class Summarizing:
                 copies_out=int(self._sums["copies"][number, span]),
                 out_mbit=round(float(self._sums["out_bytes"][number, span]) * per_mbit, 3),
                 backlog_ms=round(float(self._backlog[number, span]), 3),
-                # Whoever is nowhere is of no broker: told once, of the first.
+                # Clients that are connected nowhere belong to no broker: the first broker counts them, once.
                 missed=int(self._missed[span]) if number == 0 else 0,
             )
             for span in range(self._spans)
             for number, name in enumerate(self._names)
-            # What is nowhere is told of the first, if that one is there or not.
+            # Values of clients that are connected nowhere are in the first broker's row, even if that broker is down.
             if self._is_up[number, span] or (number == 0 and self._missed[span])
         ]
 
 
 def latency_of(counts: Mapping[int, int]) -> Latency:
-    """Of deliveries by bucket."""
+    """The latency figures of deliveries that are counted by bucket."""
     ends = range(min(counts), max(counts) + 2) if counts else range(0)
     return Latency(
         p50_ms=buckets.percentile(counts, 0.5) / 1000,

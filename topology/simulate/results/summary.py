@@ -1,4 +1,4 @@
-"""What a simulation found, as `summary.json` has it and the report shows it. Brokers are told by name."""
+"""The results of a simulation: the contents of `summary.json`, and of the report. Brokers have their names here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FORMAT = 1
 
 
 class SummaryPart(msgspec.Struct, frozen=True, kw_only=True):
-    """All of a summary's parts."""
+    """The base of all parts of a summary."""
 
 
 class Totals(SummaryPart, frozen=True, kw_only=True):
@@ -18,7 +18,7 @@ class Totals(SummaryPart, frozen=True, kw_only=True):
 
     publications: int
     unsent: int
-    """By publishers that were connected nowhere."""
+    """Messages of publishers that were connected nowhere."""
     expected: int
     delivered: int
     missed: int
@@ -29,11 +29,11 @@ class Totals(SummaryPart, frozen=True, kw_only=True):
 
 
 class BrokerSummary(SummaryPart, frozen=True, kw_only=True):
-    """`cpu` is of one core: 1.0 is all it has. `backlog_ms` is how long what comes has to wait until it is begun."""
+    """`cpu` is the used part of one core: 1.0 is all. `backlog_ms` is the time from a job's arrival to its begin."""
 
     name: str
     role: str
-    """root, primary, secondary: as it began."""
+    """root, primary or secondary: the role at the begin of the run."""
     clients_max: int
     publications: int
     deliveries: int
@@ -41,7 +41,7 @@ class BrokerSummary(SummaryPart, frozen=True, kw_only=True):
     copies_out: int
     cpu_mean: float
     cpu_max: float
-    """Over the busiest second."""
+    """The mean over the busiest second."""
     in_mbit_max: float
     out_mbit_max: float
     memory_mb: float
@@ -57,7 +57,7 @@ class LinkSummary(SummaryPart, frozen=True, kw_only=True):
 
 
 class Latency(SummaryPart, frozen=True, kw_only=True):
-    """From a publisher's send to a subscriber's receipt. Edges are in microseconds, one more of them than counts."""
+    """The time from a publisher's send to a subscriber's receipt. Edges are in microseconds, one more than counts."""
 
     p50_ms: float
     p90_ms: float
@@ -70,22 +70,22 @@ class Latency(SummaryPart, frozen=True, kw_only=True):
 
 
 class FaultSummary(SummaryPart, frozen=True, kw_only=True):
-    """What one fault did. None where it does not apply: who lost no root held no election."""
+    """The effects of one fault. A value that does not apply is None: no root was lost, so there was no election."""
 
     fault: str
     at_s: float
     no_root_ms: float | None = None
     lost_clients: int = 0
     back_p50_ms: float | None = None
-    """Until half of the lost clients were attached again."""
+    """The time until half of the lost clients were attached again."""
     back_all_ms: float | None = None
     missed: int = 0
-    """Deliveries that were missed because of it: by clients on their way, or over links that were cut."""
+    """Deliveries that were missed because of the fault: clients were not attached, or links were cut."""
     attaches_per_s_max: float = 0
 
 
 class QueueSummary(SummaryPart, frozen=True, kw_only=True):
-    """A kind of shared queues, all of them together. Latency is from publish to the end of the consumer's work."""
+    """All shared queues of one kind together. Their latency is from publish to the end of the consumer's work."""
 
     name: str
     published: int
@@ -113,13 +113,13 @@ class Point(SummaryPart, frozen=True, kw_only=True):
 
 
 class Bottleneck(SummaryPart, frozen=True, kw_only=True):
-    """Who is nearest to its limit, of what, and by how much the load could grow (`room` times) until it is there."""
+    """The broker nearest to a limit. The load could grow by the factor `room` until the broker is at the limit."""
 
     broker: str
     what: str
-    """cpu, out (bandwidth), memory, attach."""
+    """The limited resource: cpu, out (bandwidth), memory or attach."""
     used: float
-    """Of 1."""
+    """The used part of the limit: 1 is all."""
     room: float
 
 
@@ -142,12 +142,12 @@ class RunSummary(SummaryPart, frozen=True, kw_only=True):
 
 
 class Cheapest(SummaryPart, frozen=True, kw_only=True):
-    """What a sweep answers for so many subscribers and a rate: the layout of the fewest brokers that meets the goal."""
+    """A sweep's answer for a number of subscribers and a rate: the smallest layout that meets the goal."""
 
     subscribers: int
     rate: float
     run: int | None
-    """None: no layout of the grid meets it."""
+    """None: no layout of the grid meets the goal."""
     why: str
 
 
@@ -163,7 +163,7 @@ class StageTime(SummaryPart, frozen=True, kw_only=True):
 
 
 class ResultsSummary(SummaryPart, frozen=True, kw_only=True):
-    """`kind`: "simulation", or "trace" where it was read from what brokers wrote."""
+    """`kind`: "simulation", or "trace" if it comes from the traces that brokers wrote."""
 
     format: int = FORMAT
     kind: str = "simulation"
@@ -179,4 +179,4 @@ class ResultsSummary(SummaryPart, frozen=True, kw_only=True):
     runs: list[RunSummary]
     sweep: Sweep | None = None
     notes: list[str] = []
-    """What a reader must know to believe it: limits that were reached, what was left out."""
+    """Remarks for the reader on how far to trust the results: limits that were reached, parts that were left out."""

@@ -1,4 +1,4 @@
-"""What a simulation found, for the terminal."""
+"""The results of a simulation as text for the terminal."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ ANSWER_MAX = 30
 _BROKER_WORDS, _QUEUE_WORDS = 2, 1
 _RUN_WORDS = ("run", "design", "brokers")
 _SAME = ("design", "subscribers", "rate", "missed", "all back")
-"""Columns that are left out where all runs have the same."""
+"""Columns that are left out if all runs have the same value."""
 
 
 def show(summary: ResultsSummary, console: Console) -> None:
-    """One run: its brokers, its queues, what happened. Several: a line each, and what follows from them."""
+    """Of one run: brokers, queues and faults. Of several runs: a line for each, and the comparison."""
     title = summary.title or "simulation"
     console.print(Text(escape(title), style="bold"), soft_wrap=True)
     if len(summary.runs) == 1:
@@ -62,7 +62,7 @@ def _show_run(run: RunSummary, console: Console) -> None:
 
 def _show_runs(summary: ResultsSummary, console: Console) -> None:
     rows = [_run_row(each) for each in summary.runs[:RUNS_MAX]]
-    # What is the same everywhere would only make the table too wide for a terminal.
+    # A column with one value in all rows would only make the table too wide for a terminal.
     kept = [name for name in rows[0] if name not in _SAME or len({row[name] for row in rows}) > 1]
     words = sum(name in _RUN_WORDS for name in kept)
     _show_table(console, kept, [[row[name] for name in kept] for row in rows], words)
@@ -116,7 +116,7 @@ def _run_row(run: RunSummary) -> dict[str, str]:
 
 
 def _show_table(console: Console, headers: Sequence[str], rows: Sequence[Sequence[str]], words: int) -> None:
-    """Columns; in a pipe plain ones, as wide as they must be. Names may hold anything, so they come out escaped."""
+    """Shows a table; in a pipe without borders, as wide as its contents. Names may hold any text: they are escaped."""
     cells = [[escape(cell) for cell in row] for row in rows]
     if console.is_terminal:
         table = Table(box=SIMPLE_HEAD, pad_edge=False)

@@ -1,4 +1,4 @@
-"""The few rows of a simulation's many that its summary is made of: counted in Spark, and then brought to the driver."""
+"""Tallies: the few rows that a summary is made of, counted in Spark from many rows, and then brought to the driver."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from topology.simulate.queueing.latency import bucket_of
 from topology.simulate.spark.schemas import JobKind
 
 SPANS_MAX = 600
-"""Of one run's timeline."""
+"""The greatest number of spans in the timeline of a run."""
 
 SPANS_MAX_OF_MANY = 100
 MANY_RUNS = 4
 
 DELIVERY_BYTES = 90
-"""What a delivery is on the wire beside its body: three frames, consumer tag, exchange, routing key, few properties."""
+"""The bytes of a delivery without its body: three frames, consumer tag, exchange, routing key, few properties."""
 
 PUBLISH_BYTES = 70
 
@@ -42,9 +42,9 @@ class Tallies(NamedTuple):
     latencies: pd.DataFrame
     """audience, bucket, deliveries: without the subscribers' links"""
     gaps: pd.DataFrame
-    """from_ms, to_ms, clients: who was nowhere from then until then, of those that had been somewhere"""
+    """from_ms, to_ms, clients: so many clients had lost their broker, and were connected nowhere in this time"""
     queues: pd.DataFrame | None = None
-    """queue, bucket, messages, waiting: how long messages took until their consumer was done; bucket -1 never"""
+    """queue, bucket, messages, waiting: by the time until the consumer was done; bucket -1 means never"""
 
 
 def span_of(duration_ms: int, bin_ms: int, runs: int) -> int:
@@ -62,7 +62,7 @@ def count_published(published: DataFrame) -> DataFrame:
 
 
 def count_wanted(sent: DataFrame, brokers: int, span_ms: int) -> DataFrame:
-    """What should have been delivered, by span, and how much of it to clients that were nowhere."""
+    """The deliveries that were due, by span, and those of them to clients that were connected nowhere."""
     places = [F.coalesce(F.get("subscribers", F.lit(place)), F.lit(0)) for place in range(brokers + 1)]
     everybody = sum(places[1:], places[0])
     return sent.groupBy("run", _span(F.col("at_us"), span_ms)).agg(
@@ -71,7 +71,7 @@ def count_wanted(sent: DataFrame, brokers: int, span_ms: int) -> DataFrame:
 
 
 def count_traffic(jobs: DataFrame, span_ms: int) -> DataFrame:
-    """What went in and out of each broker, by whom it came from. `delivered` is of topics, without shared queues."""
+    """The traffic into and out of each broker, by its source. `delivered` counts topics, without shared queues."""
     is_shared = F.col("kind").isin(JobKind.SHARED, JobKind.SHARED_BACKUP, JobKind.SHARED_DELIVERY)
     body = F.col("size").cast("long")
     in_bytes = F.when(F.col("source") == F.col("broker"), 0).otherwise(body + PUBLISH_BYTES)
@@ -91,15 +91,15 @@ def count_traffic(jobs: DataFrame, span_ms: int) -> DataFrame:
 
 
 def count_load(load: DataFrame, bin_ms: int, span_ms: int) -> DataFrame:
-    """By span."""
+    """The load of each broker, by span."""
     span = F.floor(F.col("bin") * bin_ms / span_ms).cast("int").alias("span")
-    # Bins come in any order, and a sum of fractions hangs on it.
+    # Bins come in any order, and a sum of fractions depends on their order.
     busy_us = (F.sum(F.rint(F.col("busy_us") * 1000).cast("long")) / 1000).alias("busy_us")
     return load.groupBy("run", "broker", span).agg(busy_us, F.max("backlog_us").alias("backlog_us"))
 
 
 def count_presence(presence: DataFrame, bin_ms: int, span_ms: int) -> DataFrame:
-    """By span: clients at its end."""
+    """The clients of each broker at the end of each span."""
     span = F.floor(F.col("bin") * bin_ms / span_ms).cast("int").alias("span")
     return presence.groupBy("run", "broker", span).agg(
         F.max_by("clients", "bin").alias("clients"), F.sum("attaches").alias("attaches")
@@ -107,7 +107,7 @@ def count_presence(presence: DataFrame, bin_ms: int, span_ms: int) -> DataFrame:
 
 
 def count_gaps(attached: DataFrame, subscriber_groups: int) -> DataFrame:
-    """Who lost its broker, and for how long."""
+    """The clients that lost their broker, and the time until they had one again."""
     lost = attached.where((F.col("broker") < 0) & (F.col("grp") < subscriber_groups))
     count = F.sum(F.col("last") - F.col("first") + 1).alias("clients")
     return lost.groupBy("run", "from_ms", "to_ms").agg(count)
@@ -118,15 +118,15 @@ def count_latencies(latencies: DataFrame) -> DataFrame:
 
 
 def count_queues(taken: DataFrame, worked: DataFrame, end_us: int, stack_us: float) -> DataFrame:
-    """By the time from a producer's send until a consumer was done; what is not done by the end has bucket -1.
+    """Messages by the time from a producer's send until a consumer was done; bucket -1 if it was not done by the end.
 
-    What brokers on its way (`worked`) had it is added to a message's time, as the queue knows nothing of them: only in
-    what order messages come and who is free.
+    The time that brokers on the way held a message (`worked`) is added here: the simulated queue only knows the order
+    of its messages, and the consumers that are free.
     """
     kind, since = F.col("kind"), F.col("at_us")
     is_sent_on = F.col("copies") > 0
     held_us = (
-        # At the root itself it is published and entered in one turn.
+        # A message that is published at the root is entered in the same turn.
         F.when((kind == JobKind.PUBLISHED) & is_sent_on, F.col("relayed_us") - since)
         .when((kind == JobKind.SHARED) & (F.col("deliveries") == 0), F.col("relayed_us") - since)
         .when(kind.isin(JobKind.SHARED, JobKind.SHARED_DELIVERY), F.col("writes_to_us") - since)
@@ -148,7 +148,7 @@ def _span(at_us: Column, span_ms: int) -> Column:
 
 
 def frame_of(rows: DataFrame) -> pd.DataFrame:
-    """On the driver, in an order of its own."""
+    """The rows on the driver, sorted by all columns."""
     frame: Any = rows.toPandas()
     keys = ["run", "span", "broker", "source", "queue", "audience", "bucket", "from_ms", "to_ms"]
     ordered: pd.DataFrame = frame.sort_values([key for key in keys if key in frame], ignore_index=True)

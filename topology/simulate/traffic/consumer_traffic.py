@@ -1,4 +1,4 @@
-"""Stage: messages of shared queues and their consumers. See `consumption` for one queue."""
+"""Stage: when the consumers of each shared queue take its messages. `consumption` computes one queue."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from topology.simulate.traffic.consumption import Consuming, Consumption
 
 
 def consumed(arrivals: DataFrame, consuming: Mapping[int, Consuming], partitions: int | None = None) -> DataFrame:
-    """`arrivals`, with `begun_us long, done_us long, waiting int`, how many messages waited when this one came.
+    """Adds `begun_us long, done_us long, waiting int` to `arrivals`: so many messages waited as this one came.
 
-    It has `run int, queue int, publication long, at_us long`, `at_us` when a message is in the queue, and may have more
-    columns. `consuming` is of every queue. Messages of those without consumers are left out: they stay where they are.
+    `arrivals` has `run int, queue int, publication long, at_us long` and perhaps more columns; at `at_us` the message
+    enters the queue. `consuming` names the consumers of every queue. The result has no message of a queue without
+    consumers: such a message stays in its queue.
     """
     nobody = sorted(queue for queue, each in consuming.items() if each.consumers < 1)
     return in_order(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Consuming(NamedTuple):
-    """So many consumers. Each is busy with a message for `work_us`, gets the next `round_trip_us` later."""
+    """The consumers of a queue. Each works on a message for `work_us`, and gets the next one `round_trip_us` later."""
 
     consumers: int
     work_us: int
@@ -17,7 +17,7 @@ class Consuming(NamedTuple):
 
 
 class Consumed(NamedTuple):
-    """Columns: when work on each message began, when it was done, how many then waited when it came (not it)."""
+    """Columns, a row for each message: the work on it began, the work ended, and how many others waited as it came."""
 
     begun_us: list[int]
     done_us: list[int]
@@ -25,16 +25,16 @@ class Consumed(NamedTuple):
 
 
 class Consumption:
-    """Feed it with `take`, the times at which messages come, sorted, in any chunks."""
+    """One queue. Give `take` the sorted times at which messages come, in chunks of any size."""
 
     def __init__(self, consuming: Consuming) -> None:
         if consuming.consumers < 1:
             raise ValueError("a queue without a consumer is never worked off")
         self._work_us, self._round_trip_us = consuming.work_us, consuming.round_trip_us
         self._free_us = [0] * consuming.consumers
-        """A heap: when each consumer is ready for a message."""
+        """A heap of times: each consumer is ready for its next message then."""
         self._to_begin: deque[int] = deque()
-        """When work begins on those that still wait."""
+        """The times at which the work on the waiting messages will begin."""
 
     def take(self, at_us: Sequence[int]) -> Consumed:
         free, to_begin = self._free_us, self._to_begin

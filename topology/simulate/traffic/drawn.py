@@ -1,4 +1,4 @@
-"""What a workload's clients do, drawn as a simulation draws it, for somebody who does it in earnest."""
+"""The clients and messages of a workload, drawn as a simulation draws them, for a benchmark that plays them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MESSAGES_MAX = 2_000_000
 
 
 class DrawnClient(NamedTuple):
-    """`contact` is the number of the broker that it tries first. Topics are numbers over all sets."""
+    """`contact` is the number of the broker that the client tries first. Topics are numbered through all topic sets."""
 
     group: ClientGroup
     client: int
@@ -28,7 +28,7 @@ class DrawnClient(NamedTuple):
 
 
 class DrawnMessage(NamedTuple):
-    """`topic` is -1 - N where it goes to shared queue N."""
+    """`topic` is -1 - N if the message goes to shared queue N."""
 
     at_us: int
     group: int
@@ -44,7 +44,7 @@ class Drawn(NamedTuple):
 
 
 def drawn(spark: SparkSession, run: GridCell, workload: Workload) -> Drawn:
-    """All clients and messages of one run: it comes to the driver, so ValueError where that is too much."""
+    """Returns all clients and messages of one run in memory. Raises ValueError if these are too many."""
     total = sum(group.count for group in workload.groups)
     if total > CLIENTS_MAX:
         raise ValueError(f"{total:,} clients are too many to be played: at most {CLIENTS_MAX:,}")

@@ -1,7 +1,7 @@
-"""What each publication gives the brokers to do.
+"""The jobs of the brokers for each publication.
 
-A row of SENT meets the ways from where it was published; from the subscribers at each broker follows which of these it
-goes, and what each broker has to do for it.
+Each row of SENT is joined with the ways from the broker where the message was published. The number of subscribers at
+each broker tells which of these ways the message takes, and what each broker has to do for it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ KB = 1000.0
 
 
 def jobs(sent: DataFrame, ways: DataFrame, calibration: Calibration) -> DataFrame:
-    """JOBS, with `source`, the broker a message came from (-1: from its publisher), and `copies`, how many it sends on.
+    """Returns JOBS with two more columns: `source`, the broker that sent the message here (-1: its publisher), and
+    `copies`, the number of brokers to which this one sends it on.
 
-    `ways` are those of `relaying`.
+    `ways` come from `relaying`.
     """
     at_ms = F.col("at_us") / 1000
     is_then = (
@@ -64,18 +65,18 @@ def jobs(sent: DataFrame, ways: DataFrame, calibration: Calibration) -> DataFram
 
 
 def _wanting(brokers: str) -> Column:
-    """How many of these have subscribers."""
+    """The number of these brokers that have subscribers."""
     return F.size(F.filter(brokers, lambda broker: F.get("subscribers", broker) > 0))
 
 
 def _anywhere() -> Column:
-    """How many subscribers there are at any broker, where that matters: the last of the counts is of those nowhere."""
+    """The number of subscribers at all brokers together. The last count is left out: those are connected nowhere."""
     every = F.aggregate("subscribers", F.lit(0), lambda total, each: total + each) - F.element_at("subscribers", -1)
     return F.when(F.col("is_replicated"), every).otherwise(0)
 
 
 def _copies() -> Column:
-    """The root gets one copy, for whatever reason."""
+    """The number of copies that leave a broker. The root gets one, however many reasons there are to send it one."""
     to_root = (F.col("passed") > 0) & (F.get("subscribers", F.col("root")) == 0)
     return (
         F.when(F.col("kind") == JobKind.PUBLISHED, F.col("always") + F.col("direct") + to_root.cast("int"))
@@ -85,13 +86,13 @@ def _copies() -> Column:
 
 
 def ways_us(costs: Calibration) -> tuple[Column, Column]:
-    """What a message costs that comes from another broker, and one that goes to another."""
+    """The cost of a message that comes from another broker, and of a message that goes to another."""
     kb_us = F.col("size") / KB * costs.relay_kb_us
     return costs.relay_in_us + kb_us, costs.relay_out_us + kb_us
 
 
 def _base_us(costs: Calibration) -> Column:
-    """All but deliveries and writes. Where queues are replicated, every broker enters the message in all of them."""
+    """The cost of a job without deliveries and writes. Where queues are replicated, all brokers enter all messages."""
     from_another, to_another = ways_us(costs)
     from_client = costs.publish_us + F.col("size") / KB * costs.publish_kb_us
     way_in = F.when(F.col("kind") == JobKind.PUBLISHED, from_client).otherwise(from_another)

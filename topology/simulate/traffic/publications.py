@@ -1,4 +1,4 @@
-"""What is published, when, by whom and under which topic."""
+"""The messages that are published: when, by which client and under which topic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from topology.simulate.spark.schemas import PUBLICATIONS
 
 
 class PublicationStream(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages of one group. `queue` is -1, or they go to shared queues: `count` of them, from that number."""
+    """Messages of one group of clients. `queue` is -1, or the first of the `count` shared queues that get them."""
 
     group: ClientGroup
     rate: float
@@ -31,7 +31,7 @@ class PublicationStream(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def streams(workload: Workload) -> Iterator[PublicationStream]:
-    """Of all groups that publish."""
+    """The streams of all groups that publish."""
     groups = iter(each for each in workload.groups if each.kind in ("publishers", "producers"))
     for each in workload.publishers:
         yield PublicationStream(
@@ -61,7 +61,7 @@ def streams(workload: Workload) -> Iterator[PublicationStream]:
 
 
 def publications(spark: SparkSession, workload: Workload, rates: Sequence[float]) -> DataFrame:
-    """Every message of every rate. Whether its publisher is connected then is not looked at."""
+    """Every message at every rate, whether or not its publisher is connected at that time."""
     empty = rows_of(spark, [], PUBLICATIONS)
     found = empty
     for pace, rate in enumerate(rates):
@@ -75,12 +75,12 @@ def publications(spark: SparkSession, workload: Workload, rates: Sequence[float]
 
 
 def messages_of(workload: Workload, rate: float) -> int:
-    """How many all groups send."""
+    """The number of messages of all groups."""
     return sum(message_count(each, workload, rate) for each in streams(workload))
 
 
 def message_count(stream: PublicationStream, workload: Workload, rate: float) -> int:
-    """How many a group sends in all: of independent senders with gaps by chance, that is by chance too."""
+    """The number of messages of a group. If the gaps between messages are random, their number is random too."""
     bursts = stream.group.count * stream.rate * rate * workload.duration_s / stream.burst
     if stream.arrivals == "poisson":
         chance = np.random.default_rng([workload.seed, stream.group.number, round(rate * 1_000_000)])
@@ -89,7 +89,7 @@ def message_count(stream: PublicationStream, workload: Workload, rate: float) ->
 
 
 def _each(stream: PublicationStream, workload: Workload, rate: float) -> int:
-    """Bursts of each client, where they come evenly."""
+    """The number of bursts of each client, if its bursts come evenly."""
     return int(stream.rate * rate * workload.duration_s / stream.burst)
 
 
@@ -125,5 +125,5 @@ def _messages(
 def _topic(stream: PublicationStream, client: Column, drawn: Column) -> Column:
     if stream.queue < 0:
         return draw_topic(drawn, stream.count, stream.popularity, stream.exponent) + stream.topic
-    # A producer is of one queue.
+    # A producer publishes to one queue only.
     return (-1 - stream.queue - client % stream.count).cast("int")

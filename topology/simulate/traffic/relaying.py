@@ -1,7 +1,7 @@
-"""The relay rules of each design: which brokers a message gets to from where it was published, and by which way.
+"""The relay rules of each design: to which brokers a message goes from the broker where it was published, by which way.
 
-They hang on who is root and on who reaches whom, so they are worked out once for each period and broker; with each
-message only the subscribers differ.
+The ways depend on the root and on which brokers reach each other. So they are computed once for each period and broker;
+from message to message only the subscribers differ.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _WAYS = (
 
 
 class Way(NamedTuple):
-    """To a broker, if the message has subscribers there, or `is_always`. `way_us` if it waits nowhere."""
+    """A way to a broker. Messages with subscribers there take it, or all messages if `is_always`.
+
+    A message needs `way_us` for it if it waits nowhere.
+    """
 
     to: int
     kind: int
@@ -34,10 +37,11 @@ class Way(NamedTuple):
 
 
 class Ways(NamedTuple):
-    """Of messages published at one broker in one period.
+    """The ways of messages that are published at one broker in one period.
 
-    `is_replicated`: every broker enters every message, `always` of them beside the one where it was published.
-    `direct` are those to which that one itself sends for subscribers there, `passed` those to which the root does.
+    `is_replicated`: every broker enters every message; beside the publisher's broker these are `always` brokers.
+    To the brokers in `direct` the publisher's broker itself sends messages for their subscribers; to those in `passed`
+    the root does.
     """
 
     is_replicated: bool
@@ -48,7 +52,7 @@ class Ways(NamedTuple):
 
 
 def ways(spark: SparkSession, runs: Sequence[GridCell], periods: Sequence[Sequence[Period]]) -> DataFrame:
-    """Few rows: one for each run, period and broker."""
+    """One row for each run, period and broker: these are few."""
     rows = [
         (run.number, each.from_ms, each.to_ms, origin, each.root, *ways_from(origin, run.layout, each))
         for run, of_run in zip(runs, periods, strict=True)
@@ -85,6 +89,6 @@ def _reaches(layout: Layout, period: Period, a: int, b: int) -> bool:
 
 
 def _agreed_us(layout: Layout) -> int:
-    """In virtual synchrony nobody begins with a message before all are agreed on the order: there and back between the
-    two that are farthest."""
+    """In virtual synchrony no broker begins with a message before all brokers agree on its place in the order. This
+    takes a round trip between the two brokers that are farthest apart."""
     return 2 * max(map(max, layout.latency_us)) if layout.design == "virtual-synchrony" else 0

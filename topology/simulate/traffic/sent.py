@@ -1,4 +1,4 @@
-"""Publications as they met the cluster: at which broker each was published, and where its topic's subscribers were."""
+"""Publications with the cluster's state at their time: the publisher's broker, and the subscribers of the topic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CHANGE, _PUBLICATION = 0, 1
 def published(
     spark: SparkSession, publications: DataFrame, sessions: DataFrame, runs: Sequence[GridCell], workload: Workload
 ) -> DataFrame:
-    """All publications in every run, with their broker: `origin` is -1 where the publisher was connected nowhere."""
+    """All publications of every run with their broker, `origin`: -1 if the publisher was connected nowhere."""
     rates = paces(runs)
     of_run = rows_of(spark, [(run.number, rates.index(run.rate)) for run in runs], "run int, pace int")
     senders = [group.number for group in workload.groups if group.kind in ("publishers", "producers")]
@@ -46,7 +46,7 @@ def paces(runs: Sequence[GridCell]) -> list[float]:
 
 
 def sent(published: DataFrame, changes: DataFrame, brokers: int, bin_ms: int) -> DataFrame:
-    """With the subscribers of the bin in which each was published; only such as have a broker, and a topic."""
+    """Publications with the subscribers in their bin. Those without a broker or without a topic are left out."""
     places = range(brokers + 1)
     none = [F.lit(0).alias(f"at{place}") for place in places]
     deltas = [F.col("deltas")[place].alias(f"at{place}") for place in places]

@@ -1,4 +1,4 @@
-"""Shared queues: every message goes to the root, from there to the backups, and to a consumer wherever that is."""
+"""Shared queues: every message goes to the root, from there to the backups, and to a consumer at any broker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SharedQueue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def queues_of(workload: Workload) -> list[SharedQueue]:
-    """All of them, by number."""
+    """All shared queues, in the order of their numbers."""
     consumers = [group.number for group in workload.groups if group.kind == "consumers"]
     pairs = [
         (kind, place, group)
@@ -45,7 +45,7 @@ def queues_of(workload: Workload) -> list[SharedQueue]:
 
 
 def consuming_of(queues: Sequence[SharedQueue], hop_us: int) -> dict[int, Consuming]:
-    """How each queue is worked off, its consumers so far from the root."""
+    """The consumers of each queue. The time between them and the root is part of their round trip."""
     return {
         each.number: Consuming(
             consumers=each.kind.consumers,
@@ -57,7 +57,7 @@ def consuming_of(queues: Sequence[SharedQueue], hop_us: int) -> dict[int, Consum
 
 
 def entered(published: DataFrame, periods: DataFrame, brokers: DataFrame) -> DataFrame:
-    """Messages of shared queues as they come to the root, or wait for one: `at_us` is when they are in the queue."""
+    """Messages of shared queues. At `at_us` each is in its queue: it has reached the root, or there is a root again."""
     at_ms = (F.col("at_us") + F.col("link_us")) / 1000
     ours = published.where((F.col("topic") < 0) & (F.col("origin") >= 0)).alias("sent")
     is_then = (F.col("sent.run") == F.col("periods.run")) & (at_ms >= F.col("from_ms")) & (at_ms < F.col("to_ms"))
@@ -87,9 +87,9 @@ def entered(published: DataFrame, periods: DataFrame, brokers: DataFrame) -> Dat
 def taken(
     spark: SparkSession, entered: DataFrame, queues: Sequence[SharedQueue], sessions: DataFrame, hop_us: int
 ) -> DataFrame:
-    """With when a consumer began on it and was done, and at which `broker` that one is.
+    """Adds when a consumer begins and ends its work on each message, and the consumer's `broker`.
 
-    Consumers take turns; what falls to one that is nowhere at that time is taken by one at the root.
+    Consumers take turns. If it is the turn of one that is connected nowhere, a consumer at the root takes the message.
     """
     rows = [
         (
@@ -123,7 +123,7 @@ def taken(
 
 
 def shared_jobs(taken: DataFrame, costs: Calibration) -> DataFrame:
-    """JOBS of every broker that a message of a shared queue touches."""
+    """JOBS of all brokers that have work with a message of a shared queue."""
     met = taken.select(
         "*", F.explode(_parts()).alias("part"), (F.col("broker") != F.col("root")).cast("int").alias("is_away")
     ).select("*", F.col("part.kind").alias("kind"), F.col("part.at").alias("here"))
@@ -174,7 +174,7 @@ def shared_jobs(taken: DataFrame, costs: Calibration) -> DataFrame:
 
 
 def _backups() -> Column:
-    """The brokers that have a copy of the queue beside the root, and hear it."""
+    """The brokers other than the root that hold a copy of the queue, and hear the root."""
 
     def has_copy(broker: Column) -> Column:
         reached = F.get("reach", F.col("root") * F.col("brokers") + broker)
@@ -185,7 +185,7 @@ def _backups() -> Column:
 
 
 def _parts() -> Column:
-    """What the message gives to do, and where."""
+    """The parts of the work on a message, each with its broker."""
 
     def part(kind: int, at: Column) -> Column:
         return F.struct(F.lit(kind).alias("kind"), at.cast("int").alias("at"))
@@ -199,10 +199,11 @@ def _parts() -> Column:
 
 
 def _batch_us(costs: Calibration) -> Column:
-    """What comes by the batch. A message alone is in two of them: when it comes, and when it is acknowledged.
+    """The costs that a broker has once for a whole batch of messages. A message is in two batches: when it comes, and
+    when it is acknowledged.
 
-    Both answers have turns of their own: the confirm at the publisher's broker, the acknowledgement at the consumer's
-    and at the root. Where these are others than the root they come and go over its links.
+    The confirm takes a turn of the publisher's broker, the acknowledgement one of the consumer's broker and one of the
+    root. If these brokers are not the root, both also cross a link.
     """
     kind, copies = F.col("kind"), F.size(_backups())
     disk = F.when(F.col("persistent"), 2 * costs.persist_batch_us).otherwise(0)
