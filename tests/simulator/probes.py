@@ -177,6 +177,13 @@ def _declare(world: Nodes, host: Host, declare: DeclareQueue) -> None:
     _wait(world, lambda: bool(answers), "a queue", ANSWERED_US)
     if isinstance(answers[0], Exception):
         raise Violation(f"{host.name} refuses a queue, though all is well: {answers[0]}")
+    # A broker that lacks entries which the root keeps no more installs a snapshot first, in many turns.
+    _wait(world, lambda: all(_knows(each, declare) for each in world.brokers.values()), "all to know it", ANSWERED_US)
+
+
+def _knows(host: Host, declare: DeclareQueue) -> bool:
+    replica = host.running.membership.replica
+    return not replica.is_installing and declare.name in host.running.broker.vhosts[declare.vhost].queues
 
 
 def _send(world: Nodes, senders: list[_Sender]) -> list[bytes]:
