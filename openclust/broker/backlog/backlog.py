@@ -147,6 +147,8 @@ class FifoBacklog(OneHead):
             self._ready = deque((entry,))
         elif entry.seq < ready[0].seq:
             ready.appendleft(entry)
+        elif entry.seq > ready[-1].seq:
+            ready.append(entry)
         elif self._returned is None:
             self._returned = [(entry.seq, entry)]
         else:

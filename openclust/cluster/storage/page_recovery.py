@@ -12,6 +12,7 @@ from openclust.broker.backlog.page import PageState, decode_page, found_page
 from openclust.broker.backlog.paged_backlog import PagedBacklog
 
 if TYPE_CHECKING:
+    from openclust.broker.backlog.backlog import Entry
     from openclust.broker.journal.store_rows import PageInfo
     from openclust.broker.queues.queue import Queue
     from openclust.broker.server.broker import Broker
@@ -47,17 +48,26 @@ def find_pages(broker: Broker, pages: list[PageInfo]) -> None:
             page_store.page_index(queue).add(page)
             queue.ready_bytes += page.size(page.alive)
             queue.next_seq = max(queue.next_seq, info.last)
+    loaded: dict[Queue, list[Entry]] = {}
     for queue, page in in_memory:
-        _load(broker, queue, page)
+        loaded.setdefault(queue, []).extend(_load(broker, queue, page))
+    for queue, entries in loaded.items():
+        # The places of one page lie among those of others. In ascending order each entry is the last of its backlog, so
+        # that no backlog is searched, or put in order again, for each of them.
+        for entry in sorted(entries, key=_by_place):
+            queue.restore(entry)
 
 
-def _load(broker: Broker, queue: Queue, page: PageState) -> None:
+def _by_place(entry: Entry) -> int:
+    return entry.seq
+
+
+def _load(broker: Broker, queue: Queue, page: PageState) -> list[Entry]:
     page_store = broker.journal.page_store
     entries = decode_page(page, page.alive, _read(broker, page.number), page_store.mark(queue), broker.wall_offset_ms)
     page_store.page_index(queue).mark_loaded(page, page.alive)
     queue.ready_bytes -= page.size(page.alive)
-    for entry in entries:
-        queue.restore(entry)
+    return entries
 
 
 def _read(broker: Broker, number: int) -> bytes:
