@@ -127,7 +127,7 @@ def publish(queue: Queue, *numbers: int, **properties: Any) -> None:
 
 def drain(queue: Queue) -> list[Entry]:
     found = []
-    while (entry := queue.get()) is not None:
+    while (entry := queue.get(no_ack=False)) is not None:
         found.append(entry)
     return found
 
@@ -157,7 +157,7 @@ def test_messages_that_come_and_go_between_two_checkpoints_are_in_no_page() -> N
     for number in range(100):
         publish(queue, number)
         life.turn()
-        entry = queue.get()
+        entry = queue.get(no_ack=False)
         assert entry is not None
         queue.forget(entry)
         life.turn()
@@ -171,7 +171,7 @@ def test_what_consumers_hold_is_in_pages_too() -> None:
     life = Life(ModelStore())
     queue = life.declare("q")
     publish(queue, *range(5))
-    held = [queue.get() for _ in range(2)]
+    held = [queue.get(no_ack=False) for _ in range(2)]
     publish(queue, *range(5, 50))
     life.turn()
     assert held[0] is not None and life.checkpoints()
@@ -222,7 +222,7 @@ def test_deliveries_in_vain_are_counted_across_checkpoints() -> None:
     publish(queue, *range(30))
     life.turn()
     for _ in range(3):
-        entry = queue.get()
+        entry = queue.get(no_ack=False)
         assert entry is not None and entry.message.body == b"000000"
         queue.put_back(entry)
         life.turn()
@@ -230,7 +230,7 @@ def test_deliveries_in_vain_are_counted_across_checkpoints() -> None:
     life.turn()
     publish(queue, *range(60, 90))
     life.turn()
-    entry = Life(life.store).queue().get()
+    entry = Life(life.store).queue().get(no_ack=False)
     assert entry is not None and entry.deliveries == 3
 
 
@@ -324,7 +324,7 @@ def test_what_the_journal_has_open_is_told_with_the_checkpoint() -> None:
     for number in range(2):
         publish(queue, number)
         life.one_turn(is_told=False)
-    entry = queue.get()
+    entry = queue.get(no_ack=False)
     assert entry is not None
     queue.forget(entry)
     publish(queue, 2)
@@ -383,7 +383,7 @@ def test_what_a_newer_value_replaced_while_it_was_delivered_does_not_come_back()
     publish(life.declare("other"), *range(20))
     life.turn()
     publish(queue, 3, headers={"k": "v1"})
-    newest = queue.get()
+    newest = queue.get(no_ack=False)
     assert newest is not None and len(held) == 3
     publish(life.queue("other"), *range(20))
     life.turn()
@@ -396,7 +396,7 @@ def test_after_a_snapshot_all_is_told_anew_in_the_same_turn() -> None:
     life = Life(ModelStore())
     queue = life.declare("q")
     publish(queue, *range(100))
-    held = queue.get()
+    held = queue.get(no_ack=False)
     life.turn()
     life.given.clear()
     life.membership.checkpoints.restart()
@@ -418,7 +418,7 @@ def test_what_is_in_pages_leaves_memory_but_for_the_head() -> None:
         life.turn()
     assert life.broker.memory_accounts.held_bytes < 1_200_000
     assert len(queue) == 2_000 and queue.ready_bytes == 5_006 * 2_000
-    entry = queue.get()
+    entry = queue.get(no_ack=False)
     assert entry is not None and entry.message.body[:6] == b"000000"
     queue.forget(entry)
     assert [each.message.body[:6] for each in drain(queue)] == [b"%06d" % number for number in range(1, 2_000)]
@@ -489,7 +489,7 @@ class Story:
         elif step == "get":
             for _ in range(pick % 5 + 1):
                 self._expire()
-                entry = queue.get()
+                entry = queue.get(no_ack=False)
                 assert (entry.seq if entry is not None else None) == min(self.ready, default=None)
                 if entry is not None:
                     assert entry.message.body == self.ready.pop(entry.seq)[0]
@@ -562,4 +562,4 @@ def test_whatever_happens_the_queue_is_what_the_story_tells(steps: list[tuple[st
     assert found == [(seq, story.ready[seq][0]) for seq in sorted(story.ready)]
     while story.ready:
         story.step("get", 0)
-    assert story.queue.get() is None
+    assert story.queue.get(no_ack=False) is None

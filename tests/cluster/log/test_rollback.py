@@ -140,7 +140,7 @@ def test_a_refused_delivery_that_is_back_is_out_no_more(broker: Broker) -> None:
     queue = declare(broker, x_dead_letter_exchange="amq.fanout")
     queue.restore(entry_at(1))
     broker.journal.is_in_charge = True
-    refused = queue.get()
+    refused = queue.get(no_ack=False)
     assert refused is not None
     queue.reject(refused)
     assert list(queue.recorded_unacked) == [1], "its dead letter is nowhere yet"

@@ -315,7 +315,7 @@ def test_a_follower_changes_nothing_before_the_last_part_has_come() -> None:
     before = cluster[AWAY].replica.position
     for _ in range(8):
         step(cluster)
-    assert len(cluster[AWAY].replica._installing._arriving.definitions) > 2
+    assert len(cluster[AWAY].replica.installing._arriving.definitions) > 2
     assert not cluster.broker(AWAY).vhosts["/"].queues and not said(sent, "p1", Held)
     cluster.cut("p1", AWAY)
     assert cluster[AWAY].replica.position == before and not has(cluster, AWAY, "queue-000")
