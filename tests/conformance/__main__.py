@@ -2,6 +2,7 @@
 
 It prints a table of tool, calls tried, calls that work at RabbitMQ and here, and why one does not; the exit code is 1
 if a call that works at RabbitMQ does not work here, at a cluster of 3 primaries and 2 secondaries asked at a secondary.
+Prometheus scrapes that cluster too, for the queries of the board and of the alerts.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from tests.conformance.prometheus import prometheus_holds
 from tests.conformance.rabbitmq import running_rabbitmq
 from tests.conformance.record import SHAPES, recorded
 from tests.conformance.scene import Broker
@@ -75,6 +77,7 @@ def main() -> int:
         with running_cluster(Path(folder) / "cluster", primaries=3, secondaries=2) as cluster:
             place = cluster.secondaries["s1"].place
             works = compare(theirs, Broker(("127.0.0.1", place.client_port), ("127.0.0.1", place.http_port)))
+            works = prometheus_holds(Path(folder) / "prometheus", cluster) and works
         clients = client_tests(theirs)
     return 0 if works and clients and not shapes else 1
 
