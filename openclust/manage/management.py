@@ -11,6 +11,7 @@ from openclust.manage.brokers.listeners import HttpAddress
 from openclust.manage.brokers.node_rows import MemoryRows, NodeRows
 from openclust.manage.brokers.overview_rows import ListenerCounts, OverviewCounts
 from openclust.manage.brokers.process_figures import ProcessWatch
+from openclust.manage.brokers.product import applications
 from openclust.manage.gather.answering import Answering
 from openclust.manage.gather.gathering import ClusterQuery
 from openclust.manage.gather.questions import ReplyFailure, decode_question, encode
@@ -66,6 +67,8 @@ class Management:
         self.gathering = ClusterQuery(self._answering, inquiries)
         inquiries.answer = self._answer
         self._sampler.start()
+        # Reading the versions of all libraries takes some 20 ms, once: the loop must not be held for so long.
+        server.loop.run_in_executor(None, applications)
 
     async def stop(self) -> None:
         """Whoever asks from now on gets no answer."""

@@ -132,7 +132,7 @@ def _services(config: Config, welcome: bool) -> list[Service]:
     if config.metrics.port is not None:
         from openclust.manage.api.metrics_listener import MetricsListener
 
-        services.append(MetricsListener(config.metrics))
+        services.append(MetricsListener(config.metrics, management.http))
     if welcome or sys.stdout.isatty():
         from openclust.cli.broker.welcome import WelcomeService
 

@@ -74,9 +74,9 @@ class HttpApi:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_WAIT_S)
         await runner.setup()
         self._runner = runner
-        is_tls = self._tls is not None
+        protocol = "http" if self._tls is None else "https"
         path = self.config.path_prefix or "/"
-        self._management.http.append(HttpAddress(address[0], self.port, is_tls, "openclust management", path))
+        self._management.http.append(HttpAddress(address[0], self.port, protocol, "openclust management", path))
         await listener.start_serving()
         log.info("HTTP API on %s/api/", http_url(self.config, join_address(address[0], address[1])))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from openclust.manage.brokers.listeners import HttpAddress
 from openclust.manage.calls.call import Refused, answer, not_found
 from openclust.manage.metrics.exposition import Scraped
 from openclust.manage.metrics.metrics_calls import accepted, detailed_of, scrape_response
@@ -30,8 +31,10 @@ REQUEST_LINE_BYTES_MAX = 8_190
 class MetricsListener:
     """A service of the broker: `start` listens (OSError if the address cannot be used), `stop` closes everything."""
 
-    def __init__(self, config: MetricsSection) -> None:
+    def __init__(self, config: MetricsSection, http: list[HttpAddress]) -> None:
+        """It adds its address to `http` when it listens."""
         self.config = config
+        self._http = http
         self.port = 0
         """The port it listens on, once started."""
         self._runner: web.AppRunner | None = None
@@ -65,6 +68,7 @@ class MetricsListener:
         )
         address = self._listener.sockets[0].getsockname()
         self.port = address[1]
+        self._http.append(HttpAddress(address[0], self.port, "http/prometheus", "openclust metrics", "/metrics"))
         log.info("metrics on http://%s:%d/metrics", address[0], address[1])
 
     async def stop(self) -> None:

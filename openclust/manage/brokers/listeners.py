@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 class HttpAddress(NamedTuple):
-    """Where a service with HTTP listens."""
+    """Where a service with HTTP listens. Its protocol is `http`, `https` or, for metrics alone, `http/prometheus`."""
 
     host: str
     port: int
-    is_tls: bool
+    protocol: str
     description: str
     path: str
 
@@ -27,8 +27,15 @@ def listener_rows(server: Server, http: list[HttpAddress]) -> list[Row]:
     rows += [_row(server, "amqp/ssl", each, backlog) for each in server.tls_addresses]
     if server.peer_listener.address is not None:
         rows.append(_row(server, "clustering", server.peer_listener.address, backlog))
-    rows += [_row(server, "https" if each.is_tls else "http", (each.host, each.port), None) for each in http]
+    rows += [_row(server, each.protocol, (each.host, each.port), None) for each in http]
     return rows
+
+
+def plugin_names(http: list[HttpAddress]) -> list[str]:
+    """The plugins of RabbitMQ whose work this broker does: tools look for these before they ask for more."""
+    names = ["rabbitmq_management"] if any(each.protocol in ("http", "https") for each in http) else []
+    # The management API serves metrics too.
+    return [*names, "rabbitmq_prometheus"] if http else names
 
 
 def _row(server: Server, protocol: str, address: tuple[str, int], backlog: int | None) -> Row:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from openclust.cluster.election.view import hears_us, is_online
-from openclust.manage.brokers.listeners import HttpAddress, context_rows
+from openclust.manage.brokers.listeners import HttpAddress, context_rows, plugin_names
 from openclust.manage.brokers.process_figures import ProcessWatch
 from openclust.manage.brokers.product import RATES_MODE, applications, exchange_types
 from openclust.manage.gather.questions import FindRow, ListRows
@@ -94,7 +94,7 @@ class NodeRows:
             "db_dir": data_dir or "",
             "log_files": ["<stderr>"],
             "rates_mode": RATES_MODE,
-            "enabled_plugins": ["rabbitmq_management"],
+            "enabled_plugins": plugin_names(self._http),
             "applications": applications(),
             "auth_mechanisms": [
                 {"name": name, "description": told, "enabled": name in config.auth.mechanisms}

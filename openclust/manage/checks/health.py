@@ -125,7 +125,7 @@ async def certificate_expiration(call: Call) -> web.Response:
         raise bad_request(f"Invalid expiration duration: give a number up to {WITHIN_MAX}")
     end_s = int(time.time()) + int(text) * UNIT_DAYS[unit] * DAY_S
     server = call.server
-    files = (each.ours for each in (server.client_tls, server.peer_tls) if each is not None)
+    files = (each.ours for each in (server.client_tls, server.peer_tls, server.http_tls) if each is not None)
     expired = [_expiring(call, each) for ours in files for each in ours if each.certificate.expires_s <= end_s]
     return failed("Certificates expiring", expired=expired) if expired else passed()
 

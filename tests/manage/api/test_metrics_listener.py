@@ -27,7 +27,7 @@ def values(text: bytes) -> dict[tuple[str, ...], float]:
 
 @pytest.fixture
 def listener(api: RunningApi) -> Iterator[MetricsListener]:
-    found = MetricsListener(MetricsSection(port=0))
+    found = MetricsListener(MetricsSection(port=0), [])
     api.run(found.start(api.server))
     yield found
     api.run(found.stop())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from openclust.shell.config.schema import TlsSection
+from openclust.shell.config.schema import HttpSection, TlsSection
 from openclust.shell.server import Server
 from tests.support.clients.broker_process import free_port
 from tests.support.clients.certificates import Authority
@@ -91,6 +92,16 @@ def test_certificates_that_expire_soon_are_named(tmp_path: Path) -> None:
         assert api.get(f"{CHECKS}/port-listener/{port}")["status"] == "ok"
     assert (shown["node"], shown["key"], shown["certfile"]) == ("one", "tls.cert", str(cert))
     assert shown["certificate"] == "CN=localhost"
+
+
+def test_the_certificate_of_the_http_api_counts_too(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    cert, key = authority.issue("localhost", server=True, days_left=10)
+    with running_api(http=HttpSection(port=0, tls_cert=str(cert), tls_key=str(key))) as api:
+        api.tls = ssl.create_default_context(cafile=str(authority.ca))
+        (shown,) = failure(api, f"{CHECKS}/certificate-expiration/2/weeks")["expired"]
+        assert api.get(f"{CHECKS}/protocol-listener/https")["status"] == "ok"
+    assert (shown["key"], shown["certfile"]) == ("http.tls_cert", str(cert))
 
 
 @pytest.mark.parametrize("path", ["1/fortnights", "x/days", "99999/years", "-1/days"])

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from openclust import __version__
+from openclust.manage.api.metrics_listener import MetricsListener
+from openclust.shell.config.schema import MetricsSection
 from openclust.shell.server import Server
 from tests.support.manage.running_api import RunningApi
 
@@ -82,6 +84,21 @@ def test_the_overview_says_where_is_listened(api: RunningApi) -> None:
     assert listeners == {"amqp": tuple(amqp), "http": ("127.0.0.1", api.port)}
     assert [(each["node"], each["port"]) for each in shown["contexts"]] == [("one", str(api.port))]
     assert shown["missing"] == []
+
+
+def test_a_listener_for_metrics_alone_is_a_listener_too(api: RunningApi) -> None:
+    listener = MetricsListener(MetricsSection(port=0), api.management.http)
+    api.run(listener.start(api.server))
+    try:
+        listeners = api.get("/api/overview")["listeners"]
+        assert ("http/prometheus", listener.port) in {(each["protocol"], each["port"]) for each in listeners}
+        assert api.get(f"/api/health/checks/port-listener/{listener.port}")["status"] == "ok"
+    finally:
+        api.run(listener.stop())
+
+
+def test_a_broker_names_the_plugins_whose_work_it_does(api: RunningApi) -> None:
+    assert api.get("/api/nodes/one")["enabled_plugins"] == ["rabbitmq_management", "rabbitmq_prometheus"]
 
 
 def test_who_does_not_monitor_sees_no_listeners(api: RunningApi) -> None:

@@ -40,8 +40,9 @@ class Answer(msgspec.Struct):
 class RunningApi:
     """`call` it as a user; look at `server` inside `on_loop` only."""
 
-    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop, port: int) -> None:
+    def __init__(self, server: Server, management: Management, loop: asyncio.AbstractEventLoop, port: int) -> None:
         self.server = server
+        self.management = management
         self.loop = loop
         self.port = port
         self.tls: ssl.SSLContext | None = None
@@ -114,10 +115,11 @@ def running_api(
         await server.start()
         await management.start(server)
         await api.start(server)
-        started.append(RunningApi(server, loop, api.port))
+        started.append(RunningApi(server, management, loop, api.port))
         ready.set()
         await ending.wait()
         await api.stop()
+        await management.stop()
         await server.stop()
 
     thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
