@@ -38,7 +38,7 @@ from topology.simulate.traffic.shared_queues import entered, queues_of, shared_j
 STAGES = ("placement", "publications", "interest", "deliveries", "queueing", "latency", "summary")
 
 Progress = Callable[[str, int, int], None]
-"""Told before each stage: its name, how many are done, of how many."""
+"""Called before each stage with its name, the number of stages that are done, and the number of all stages."""
 
 
 class Simulated(NamedTuple):
@@ -55,12 +55,12 @@ def simulate(
     out: Path | None = None,
     progress: Progress = lambda stage, done, of: None,
 ) -> Simulated:
-    """Runs are numbered from 0. With `out`, each stage's result for those who want to dig is there as Parquet."""
+    """Computes all runs, which are numbered from 0. The result of each stage is kept in `out`, if given, as Parquet."""
     return _Pipeline(spark, runs, workload, calibration, out, progress).simulated()
 
 
 class _Pipeline:
-    """What was worked out is put aside on disk: it is used more than once, and may be larger than memory."""
+    """The results of stages are kept on disk: they are used more than once, and may be larger than memory."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class _Pipeline:
         )
 
     def _keep(self, rows: DataFrame, name: str = "") -> DataFrame:
-        """Work it out now, once, and put it aside; for people too, if it has a name."""
+        """Computes the rows now, once, and keeps them on disk; with a name also in the folder for the user."""
         if name and self._out is not None:
             folder = str(self._out / "parquet" / name)
             rows.write.mode("overwrite").partitionBy("run").parquet(folder)
@@ -172,7 +172,7 @@ class _Pipeline:
 
 
 def _with_clients(jobs: DataFrame, presence: DataFrame, bin_ms: int) -> DataFrame:
-    """With how many clients the broker has when it gets the job."""
+    """Adds the number of clients that the broker has when the job arrives."""
     known = presence.select(*_place_of(F.col("bin")), F.col("clients").alias("there"))
     bin_ = F.least(F.floor(F.col("at_us") / (bin_ms * 1000)), F.lit(2**31 - 1))
     joined = jobs.select("*", *_place_of(bin_)).join(F.broadcast(known), ["of_run", "of_broker", "bin"], "left")
@@ -180,7 +180,7 @@ def _with_clients(jobs: DataFrame, presence: DataFrame, bin_ms: int) -> DataFram
 
 
 def _place_of(bin_: Column) -> tuple[Column, ...]:
-    """Eight bytes in all, which Spark takes for one number: more would be looked up several times slower."""
+    """A key of eight bytes in all, which Spark treats as one number: a longer key makes joins several times slower."""
     return (
         F.col("run").cast("short").alias("of_run"),
         F.col("broker").cast("short").alias("of_broker"),

@@ -51,7 +51,7 @@ _KINDS: dict[str, type[Kill | Return | Add]] = {"kill": Kill, "start": Return, "
 
 
 def parse_fault(text: str) -> Fault:
-    """Raises ValueError with what is wrong with it."""
+    """The fault of a sentence. Raises ValueError that names the mistake."""
     text = " ".join(text.split())
     if one := _ONE.fullmatch(text):
         return _KINDS[one[1]](one[2], _ms(one[3], one[4]))

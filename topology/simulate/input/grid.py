@@ -37,7 +37,7 @@ Axes = Mapping[str, Sequence[Any]]
 
 
 def parse_count(text: str) -> int:
-    """`100000`, `100k`, `1.5M`; ValueError where it is none of these, or no whole number."""
+    """The number of a text such as `100000`, `100k` or `1.5M`. Raises ValueError for other text and broken numbers."""
     match = _COUNT.fullmatch(text.strip().replace("_", ""))
     number = float(match[1]) * _UNITS[match[2]] if match else 0.5
     if number != int(number):
@@ -46,7 +46,7 @@ def parse_count(text: str) -> int:
 
 
 def parse_sweep(terms: Sequence[str]) -> dict[str, list[Any]]:
-    """The axes of a grid; ConfigError with all that is wrong, and the grammar."""
+    """The axes of a grid. Raises ConfigError with all mistakes, and the grammar."""
     axes: dict[str, list[Any]] = {}
     problems: list[str] = []
     for term in [part for each in terms for part in each.split()]:
@@ -75,7 +75,7 @@ def runs_of(
 ) -> list[GridCell]:
     """The cells, without duplicates: with the design `single` the number of other brokers makes no difference.
 
-    Without a `base` (the layout of a cluster file) it takes an axis that says how many brokers there are.
+    Without a `base` (the layout of a cluster file) an axis must give the number of brokers.
     """
     if base is None and not axes.keys() & {"brokers", "primaries", "secondaries"}:
         raise ConfigError("name a cluster file, or say how many brokers there are: --sweep brokers=1..8")

@@ -11,7 +11,7 @@ from openclust.cluster.protocol.redirect import Redirect
 Design = Literal["openclust", "single", "active-passive", "virtual-synchrony"]
 DESIGNS: tuple[Design, ...] = get_args(Design)
 PRIMARIES_MAX = 3
-"""A layout told only by its number of brokers has so many primaries, and the rest are secondaries."""
+"""A layout that is given by its number of brokers has at most so many primaries; the others are secondaries."""
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class SharedHost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """Primaries come first, the first of them begins as root. `latency_us` is that of one way, by the two's numbers."""
+    """Primaries come first; the first of them begins as root. `latency_us[a][b]` is the one-way latency from a to b."""
 
     design: Design = "openclust"
     sites: tuple[Site, ...]

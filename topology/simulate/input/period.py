@@ -16,9 +16,9 @@ _PERIODS = "run int, from_ms int, to_ms int, root int, next_root int, next_root_
 
 
 class Period(NamedTuple):
-    """`reach` has for each broker, and within it for each other, whether what the one sends gets there.
+    """`reach` has an element for each pair of brokers, ordered by sender: whether messages get from one to the other.
 
-    `next_root` is the root, or where there is none, who becomes it and when (-1: nobody before the end).
+    `next_root` is the root. If there is none, it is the next root (-1: none before the end), elected at `next_root_ms`.
     """
 
     from_ms: int

@@ -25,9 +25,9 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     ups: tuple[tuple[int, int, int], ...]
     """(broker, from, to): its process runs."""
     roots: tuple[tuple[int, int, int], ...]
-    """(from, to, broker), without a gap over the whole run; -1 is nobody."""
+    """(from, to, broker), without a gap over the whole run; broker -1: there is no root."""
     cuts: tuple[tuple[int, int, int, int], ...]
-    """(broker, broker of a higher number, from, to): they do not reach each other. What is sent then is lost."""
+    """(broker, broker of a higher number, from, to): they do not reach each other. Messages between them are lost."""
     skipped: tuple[Fault, ...] = ()
 
     def is_up(self, broker: int, from_ms: int, to_ms: int | None = None) -> bool:
@@ -39,7 +39,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
         return next((root for begin, end, root in self.roots if begin <= at_ms < end), NOBODY)
 
     def hears(self, one: int, other: int, at_ms: int) -> bool:
-        """Whether one believes that it reaches the other: a cut is noticed after a while, its end at once."""
+        """Whether one broker believes that it reaches the other. It notices a cut after a while, its end at once."""
         pair = (min(one, other), max(one, other))
         return not any((a, b) == pair and begin + self.detect_ms <= at_ms < end for a, b, begin, end in self.cuts)
 
@@ -116,7 +116,7 @@ class _Reigns:
         self._election_ms = election_ms
         self._primaries = layout.primaries
         self._stamps = dict.fromkeys(self._primaries, 0)
-        """When each has joined: who came earlier is senior, of two at once who is earlier in the list."""
+        """The time at which each joined. The earlier one is senior; if they are equal, the first in the list."""
 
     def all(self) -> tuple[tuple[int, int, int], ...]:
         end_ms = self._there.duration_ms

@@ -1,4 +1,4 @@
-"""Numbers for people: `12.3 k`, `4.1 ms`, `63 %`. nan and infinity are a dash."""
+"""Numbers as people read them: `12.3 k`, `4.1 ms`, `63 %`. nan and infinity are a dash."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def per_s(number: float | None) -> str:
 
 
 def size(number: float | None) -> str:
-    """Bytes."""
+    """A number of bytes: `12.3 kB`."""
     if number is None or not math.isfinite(number):
         return NOTHING
     return _scaled(number, (" B", " kB", " MB", " GB", " TB"))
@@ -58,7 +58,7 @@ def seconds(time: float | None) -> str:
 
 
 def share(part: float | None) -> str:
-    """A part of 1: `63 %`, `0.4 %`; never `100 %` of what is not all."""
+    """A part of 1: `63 %`, `0.4 %`; `100 %` only if it is all."""
     if part is None or not math.isfinite(part):
         return NOTHING
     percent = part * 100
@@ -75,7 +75,7 @@ def times(factor: float | None) -> str:
 
 
 def three(number: float) -> str:
-    """Three digits of it, without an exponent: `1,230` stays whole, `0.0123` keeps its zeros."""
+    """A number in three digits, without an exponent: `1,230` stays whole, `0.0123` keeps its zeros."""
     if not math.isfinite(number):
         return NOTHING
     if abs(number) >= 100:

@@ -1,6 +1,6 @@
-"""What clients do to a cluster: groups of subscribers and publishers, shared queues, and what goes wrong meanwhile.
+"""The workload of a cluster: groups of subscribers and publishers, shared queues, and faults.
 
-Read from TOML by `workload_file.read_workload`, which checks what the types here cannot say.
+`workload_file.read_workload` reads it from TOML, and checks the rules that the types here cannot express.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Clients(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What all groups say. `brokers` are the addresses its members know, dealt out evenly; empty: all brokers.
+    """The fields of every group. `brokers` are the first brokers of its clients, in equal shares; empty: all brokers.
 
-    `latency_ms` is that of one way to any broker, and up to `jitter_ms` more, fixed for each member.
+    The one-way latency to any broker is `latency_ms` plus up to `jitter_ms`, fixed for each client.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Clients(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     jitter_ms: float = 0
     brokers: tuple[str, ...] = ()
     follows: bool = True
-    """Whether they understand connection.redirect; otherwise they stay where they came to (`fallback` accept)."""
+    """Whether the clients understand connection.redirect; otherwise they stay at their first broker."""
 
 
 class Subscribers(Clients, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -82,7 +82,7 @@ class Queues(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ClientGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Clients that are alike, as placing sees them: numbered over the whole workload, its members from 0."""
+    """A group of like clients for placing. Groups are numbered through the workload, the clients of a group from 0."""
 
     number: int
     kind: Kind
@@ -97,7 +97,7 @@ class ClientGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """All of it. `faults` are sentences, see `fault.parse_fault`. Time is counted in bins of `bin_ms`."""
+    """A whole workload. `faults` are sentences for `fault.parse_fault`. Time is counted in bins of `bin_ms`."""
 
     name: str = ""
     duration_s: float = 60
@@ -148,12 +148,12 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 yield _group(kind, clients)  # type: ignore[arg-type]
 
     def with_subscribers(self, total: int) -> Workload:
-        """The same with so many subscribers, every group scaled alike."""
+        """The workload with `count` subscribers: every group is scaled by one factor."""
         before = self.subscriber_count
         if not before or total == before:
             return self
         scaled = [each.count * total // before for each in self.subscribers]
-        # What rounding left is the largest group's.
+        # The largest group takes the difference that rounding leaves.
         scaled[scaled.index(max(scaled))] += total - sum(scaled)
         groups = tuple(
             msgspec.structs.replace(each, count=count) for each, count in zip(self.subscribers, scaled, strict=True)

@@ -1,4 +1,4 @@
-"""What a workload must be, beyond the types of its parts: ranges, names that fit together, a size that can be borne."""
+"""Rules for a workload beyond the types of its parts: ranges, names that exist, a size that can be simulated."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ RANGES: dict[type[msgspec.Struct], dict[str, Range]] = {
         "latency_ms": (0, 60_000),
     },
 }
-"""What the numbers may be; a test sees that none is forgotten."""
+"""The range of each number; a test sees that no number is forgotten."""
 
 _KINDS = ("subscribers", "publishers", "queues")
 
 
 def problems_of(workload: Workload) -> Problems:
-    """What is wrong, and where. What depends on several numbers is looked at where each of them is right by itself."""
+    """All problems with their places. A rule on several numbers is checked only if each of them is in its range."""
     problems = _out_of_range(workload, ())
     for name, topics in workload.topics.items():
         problems += _out_of_range(topics, ("topics", name))
@@ -66,7 +66,7 @@ def problems_of(workload: Workload) -> Problems:
 
 
 def publications(workload: Workload) -> float:
-    """How many messages are published, about, those to shared queues among them."""
+    """About the number of published messages, with those to shared queues."""
     sent = sum(each.count * each.rate * max(0, workload.duration_s - each.join_at_s) for each in workload.publishers)
     return sent + sum(each.count * each.producers * each.rate * workload.duration_s for each in workload.queues)
 
@@ -182,7 +182,7 @@ def _of_size(workload: Workload) -> Problems:
 
 
 def _of_faults(workload: Workload, faults: list[Fault]) -> Problems:
-    """Faults one after another as they happen: nobody dies twice, and nobody comes back who was not gone."""
+    """Checks faults in the order of time: a broker that is down cannot be killed, one that is up cannot return."""
     problems: Problems = []
     down: set[str] = set()
     added = {each.broker: each.at_ms for each in faults if isinstance(each, Add)}

@@ -1,4 +1,4 @@
-"""Reads a workload file, TOML with the names of `workload`. All that is wrong is told at once, with file and line."""
+"""Reads a workload file: TOML with the names of `workload`. One error names all problems, each with file and line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from topology.simulate.input.workload_check import problems_of
 
 
 class WorkloadFile(msgspec.Struct, frozen=True):
-    """A workload, and where each part of it was written."""
+    """A workload, and the line of each of its parts."""
 
     workload: Workload
     file: str
@@ -27,7 +27,7 @@ class WorkloadFile(msgspec.Struct, frozen=True):
 
 
 def read_workload(path: str | Path) -> Workload:
-    """What the file says, or ConfigError with every problem found."""
+    """The workload of the file. Raises ConfigError with all problems."""
     return read_workload_file(path).workload
 
 
@@ -46,7 +46,7 @@ def read_workload_file(path: str | Path) -> WorkloadFile:
 
 
 def check_against(found: WorkloadFile, *layouts: Layout) -> None:
-    """ConfigError where a group or a fault names a broker that none of the layouts has, or adds one that is there."""
+    """Raises ConfigError if a group or a fault names a broker that no layout has, or a fault adds one that exists."""
     there = sorted({name for each in layouts for name in each.names})
     faults = [parse_fault(each) for each in found.workload.faults]
     added = {each.broker for each in faults if isinstance(each, Add)}
@@ -69,7 +69,7 @@ def check_against(found: WorkloadFile, *layouts: Layout) -> None:
 
 
 def brokers_of(fault: Fault) -> tuple[str, ...]:
-    """Whom it names."""
+    """The brokers that a fault names."""
     return (*fault.sides[0], *fault.sides[1]) if isinstance(fault, Partition) else (fault.broker,)
 
 

@@ -1,8 +1,8 @@
 """Charts as SVG inside the page, drawn by matplotlib.
 
-matplotlib draws with placeholders for colours, and the style sheet of the page says what they are: one drawing serves
-light and dark. It is given numbers and our own words only. Names stand in the legend and in the titles that show when
-the mouse is over a line: both are text of the page, which is escaped there.
+matplotlib draws with placeholders for colours, and the page's style sheet defines them: one drawing serves the light
+and the dark page. matplotlib gets only numbers and our own words. Names of brokers and designs are in the legend and in
+the titles that the mouse shows on a line: both are text of the page, which the page escapes.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from openclust.shell.host.event_log import escape
 from topology.simulate.input import units
 
-# It tells on stderr where it keeps its list of fonts.
+# matplotlib writes to stderr in which file it keeps its list of fonts.
 logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 LOOKS = 8
-"""Lines of one chart differ in colour and in dashes; the style sheet has so many colours for them."""
+"""The style sheet has so many colours for the lines of a chart, which also differ in their dashes."""
 DASHES = ((), (8, 3), (2, 3), (10, 3, 2, 3))
 MARK_ROWS = 4
 TICKS = 5
@@ -67,7 +67,7 @@ Points = Sequence[tuple[float, float] | None]
 
 
 class Axis(msgspec.Struct, frozen=True, kw_only=True):
-    """An end that is None lies a little beyond the values."""
+    """An axis. An end that is None is placed a little beyond the values."""
 
     label: str
     tell: Callable[[float], str] = units.count
@@ -75,10 +75,10 @@ class Axis(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None = None
     is_log: bool = False
     is_whole: bool = False
-    """Nothing is between whole numbers."""
+    """Whether ticks are at whole numbers only."""
 
     def drawn(self, value: float) -> float:
-        """NaN, which is a gap, where a value has no place on the axis."""
+        """The value to draw; NaN, which makes a gap, if the value has no place on the axis."""
         return value if math.isfinite(value) and (value > 0 or not self.is_log) else math.nan
 
 
@@ -88,14 +88,14 @@ class LegendItem(msgspec.Struct, frozen=True, kw_only=True):
     """line, band, span, ring or mark."""
     look: int = 0
     text: str = ""
-    """What stands at a mark."""
+    """The words at a mark."""
 
 
 class Chart:
-    """Lines, marks and spans are drawn one after another; then the page takes `svg` and `legend`."""
+    """A chart. Draw its lines, marks and spans, and then take `svg` and `legend` for the page."""
 
     def __init__(self, title: str, told: str, x: Axis, y: Axis, height: int = HEIGHT) -> None:
-        """`told` is what is to be seen, for who cannot see it."""
+        """`told` describes the picture for readers who cannot see it."""
         self._legend: list[LegendItem] = []
         self._head = f"<title>{_text(title)}</title><desc>{_text(told)}</desc>"
         self._titles: dict[str, str] = {}
@@ -111,7 +111,7 @@ class Chart:
     def line(
         self, name: str, points: Points, look: int, told: str = "", *, has_dots: bool = False, is_filled: bool = False
     ) -> None:
-        """A dot tells its values to who points at it."""
+        """Draws a line. A dot shows its values under the mouse."""
         drawn = [each or (math.nan, math.nan) for each in points]
         xs, ys = [self._x.drawn(x) for x, _ in drawn], [self._y.drawn(y) for _, y in drawn]
         gaps = [True, *(math.isnan(y) for y in ys), True]
@@ -128,7 +128,7 @@ class Chart:
         self._legend.append(LegendItem(name=name, kind="line", look=look % LOOKS))
 
     def band(self, band: Sequence[tuple[float, float, float]], name: str) -> None:
-        """x, least and most of lines that are too many to draw."""
+        """Draws a band in place of too many lines. A point is x with the least and the greatest value of the lines."""
         if band:
             xs, low, high = zip(*band, strict=True)
             area = self._axes.fill_between(xs, low, high, color=_COLORS["faint"], alpha=0.25, linewidth=0)
@@ -143,7 +143,7 @@ class Chart:
         self._axes.axhline(y, color=_COLORS["bad"], linewidth=1, linestyle="--")
 
     def rings(self, points: Sequence[tuple[float, float]]) -> None:
-        """Around the points of the cheapest that meet a goal."""
+        """Draws rings around the points of the cheapest layouts that meet the goal."""
         for x, y in points:
             color = _COLORS["good"]
             (ring,) = self._axes.plot([x], [y], "o", color=color, fillstyle="none", markeredgewidth=2, markersize=12)
@@ -161,9 +161,9 @@ class Chart:
         at_bottom: bool = False,
         is_named: bool = False,
     ) -> None:
-        """A vertical line with a short text; marks that follow one another have theirs in different rows.
+        """Draws a vertical line with a short text. Texts of neighbouring marks are in different rows.
 
-        In the legend, if it is named, is what is told of it.
+        With `is_named`, `told` is in the legend too.
         """
         if math.isnan(self._x.drawn(at)):
             return
@@ -192,14 +192,14 @@ class Chart:
 
     @property
     def legend(self) -> list[LegendItem]:
-        """One line needs no name, unless there is a band beside it."""
+        """The entries of the legend. A single line has none, unless there is a band beside it."""
         kinds = [each.kind for each in self._legend]
         is_alone = kinds.count("line") == 1 and "band" not in kinds
         return [each for each in self._legend if not (is_alone and each.kind == "line")]
 
     @property
     def svg(self) -> Markup:
-        """The picture. Nothing is drawn after it."""
+        """The picture. Draw nothing after this."""
         self._axes.set_xlim(self._x.low, self._x.high)
         self._axes.set_ylim(self._y.low, self._y.high)
         for axis, told in ((self._axes.xaxis, self._x), (self._axes.yaxis, self._y)):
@@ -220,7 +220,7 @@ class Chart:
         return Markup(f'<svg viewBox="0 0 {width:g} {height:g}" role="img" class="chart">{self._head}{body}')
 
     def _tell(self, artist: Artist, text: str) -> None:
-        """For who points at it with the mouse."""
+        """Gives an artist the text that shows under the mouse."""
         gid = f"told-{len(self._titles)}"
         artist.set_gid(gid)
         self._titles[gid] = f"<title>{_text(text)}</title>"

@@ -14,20 +14,20 @@ from topology.simulate.results.choosing import brokers_of, busiest_cpu, label_of
 from topology.simulate.results.summary import ResultsSummary, RunSummary
 
 PANELS_MAX = 4
-"""Of a grid with more dimensions than two, so many planes are drawn; the table has all."""
+"""The greatest number of drawn planes of a grid with more than two dimensions; the table has all of them."""
 
 Value = Callable[[RunSummary], float | None]
 
 
 class Bars(msgspec.Struct, frozen=True, kw_only=True):
-    """A bar for each name: its value in words, and its part of the longest."""
+    """A bar for each name: its value in words, and its length as a part of the longest bar."""
 
     title: str
     bars: list[tuple[str, str, float]]
 
 
 def design_pictures(runs: Sequence[RunSummary]) -> list[Bars]:
-    """A bar for each design, of each of what people argue about."""
+    """A picture for each figure by which designs are compared, with a bar for each design."""
     wanted: list[tuple[str, Value, Callable[[float | None], str]]] = [
         ("Deliveries", lambda run: run.totals.delivered, units.count),
         ("Copies from broker to broker", lambda run: run.totals.copies, units.count),
@@ -49,7 +49,7 @@ def design_pictures(runs: Sequence[RunSummary]) -> list[Bars]:
 
 
 def scaling_pictures(summary: ResultsSummary) -> list[ChartPicture]:
-    """p99 and CPU of the busiest against brokers, and against subscribers, as far as the runs differ in them."""
+    """p99, and the CPU of the busiest broker, against brokers and subscribers, if the runs differ in these."""
     cheapest = {each.run for each in (summary.sweep.cheapest if summary.sweep else []) if each.run is not None}
     planes: dict[tuple[str, float], list[RunSummary]] = {}
     for run in summary.runs:
@@ -123,7 +123,7 @@ def _curves(
 
 
 def _with_subscribers(run: RunSummary, among: Sequence[RunSummary]) -> str:
-    """The line of one load; where as many brokers were tried with more and with fewer primaries, of each of these."""
+    """The name of a load's line, with the number of primaries if equally many brokers were tried with several."""
     name = units.plural(run.subscribers, "subscriber")
     splits: dict[int, set[int]] = {}
     for each in among:

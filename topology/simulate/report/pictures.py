@@ -1,4 +1,4 @@
-"""Pictures of single runs: load, latency, failover, and who copies to whom."""
+"""Pictures of single runs: load, latency, failover, and copies between brokers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from topology.simulate.results.summary import FaultSummary, Latency, Point, RunS
 
 FAULTS_DRAWN_MAX = 6
 HEAT_MAX = 24
-"""Brokers that have a row and a column; the rest are one together."""
+"""So many brokers have a row and a column of their own; all others share one."""
 PANEL_HEIGHT = 150
 _REST = "others"
 
 
 class ChartPicture(msgspec.Struct, frozen=True, kw_only=True):
-    """Charts below one another, with the legend of the first."""
+    """Charts one below the other, with the legend of the first."""
 
     title: str
     charts: list[Chart]
@@ -29,7 +29,7 @@ class ChartPicture(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Heat(msgspec.Struct, frozen=True, kw_only=True):
-    """A number for each pair of names, and how strongly it is coloured, from 0 to 1."""
+    """A number for each pair of names, with the strength of its colour from 0 to 1."""
 
     title: str
     names: list[str]
@@ -38,7 +38,7 @@ class Heat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_pictures(run: RunSummary) -> list[ChartPicture]:
-    """CPU, clients, backlog and deliveries of each broker over time; nothing where no timeline is."""
+    """CPU, clients, backlog and deliveries of each broker over time; nothing for a run without a timeline."""
     timeline = timeline_of(run)
     if not timeline.by_broker:
         return []
@@ -70,7 +70,7 @@ def load_pictures(run: RunSummary) -> list[ChartPicture]:
 
 
 def latency_pictures(runs: Sequence[RunSummary]) -> list[ChartPicture]:
-    """How long deliveries took, and how many took longer than so long."""
+    """The latencies of deliveries, and the share of deliveries that took longer than a given time."""
     shown = [each for each in runs if sum(each.latency.counts) > 0]
     if not shown:
         return []
@@ -82,7 +82,7 @@ def latency_pictures(runs: Sequence[RunSummary]) -> list[ChartPicture]:
     most = max(share for run in shown for _, share in _shares(run.latency))
     least = min(left for run in shown for _, left in _tail(run.latency))
     x = Axis(label="from send to receipt", tell=units.ms, is_log=True)
-    # Room above for what the marks say.
+    # Room above for the words of the marks.
     y = Axis(label="of the deliveries", tell=units.share, low=0, high=most * (1.44 if alone else 1.06))
     shares = Chart("How long deliveries took", told_all, x, y)
     y = Axis(label="of the deliveries took longer", tell=units.share, low=max(least / 1.5, 5e-6), high=1.0, is_log=True)
@@ -91,7 +91,7 @@ def latency_pictures(runs: Sequence[RunSummary]) -> list[ChartPicture]:
         shares.line(name, _shares(run.latency), look, told[name], is_filled=alone)
         tails.line(name, _tail(run.latency), look, told[name])
         if not alone:
-            # Of several runs the lines lie too near each other for words.
+            # The lines of several runs are too close to each other for words.
             shares.mark(run.latency.p99_ms, "", f"{name}: p99 {units.ms(run.latency.p99_ms)}", look)
             continue
         for word, at in (("p50", run.latency.p50_ms), ("p90", run.latency.p90_ms), ("p99", run.latency.p99_ms)):
@@ -104,7 +104,7 @@ def latency_pictures(runs: Sequence[RunSummary]) -> list[ChartPicture]:
 
 
 def failover_picture(run: RunSummary, fault: FaultSummary) -> ChartPicture | None:
-    """Clients, attaches and missed deliveries around one fault, one above the other."""
+    """Clients, attaches and missed deliveries around one fault, one chart above the other."""
     recovery_s = max(fault.back_all_ms or 0.0, fault.no_root_ms or 0.0, 1_000.0) / 1_000
     before_s = max(recovery_s * 0.25, run.span_s * 3)
     start = max(fault.at_s - before_s, 0.0)
@@ -138,7 +138,7 @@ def failover_picture(run: RunSummary, fault: FaultSummary) -> ChartPicture | Non
 
 
 def copies_picture(run: RunSummary, among: Sequence[RunSummary]) -> Heat | None:
-    """Who copied how much to whom: a row for each broker that sent, a column for each that was sent to."""
+    """The copies between brokers: a row for each sender, a column for each receiver."""
     copies: dict[tuple[str, str], int] = {}
     total: dict[str, int] = {}
     for link in run.links:
@@ -158,7 +158,7 @@ def copies_picture(run: RunSummary, among: Sequence[RunSummary]) -> Heat | None:
         return None
     where = f": {label_of(run, among)}" if len(among) > 1 else ""
     most = max(copies.values())
-    # The root keeps what is few to be seen beside what is many.
+    # The square root keeps small numbers visible beside large ones.
     strengths = {pair: 0.12 + 0.88 * math.sqrt(number / most) for pair, number in copies.items() if number}
     return Heat(title=f"Copies from broker to broker{where}", names=names, numbers=copies, strengths=strengths)
 
@@ -168,7 +168,7 @@ def _time(start: float, end: float) -> Axis:
 
 
 def _shares(latency: Latency) -> list[tuple[float, float]]:
-    """Steps: each bucket's share, from its edge to the next."""
+    """A line of steps: the share of each bucket, from its lower to its upper edge."""
     total = sum(latency.counts)
     found = []
     for number, each in enumerate(latency.counts):
@@ -179,7 +179,7 @@ def _shares(latency: Latency) -> list[tuple[float, float]]:
 
 
 def _around(counts: Sequence[int], number: int) -> int:
-    """More than 0 where a bucket lies between others that hold something."""
+    """More than 0 if there are deliveries in lower buckets and in higher ones."""
     return min(sum(counts[:number]), sum(counts[number + 1 :]))
 
 

@@ -1,4 +1,4 @@
-"""`report.html`: what a simulation found, as one page that needs nothing else."""
+"""`report.html`: the results of a simulation as one page that needs no other file."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _TEXT_MAX = 20_000
 
 
 def write_report(summary: ResultsSummary, path: Path) -> None:
-    """Raises OSError where it cannot be written."""
+    """Writes the page. Raises OSError if the file cannot be written."""
     path.write_text(report_of(summary), encoding="utf-8")
 
 
 def report_of(summary: ResultsSummary) -> str:
-    """The page."""
+    """The HTML of the page."""
     chosen = chosen_runs(summary)
     sweep = summary.sweep
     page: str = (
@@ -79,7 +79,7 @@ def report_of(summary: ResultsSummary) -> str:
 
 @functools.cache
 def _environment() -> Environment:
-    """The templates, compiled once. Text is escaped wherever it stands, also what steers terminals and editors."""
+    """The templates, compiled once. They escape all text, with the control characters of terminals and editors."""
     made = Environment(
         loader=PackageLoader("topology.simulate", "report"),
         autoescape=True,
@@ -97,7 +97,7 @@ def _environment() -> Environment:
 
 
 def _facts(summary: ResultsSummary) -> list[tuple[str, str]]:
-    """What was asked, in words and what they are: what is empty is left out."""
+    """The request as names and values. The page leaves out empty values."""
     workload, calibration = summary.workload, summary.calibration
     measured = ", ".join(str(calibration[name]) for name in ("measured", "machine") if calibration.get(name))
     version = f", openclust {calibration['version']}" if calibration.get("version") else ""
@@ -117,7 +117,7 @@ def _facts(summary: ResultsSummary) -> list[tuple[str, str]]:
 
 
 def parameter_lines(values: Mapping[str, Any]) -> list[str]:
-    """Nested values, line by line."""
+    """Nested values as lines."""
     text = "\n".join(_lines(values, 0))
     if len(text) > _TEXT_MAX:
         text = f"{text[:_TEXT_MAX]}\n... (summary.json has all)"
@@ -129,7 +129,7 @@ def _is_number(value: object) -> bool:
 
 
 def _lines(value: Any, depth: int) -> list[str]:
-    """Like TOML, with what belongs to a list's element moved in."""
+    """Lines like those of TOML; those of an element of a list are indented."""
     indent = "  " * depth
     if depth >= DEPTH_MAX:
         return [f"{indent}..."]

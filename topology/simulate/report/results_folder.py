@@ -1,4 +1,4 @@
-"""The folder of results: `summary.json`, `report.html`, and `parquet` for those who want to dig."""
+"""The folder of results: `summary.json`, `report.html`, and `parquet` with the rows of all stages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SUMMARY, REPORT, PARQUET = "summary.json", "report.html", "parquet"
 
 
 def make_folder(out: Path, *, keep: bool) -> None:
-    """Make it, or take out of it what an earlier simulation left. ConfigError where it holds anything else."""
+    """Makes the folder, or empties it of an earlier simulation. Raises ConfigError if it holds anything else."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         there = sorted(each.name for each in out.iterdir())
@@ -32,14 +32,14 @@ def make_folder(out: Path, *, keep: bool) -> None:
             (out / name).unlink(missing_ok=True)
         if (out / PARQUET).is_dir():
             shutil.rmtree(out / PARQUET)
-        (out / SUMMARY).touch()  # is it writable?
+        (out / SUMMARY).touch()  # fails if the folder is not writable
         (out / SUMMARY).unlink()
     except OSError as error:
         raise ConfigError(f"{out}: cannot be written to: {error.strerror}; let --out name another folder") from None
 
 
 def write_results(summary: ResultsSummary, out: Path) -> None:
-    """After this the folder has both; OSError where there is no room."""
+    """Writes the summary and the report. Raises OSError if there is no room."""
     from topology.simulate.report.report import write_report
 
     encoded = msgspec.json.format(msgspec.json.encode(summary), indent=2)
@@ -48,7 +48,7 @@ def write_results(summary: ResultsSummary, out: Path) -> None:
 
 
 def read_summary(path: Path) -> ResultsSummary:
-    """One that was written, by the folder or the file; ConfigError where it is none."""
+    """Reads a summary, by its folder or its file. Raises ConfigError if the file is no summary."""
     file = path / SUMMARY if path.is_dir() else path
     try:
         return msgspec.json.decode(file.read_bytes(), type=ResultsSummary)

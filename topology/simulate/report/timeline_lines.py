@@ -1,4 +1,4 @@
-"""A run's timeline as lines to draw: few enough points, and few enough brokers."""
+"""The timeline of a run as lines to draw, with a bounded number of points and of brokers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from topology.simulate.report.chart import LOOKS, Points
 from topology.simulate.results.summary import Point, RunSummary
 
 POINTS_MAX = 160
-"""A line has at most about so many: where there are more, several spans are told as one."""
+"""About the most points of a line. If there are more spans, several become one point."""
 
 
 class TimelineLines(msgspec.Struct, frozen=True, kw_only=True):
-    """Points by broker, by the number of their span. `span_s` may be several of the run's."""
+    """Points by broker and by the number of their span. `span_s` may be several spans of the run."""
 
     order: dict[str, int]
 
@@ -23,9 +23,10 @@ class TimelineLines(msgspec.Struct, frozen=True, kw_only=True):
     by_broker: dict[str, dict[int, Point]]
 
     def split(self) -> tuple[list[str], list[str]]:
-        """As many of the busiest as there are looks, and the others; each in the order of the run's brokers.
+        """The busiest brokers, as many as the chart has looks, and the others; both in the order of the run's brokers.
 
-        Busy by CPU or by backlog, whichever is nearer to the most of all; where there is neither, by deliveries.
+        A broker is as busy as its CPU or its backlog, whichever is nearer to the highest of all brokers. If no broker
+        has either, deliveries count.
         """
         peaks = {
             name: (max(each.cpu for each in points.values()), max(each.backlog_ms for each in points.values()))
@@ -46,7 +47,7 @@ class TimelineLines(msgspec.Struct, frozen=True, kw_only=True):
         return sorted(names[:LOOKS], key=place), sorted(names[LOOKS:], key=place)
 
     def values(self, broker: str, value: Callable[[Point], float]) -> Points:
-        """A broker that is not there has a gap."""
+        """The values of a broker; None, a gap, for each span in which the broker was down."""
         points = self.by_broker[broker]
         return [
             (number * self.span_s, value(points[number])) if number in points else None
@@ -54,7 +55,7 @@ class TimelineLines(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def steps(self, value: Callable[[Point], float]) -> list[tuple[float, float]]:
-        """Of all brokers together, level from the beginning of a span to its end."""
+        """The sum over all brokers, as steps: level from the beginning of a span to its end."""
         totals = dict.fromkeys(sorted({number for points in self.by_broker.values() for number in points}), 0.0)
         for points in self.by_broker.values():
             for number, each in points.items():
@@ -86,13 +87,13 @@ def timeline_of(run: RunSummary, from_s: float = 0.0, to_s: float | None = None)
 
 
 def lines_of(timeline: TimelineLines, value: Callable[[Point], float]) -> list[tuple[str, Points, float]]:
-    """The busiest brokers: name, line, and the most on it. The others are for `band_of`."""
+    """Name, line and highest value of each of the busiest brokers. `band_of` has the others."""
     names, _ = timeline.split()
     return [(name, timeline.values(name, value), max(map(value, timeline.by_broker[name].values()))) for name in names]
 
 
 def band_of(timeline: TimelineLines, value: Callable[[Point], float]) -> tuple[list[tuple[float, float, float]], str]:
-    """Least and most of the brokers that have no line of their own, and their name."""
+    """The least and the greatest value of the brokers without a line of their own, and a name for all of these."""
     _, names = timeline.split()
     found: dict[int, list[float]] = {}
     for name in names:
@@ -103,7 +104,7 @@ def band_of(timeline: TimelineLines, value: Callable[[Point], float]) -> tuple[l
 
 
 def _merged(points: Iterable[Point], at_s: float) -> Point:
-    """Spans that follow one another as one: counts are added up, CPU and bandwidth are means, a backlog its most."""
+    """Successive spans as one: counts are added, CPU and bandwidth are means, the backlog is the highest."""
     same = list(points)
     if len(same) == 1:
         return same[0]

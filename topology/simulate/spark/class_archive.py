@@ -1,8 +1,8 @@
-"""Spark's classes as a JVM has them once it has read them, kept by one run for those after it.
+"""An archive of Spark's loaded classes, which one run writes for later runs.
 
-To find, read and check thousands of classes in nearly three hundred jars is a tenth of what a short run costs. A JVM
-can leave them behind as it ends, in a file that the next one maps into its memory. It does so after our own process has
-ended: nobody waits for it.
+A JVM spends a tenth of a short run on finding, reading and checking thousands of classes in nearly three hundred jars.
+When a JVM ends it can write its loaded classes to a file, which the next JVM maps into memory. It writes after our own
+process has ended: nobody waits for it.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from pathlib import Path
 
 SUFFIX = ".jsa"
 SIZE_MB = 250
-"""What one takes of the disk at most, as measured with Spark 4.3: 196."""
+"""The room on disk for an archive; with Spark 4.3 it takes 196."""
 FREE_MB_MIN = 4 * SIZE_MB
 KEPT = 2
-"""For so many installations of Java and Spark."""
+"""Archives are kept for so many installations of Java and Spark."""
 WRITING_S = 600.0
-"""A file that is not complete by then never will be."""
+"""A JVM that has not finished the file after so long has failed."""
 READ = "-XX:SharedArchiveFile={} -XX:+UnlockDiagnosticVMOptions -XX:+VerifySharedSpaces"
-"""One that is of no use, for a disk has spoiled it, say, is passed over by the JVM, without a word."""
+"""With these options the JVM silently ignores an archive that it cannot use, such as a damaged one."""
 LEAVE = "-XX:ArchiveClassesAtExit={}"
 SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path | None:
-    """Where this user's programs keep what they can make again; None where there is no such place."""
+    """The folder for the caches of this user's programs; None if there is none."""
     named = environ.get("XDG_CACHE_HOME", "")
     if os.path.isabs(named):
         return Path(named) / "openclust"
@@ -43,13 +43,13 @@ def cache_folder(environ: Mapping[str, str]) -> Path | None:
 
 
 class ClassArchive:
-    """Of one Java and one Spark: either is there and used, or is left by the JVM that is started with `options`."""
+    """The archive of one Java and one Spark. If there is none, a JVM started with `options` writes it."""
 
     def __init__(self, folder: Path, java: Path, jars: Path) -> None:
         self._path = folder / f"spark-{_digest(java, jars)}{SUFFIX}"
         self._is_there = False
         self.is_left = False
-        """The JVM takes some seconds more to end, in which it writes the file."""
+        """Whether the JVM writes the file as it ends, which takes some seconds more."""
         with suppress(OSError):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._adopt()
@@ -57,21 +57,21 @@ class ClassArchive:
 
     @property
     def options(self) -> str:
-        """For the command line of the JVM."""
+        """Options for the command line of the JVM."""
         if self._is_there:
             return f"{READ.format(shlex.quote(str(self._path)))} {SILENT}"
         if self.is_left:
-            # Under a name of its own: whoever starts meanwhile must not take half of it for the whole.
+            # The file has a name of its own until it is complete: another run must not use half of it.
             new = self._path.with_suffix(f".{secrets.token_hex(4)}")
             return f"{LEAVE.format(shlex.quote(str(new)))} {SILENT}"
         return ""
 
     def _adopt(self) -> None:
-        """Take what a JVM has left since, and throw away what is of no more use."""
+        """Takes an archive that an earlier JVM has completed, and deletes archives that are of no more use."""
         for left in self._path.parent.glob("spark-*"):
             if left.suffix == SUFFIX:
                 continue
-            # Also that of another Java or Spark: whoever left it may never start again.
+            # Also archives of another Java or Spark, whose runs may never come back.
             if is_complete(left):
                 left.replace(left.with_suffix(SUFFIX))
             elif time.time() - left.stat().st_mtime > WRITING_S:
@@ -85,13 +85,13 @@ class ClassArchive:
 
 
 def is_complete(archive: Path) -> bool:
-    """The JVM writes the beginning last."""
+    """Whether a file is complete: the JVM writes its first bytes last."""
     with archive.open("rb") as file:
         return any(file.read(4))
 
 
 def _digest(java: Path, jars: Path) -> str:
-    """The JVM takes an archive only with the very files of which it was made."""
+    """A digest of Java and of Spark's jars: the JVM uses an archive only with the files that it was made from."""
     of = hashlib.blake2b(digest_size=8)
     for file in (java.resolve(), *sorted(jars.glob("*.jar"))):
         about = file.stat()

@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: which one it would take, and whether it is new enough."""
+"""The Java that Spark would run on, and the check that it is new enough."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WAY_OUT = "install one (apt-get install openjdk-17-jre-headless), or let JAVA_HO
 
 
 def checked_java(environ: Mapping[str, str]) -> Path:
-    """The Java that Spark takes. ConfigError where it would find none, or one that is too old for it."""
+    """The Java that Spark would take. Raises ConfigError if Spark would find none, or one that is too old."""
     home = environ.get("JAVA_HOME", "")
     path = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environ.get("PATH", os.defpath))
     where = f"JAVA_HOME is {home!r}" if home else "JAVA_HOME is not set"
@@ -39,6 +39,6 @@ def checked_java(environ: Mapping[str, str]) -> Path:
 
 
 def version_in(answer: str) -> tuple[int, str] | None:
-    """What `java -version` tells: the main version and all of it. Before Java 9 the main version came second: 1.8."""
+    """The main and the whole version in the output of `java -version`. Before Java 9 the main one is second: 1.8."""
     match = re.search(r'version "((?:1\.)?(\d+)[^"]*)"', answer)
     return None if match is None else (int(match[2]), match[1])

@@ -1,4 +1,4 @@
-"""Where Spark is to run: what `--master` may say, and whether somebody answers there."""
+"""The place where Spark runs: the values of `--master`, and the check that a master answers there."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:\s*,\s*\d+)?\])?")
 
 
 def is_local(master: str) -> bool:
-    """Whether all of it is in processes of this machine that need nothing sent to them."""
+    """Whether Spark runs in processes of this machine, to which no files need to be sent."""
     return _LOCAL.fullmatch(master) is not None
 
 
 def check_master(master: str, environ: Mapping[str, str]) -> None:
-    """ConfigError where this is no master, or where nobody answers: Spark itself would try for minutes."""
+    """Raises ConfigError if this is no master, or if it does not answer: Spark itself would try for minutes."""
     if match := _LOCAL.fullmatch(master):
         if match[1] not in (None, "*") and not 1 <= int(match[1]) <= 1024:
             raise ConfigError(f"--master {master}: 1 to 1024 threads, or local[*] for one a core")
@@ -34,7 +34,7 @@ def check_master(master: str, environ: Mapping[str, str]) -> None:
 
 
 def is_loopback(master: str) -> bool:
-    """Whether it is a standalone cluster on this machine, to which the driver can be the loopback as well."""
+    """Whether the master is a standalone cluster on this machine, so that the driver can use the loopback address."""
     hosts = [host for host, _ in _addresses(master)] if master.startswith("spark://") else []
     return bool(hosts) and all(host in ("127.0.0.1", "localhost") for host in hosts)
 
@@ -61,7 +61,7 @@ def _check_standalone(master: str) -> None:
 
 
 def threads_of(master: str, cores: int) -> int | None:
-    """How many tasks a local master runs at a time; None where that is not known here."""
+    """The number of tasks that a local master runs at a time; None if it is not known here."""
     match = _LOCAL.fullmatch(master)
     if match is None:
         return None

@@ -1,7 +1,7 @@
-"""Rows of a group one after the other, each depending on those before it: groups in parallel, memory bounded.
+"""Recursions over rows: each row of a group depends on the rows before it. Groups run in parallel, memory is bounded.
 
-Rows pass by in order, in Arrow batches that end anywhere; several groups may share a partition, and mix there. What is
-kept is what the recursions themselves have not told yet.
+Rows pass in order, in Arrow batches that may end anywhere. Several groups may share a partition, and mix there. Only
+rows without a result of their recursion are kept.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Columns: TypeAlias = Sequence[Any]
 
 
 class Recursion(Protocol):
-    """One group's. What `take` and `end` return is of the first rows that were not told of yet."""
+    """The recursion of one group. `take` and `end` return results of the first rows that have none yet."""
 
     def take(self, columns: Columns) -> Columns: ...
     def end(self) -> Columns:
-        """No more will come: tell all that is left."""
+        """There are no more rows: returns all results that are left."""
 
 
 Begin: TypeAlias = Callable[[tuple[int, ...]], Recursion]
@@ -48,15 +48,14 @@ def in_order(
 ) -> DataFrame:
     """Columns `passes` of `rows`, and `adds` (DDL), which the recursion of each group finds from columns `takes`.
 
-    `order` must leave no ties within a group, or the result hangs on how rows came. Its first column is a whole number.
-    Keys are ints from 0 on. Columns hold no nulls. What is returned by the recursion is rounded where `adds` says int
-    or long.
+    `order` must leave no ties within a group, or the result depends on the order of arrival. Its first column is a
+    whole number. Keys are ints from 0 on. Columns hold no nulls. Results of type int or long in `adds` are rounded.
     """
-    # Dealt out in turn: by a hash some partitions would get several of few groups, and others none.
+    # Groups go to partitions in turn: with a hash some partitions would get several of few groups, and others none.
     dealt = reduce(add, (F.col(key) for key in keys))
     grouped = rows.repartitionById(partitions or partitions_of(rows.sparkSession), dealt)
     needed = list(dict.fromkeys((*keys, *order, *takes, *passes)))
-    # By one number Spark sorts several times faster than by several columns: the others are for those that are equal.
+    # Spark sorts by one number several times faster than by several columns; the others order rows that are equal.
     ordered = grouped.select(*needed).sortWithinPartitions(order[0])
     kept = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in rows.select(*passes).schema)
     run = _Streaming(tuple(keys), tuple(order), tuple(takes), tuple(passes), tuple(_added(adds)), begin)
@@ -73,7 +72,7 @@ def _added(ddl: str) -> Iterator[tuple[str, str]]:
 
 
 class _Streaming:
-    """What a worker does with a partition."""
+    """The work of a worker on a partition."""
 
     def __init__(
         self,
@@ -101,7 +100,7 @@ class _Streaming:
             yield from self._told(held, recursion.end())
 
     def _groups(self, batch: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
-        """The batch in parts of one key each, every part in the batch's order."""
+        """The rows of a batch by their key, each part in the order of the batch."""
         columns = [_values(batch, name) for name in self._keys]
         order = np.lexsort(columns[::-1])
         columns = [column[order] for column in columns]
@@ -115,7 +114,7 @@ class _Streaming:
                 yield tuple(column[first].item() for column in columns), by_key.slice(first, end - first)
 
     def _told(self, held: list[Any], columns: Columns) -> Iterator[Any]:
-        """As many of the held rows as the recursion has told of; the others stay in `held`."""
+        """The held rows that have results now, with these; the others stay in `held`."""
         begin, count = 0, len(columns[0])
         while begin < count:
             rows = held[0]
@@ -132,9 +131,9 @@ class _Streaming:
 
 
 def equals_in_order(batches: Iterator[Any], order: Sequence[str]) -> Iterator[Any]:
-    """Rows sorted by the first column of `order`, in any batches; and now by the others."""
+    """Takes batches of rows sorted by the first column of `order`, and sorts equal ones by the other columns."""
     held: list[Any] = []
-    """Rows equal in the first column, of which there may be more."""
+    """Rows that are equal in the first column; the next batch may have more of them."""
     for batch in batches:
         if not batch.num_rows:
             continue
@@ -152,7 +151,7 @@ def equals_in_order(batches: Iterator[Any], order: Sequence[str]) -> Iterator[An
 
 
 def _sorted(batches: list[Any], order: Sequence[str]) -> Any:
-    """One of these, which are sorted by the first column of `order`."""
+    """One table of these, sorted by all columns of `order`; they are sorted by the first."""
     batch = pa.Table.from_batches(batches).combine_chunks().to_batches()[0] if len(batches) > 1 else batches[0]
     first = _values(batch, order[0])
     repeats = first[1:] == first[:-1]

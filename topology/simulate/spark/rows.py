@@ -1,4 +1,4 @@
-"""Rows that the driver knows, for Spark, and how far to spread rows."""
+"""DataFrames from rows of the driver, and the number of partitions for many rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 
 def rows_of(spark: SparkSession, rows: Iterable[tuple[Any, ...]], ddl: str) -> DataFrame:
-    """They go over as one table. Of a list of tuples Spark would have Python workers make rows, one by one."""
+    """A DataFrame of these rows, sent as one Arrow table: from tuples Spark would make rows one by one in Python."""
     schema = schema_of(ddl)
     arrow = to_arrow_schema(schema)
     columns = list(zip(*rows, strict=True)) or [()] * len(arrow)
@@ -28,5 +28,5 @@ def schema_of(ddl: str) -> StructType:
 
 
 def partitions_of(spark: SparkSession) -> int:
-    """As many as Spark makes of many rows."""
+    """The number of partitions that Spark makes of many rows."""
     return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)

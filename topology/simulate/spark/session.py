@@ -1,4 +1,4 @@
-"""A Spark session that is ours: quiet, bounded, in UTC, with our own Python, and gone without a trace at the end."""
+"""A Spark session: without output, bounded, in UTC, with our own Python, and without files left at its end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NEEDED = ("pyspark", "pandas", "pyarrow", "matplotlib", "jinja2")
 LOCAL = "local[*]"
 MEMORY = "2g"
 MEMORY_MIN_MB = 450
-"""Spark does not start with less."""
+"""The least memory with which Spark starts."""
 FREE_MB_MIN = 64
 TASKS_PER_THREAD = 2
 SHORT_LIFE = (
@@ -42,7 +42,7 @@ SHORT_LIFE = (
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
     "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
 )
-"""The JVM's best compiler for what runs often enough: else a third of a run of a minute is for Spark's own code."""
+"""The JVM's best compiler only for hot code: else a third of a run of a minute goes into compiling Spark."""
 EXECUTORS_S = 60.0
 END_S = 10.0
 
@@ -58,11 +58,11 @@ def spark_session(
     out: Path | None = None,
     cache: Path | None = None,
 ) -> Iterator[SparkSession]:
-    """A session for as long as the context lasts; what Spark raises within comes out as ConfigError.
+    """A session for the time of the context. Errors of Spark within it become ConfigError.
 
-    Without a master it is the one of `spark-submit`, or else all cores of this machine. `memory` is of the driver and
-    of each executor. In the folder `cache` is what makes the next session start sooner. One that runs in this process
-    already is taken as it is, and left running.
+    Without a master, the session runs on that of `spark-submit`, or on all cores of this machine. `memory` is for the
+    driver and for each executor. Files in the folder `cache` let the next session start sooner. A session that already
+    runs in this process is used as it is, and left running.
     """
     check_packages()
     from pyspark import SparkContext
@@ -101,7 +101,7 @@ def spark_session(
 
 
 def check_packages() -> None:
-    """ConfigError where the extra `simulate` is not installed."""
+    """Raises ConfigError if the extra `simulate` is not installed."""
     missing = [each for each in NEEDED if importlib.util.find_spec(each) is None]
     if missing:
         told = " and ".join(missing)
@@ -109,7 +109,7 @@ def check_packages() -> None:
 
 
 def memory_of(text: str) -> str:
-    """As Spark takes it. ConfigError where this is no amount, or too little to start with."""
+    """An amount of memory in the form that Spark takes. Raises ConfigError if it is no amount, or too little."""
     match = re.fullmatch(r"(\d{1,9})\s*([mMgG])[bB]?", text.strip())
     if match is None:
         raise ConfigError(f"--memory {text!r}: wanted an amount such as 2g or 800m")
@@ -120,7 +120,7 @@ def memory_of(text: str) -> str:
 
 
 def _base_folder(local_dir: Path | None) -> Path:
-    """Where Spark puts aside what does not fit into memory."""
+    """The folder for Spark's data that does not fit into memory."""
     base = local_dir or Path(os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir())
     try:
         base.mkdir(parents=True, exist_ok=True)
@@ -147,7 +147,7 @@ def _own_folder(base: Path) -> Iterator[Path]:
 
 @contextmanager
 def _ending_on_sigterm() -> Iterator[None]:
-    """SIGTERM unwinds what was begun, as Ctrl-C does. Handlers are afterwards what they were."""
+    """Lets SIGTERM end the session in order, as Ctrl-C does. Restores the former handlers."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -166,7 +166,7 @@ def _ending_on_sigterm() -> Iterator[None]:
 
 @contextmanager
 def _unlogged() -> Iterator[None]:
-    """Py4J and PySpark log a stack for what they raise, to stderr where nobody has said what becomes of logs."""
+    """Hides the stacks that Py4J and PySpark log for each exception, on stderr if logging is not set up."""
     from pyspark.logger import PySparkLogger
 
     nowhere = logging.NullHandler()
@@ -182,12 +182,12 @@ def _unlogged() -> Iterator[None]:
 def _settings(
     master: str | None, memory: str, name: str, parallelism: int | None, folder: Path, classes: str
 ) -> dict[str, str]:
-    """All that is not Spark's default. The JVM gets them as it starts; under spark-submit what that says goes first."""
+    """The settings that differ from Spark's defaults. The JVM gets them at its start; those of spark-submit win."""
     settings = {
         "spark.app.name": name,
         "spark.driver.memory": memory,
         "spark.executor.memory": memory,
-        # No folder of shared counters in /tmp, which may be full; a JVM that has no memory left ends, and is told of.
+        # No folder of shared counters in /tmp, which may be full. A JVM without memory ends, and is reported.
         "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={folder} -XX:-UsePerfData {SHORT_LIFE} {classes}",
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
@@ -198,11 +198,11 @@ def _settings(
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.adaptive.enabled": "true",
-        # So many runs' files are written beside one another; of more, all rows are sorted by run first.
+        # The files of so many runs are written at a time; if there are more, Spark sorts all rows by run first.
         "spark.sql.maxConcurrentOutputFileWriters": "8",
-        # Batches are bounded by rows; to look at their bytes after each row costs more than to write it.
+        # Batches are bounded by rows: a check of their bytes after each row costs more than writing the row.
         "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
-        # What is put aside is read once or twice: to pack it costs more than it saves.
+        # Data on disk is read once or twice: compression costs more than it saves.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
     }
     if master is None:
@@ -213,13 +213,13 @@ def _settings(
     if parallelism:
         settings |= {"spark.sql.shuffle.partitions": str(parallelism), "spark.default.parallelism": str(parallelism)}
     if is_local(master) or is_loopback(master):
-        # The name of this machine need not lead back to it.
+        # The name of this machine may not resolve to it.
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return settings
 
 
 def _gateway(settings: Mapping[str, str], log: Path | None, folder: Path) -> Any:
-    """The JVM, which writes what it has to say to `log`; or that of spark-submit."""
+    """The connection to a new JVM, with its output in `log`, or to that of spark-submit."""
     from pyspark import SparkConf
     from pyspark.java_gateway import launch_gateway
 
@@ -255,15 +255,15 @@ def _started(gateway: Any, settings: Mapping[str, str], folder: Path) -> SparkSe
         _await_executor(context)
     session = SparkSession.builder.getOrCreate()
     if str(context.master).startswith("spark://") and not conf.contains("spark.sql.shuffle.partitions"):
-        # 200, which is Spark's default, are far too many for few cores; elsewhere their number is not known yet.
+        # Spark's default of 200 is far too many for few cores; on a cluster the number of cores is not known yet.
         session.conf.set("spark.sql.shuffle.partitions", context.defaultParallelism * TASKS_PER_THREAD)
     return session
 
 
 def _await_executor(context: Any) -> None:
-    """A cluster whose workers are all taken lets a job wait for ever, without a word."""
+    """Waits for an executor: a cluster without free workers would let a job wait for ever, silently."""
     until = time.monotonic() + EXECUTORS_S
-    while context._jsc.sc().getExecutorMemoryStatus().size() < 2:  # the driver is one
+    while context._jsc.sc().getExecutorMemoryStatus().size() < 2:  # the driver counts as one
         if time.monotonic() > until:
             memory = context.getConf().get("spark.executor.memory")
             raise ConfigError(
@@ -274,7 +274,7 @@ def _await_executor(context: Any) -> None:
 
 
 def _has_ended(gateway: Any) -> bool:
-    """One that was killed may take a moment."""
+    """Whether the JVM has ended. A killed one may take a moment."""
     if gateway.proc is None:
         return False
     with suppress(subprocess.TimeoutExpired):
@@ -283,8 +283,8 @@ def _has_ended(gateway: Any) -> bool:
 
 
 def _end(gateway: Any, wait_s: float | None) -> None:
-    """Stop the jobs, the context and the JVM, whatever state they are in; the JVM may take as long as it likes (None)
-    or is killed then."""
+    """Stops the jobs, the context and the JVM, in any state. The JVM has so long to end before it is killed; None: no
+    limit."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 

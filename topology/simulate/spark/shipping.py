@@ -1,4 +1,4 @@
-"""Our own packages as one file, for workers on machines that have none of us."""
+"""Our own packages as one file, for workers on machines without openclust."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SUFFIXES = (".py", ".json", ".typed")
 
 
 def zip_packages(folder: Path) -> Path:
-    """Write `openclust-packages.zip` into the folder: what `SparkContext.addPyFile` takes."""
+    """Writes `openclust-packages.zip` into the folder, for `SparkContext.addPyFile`."""
     target = folder / "openclust-packages.zip"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as packed:
         for package in (openclust, topology):

@@ -1,4 +1,4 @@
-"""What Spark throws, said in one line with the way out."""
+"""Errors of Spark as one line with the way out."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def said_clearly(
 ) -> Iterator[None]:
     """Turns what Spark raises into a ConfigError of one line, with the exception as its cause.
 
-    `folders` are those that are written to, `log` is what the JVM said on its way, and `has_ended` tells of its end.
-    All there is to know is a note of the cause: it cannot be asked any more when the JVM has gone.
+    Spark writes to `folders`, the JVM writes its output to `log`, and `has_ended` tells whether the JVM has ended. The
+    cause gets the whole text as a note, because an exception cannot be asked for it once the JVM has ended.
     """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -47,7 +47,7 @@ def said_clearly(
 
 
 def _text_of(error: BaseException) -> str:
-    """All that is known, with the causes. A JVM that is gone cannot be asked for its stack."""
+    """The whole text of an exception with its causes. A JVM that has ended cannot be asked for its stack."""
     text = f"{type(error).__name__}: "
     with suppress(Exception):
         text += str(error)
@@ -98,7 +98,7 @@ def _known(text: str, folders: Sequence[Path], memory: str) -> str:
 
 
 def _disk_full(folders: Sequence[Path]) -> str:
-    """The folder is the one with the least room left: what Spark says names none."""
+    """The error of a full disk. Spark does not name the folder: it is the one with the least room left."""
     room = [(shutil.disk_usage(each).free, str(each)) for each in folders if each.is_dir()]
     where = min(room)[1] if room else "a folder of Spark"
     return f"{where}: no space left: make room, or let --local-dir (for what Spark puts aside) and --out name others"
@@ -116,7 +116,7 @@ def _end_of(log: Path | None) -> str:
 
 
 def _first_complaint(text: str) -> str:
-    """The root of a stack of causes, or else the first line."""
+    """The last cause in a stack of causes, or else the first line."""
     causes = re.findall(r"^(?:Caused by: |\s*)([\w.$]*(?:Exception|Error): [^\n]+)", text, re.MULTILINE)
     lines = [each.strip() for each in text.splitlines() if each.strip()]
     return _short(causes[-1] if causes else lines[0] if lines else "nothing was said")

@@ -1,4 +1,4 @@
-"""From the traces of a cluster's brokers to a summary, as a simulation ends in one: what really happened."""
+"""Makes a summary from the traces of a cluster's brokers: the same figures as a simulation's, but of real traffic."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from topology.simulate.trace.trace_reading import Begun, begun, count_bad, name_
 Progress = Callable[[str, int, int], None]
 
 QUEUES_MAX = 50
-"""Only the busiest shared queues are told of one by one."""
+"""So many of the busiest shared queues are shown one by one."""
 ROOTS_MAX = 10_000
 SECOND_US = 1_000_000
 STAGES = ("reading", "brokers", "copies", "deliveries", "shared queues", "summary")
 
 
 class Analyzed(NamedTuple):
-    """What a summary is made of."""
+    """The counts from which a summary is made."""
 
     run: RunSummary
     begun: Begun
@@ -40,13 +40,13 @@ class Analyzed(NamedTuple):
 
 
 def analyze(spark: SparkSession, files: TraceFiles, *, out: Path | None, progress: Progress) -> Analyzed:
-    """What traces tell. With `out` their lines are put there as Parquet, which can be analyzed again.
+    """Counts the events of traces. With `out` their lines are kept there as Parquet, which can be analyzed again.
 
-    ConfigError where they do not belong together.
+    Raises ConfigError if the traces do not belong together.
     """
     told = _Told(progress)
     told("reading")
-    # On disk: memory is for sorting them.
+    # The lines stay on disk, because sorting needs the memory.
     lines = read_lines(spark, files).persist(StorageLevel.DISK_ONLY)
     try:
         bad = count_bad(lines)
@@ -63,7 +63,7 @@ def analyze(spark: SparkSession, files: TraceFiles, *, out: Path | None, progres
 
 
 class _Told:
-    """Tells which stage is under way, and how long each took."""
+    """Reports the running stage, and notes the time of each stage."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -82,7 +82,7 @@ class _Told:
 
 
 def _count(trace: DataFrame, told: _Told) -> Counted:
-    """The few rows that the summary is made of."""
+    """The few rows from which the summary is made."""
     told("brokers")
     ends = trace.agg(F.min("at_us").alias("first"), F.max("at_us").alias("last")).collect()[0]
     began_us, ended_us = int(ends["first"]), int(ends["last"])
@@ -122,7 +122,7 @@ def _count(trace: DataFrame, told: _Told) -> Counted:
 
 
 def span_of(duration_us: int) -> int:
-    """Whole seconds, and not too many spans."""
+    """The length of a span: whole seconds, and not too many spans."""
     seconds = -(-max(duration_us, 1) // SECOND_US)
     if seconds > 10_000_000:
         raise ConfigError("these traces are of times years apart: give those of one time")

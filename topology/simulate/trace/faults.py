@@ -1,4 +1,4 @@
-"""What went wrong, as traces show it: brokers that fell silent or were stopped, times without a root."""
+"""The faults that traces show: brokers that fell silent or were stopped, and times without a root."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pandas as pd
 from topology.simulate.results.summary import FaultSummary, Point
 
 ALIVE_US = 3_000_000
-"""A broker tells every second how it is; one that has not told for so long before the end of all is gone."""
+"""Every second a broker writes a line on its state. If it wrote none for so long before the end, it is down."""
 AFTER_US = 10_000_000
-"""A root that is missed so soon after a broker was gone is missed because of that."""
+"""A time without a root that begins so soon after a broker went down is an effect of that."""
 FAULTS_MAX = 100
 
 
 class _Gap(NamedTuple):
-    """Somebody had no root."""
+    """A time in which some brokers had no root."""
 
     from_us: int
     to_us: int
@@ -26,14 +26,14 @@ class _Gap(NamedTuple):
 def faults_of(
     lives: pd.DataFrame, roots: pd.DataFrame, timeline: list[Point], *, began_us: int, ended_us: int
 ) -> list[FaultSummary]:
-    """In the order of time; a time without a root belongs to the broker that was gone just before, if there is one."""
-    # Where all brokers are stopped one after the other, the root is not the last.
+    """All faults in the order of time. A time without a root belongs to a broker that went down just before."""
+    # If all brokers are stopped one after the other, the root is not the last: no fault.
     gaps = [each for each in _gaps(lives, roots) if each.from_us < ended_us - ALIVE_US or each.to_us < ended_us]
     found: list[FaultSummary] = []
     for row in lives.sort_values(["last_us", "broker"]).itertuples():
         is_last = not ((lives["broker"] == row.broker) & (lives["life"] > row.life)).any()
         said = row.why if isinstance(row.why, str) else ""
-        # All that end together have not failed.
+        # Brokers that end together at the end of the trace have not failed.
         if said.startswith("full") or (is_last and ended_us - row.last_us < ALIVE_US):
             continue
         because = [each for each in gaps if row.last_us - ALIVE_US / 3 <= each.from_us <= row.last_us + AFTER_US]
@@ -80,7 +80,7 @@ def _span_s(timeline: list[Point]) -> float:
 
 
 def _gaps(lives: pd.DataFrame, roots: pd.DataFrame) -> list[_Gap]:
-    """Times in which brokers that had a root before had none, one for all that overlap."""
+    """Times in which brokers had lost their root. Times that overlap are one."""
     last_us = lives.groupby("broker")["last_us"].max().to_dict() if len(lives) else {}
     single: list[_Gap] = []
     for broker, rows in roots.groupby("broker"):

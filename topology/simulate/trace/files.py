@@ -1,4 +1,4 @@
-"""Which files make a trace: looked for, and looked at, before Spark is started."""
+"""Finds the files of a trace and checks their first lines, before Spark is started."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TraceFiles(NamedTuple):
 
 
 class _Line(msgspec.Struct):
-    """What any line must have, and of the right kind."""
+    """The fields that every line must have."""
 
     event: str
     at_us: int
@@ -44,9 +44,9 @@ _DECODER = msgspec.json.Decoder(_Line)
 
 
 def find_files(given: Iterable[str]) -> TraceFiles:
-    """The files that are meant by names of files, folders and patterns, each once, and each a trace by its beginning.
+    """The files of these names, folders and patterns, each once. Each begins as a trace does.
 
-    ConfigError names every one that is none.
+    Raises ConfigError that names all files that are no traces.
     """
     problems: list[str] = []
     found: dict[Path, None] = {}
@@ -117,7 +117,7 @@ def _parquet_problem(path: Path) -> str:
 
 
 def is_sound(line: bytes) -> bool:
-    """Whether a line is one of a trace, as far as Spark sees it too."""
+    """Whether a line belongs to a trace, by the rules that Spark applies too."""
     try:
         found = _DECODER.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -126,7 +126,7 @@ def is_sound(line: bytes) -> bool:
 
 
 def bad_lines(path: Path, most: int = NAMED_MAX) -> list[str]:
-    """The first lines of a file that are none of a trace, as `FILE:LINE`."""
+    """The first bad lines of a file, as `FILE:LINE`."""
     found = []
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):

@@ -1,7 +1,7 @@
-"""Stages: what became of the messages that a trace follows, and how the brokers were meanwhile.
+"""Stages: the ways of the messages that a trace follows, and the states of the brokers.
 
-Equal messages share an id. Their events are paired by time: what happens to one is counted for the last publish before
-it; a copy arrives in the order in which copies left.
+Equal messages share an id. Their events are paired by time: an event belongs to the last publish before it, and copies
+arrive in the order in which they left.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from topology.simulate.trace.trace_schemas import OTHER_EVENTS
 
 
 def deliveries(trace: DataFrame) -> DataFrame:
-    """DELIVERED."""
+    """Returns DELIVERED: each delivery with its publish."""
     is_publish, is_delivery = F.col("event") == "publish", F.col("event") == "deliver"
     publish = F.when(is_publish, F.struct(F.col("at_us").alias("us"), "broker"))
     return (
@@ -37,7 +37,7 @@ def deliveries(trace: DataFrame) -> DataFrame:
 
 
 def queued(trace: DataFrame) -> DataFrame:
-    """QUEUED."""
+    """Returns QUEUED: each delivery of a shared queue with the time its message entered the queue."""
     is_entry, is_delivery = F.col("event") == "enqueue", F.col("event") == "deliver"
     entry = F.when(is_entry, F.struct(F.col("at_us").alias("us")))
     return (
@@ -49,9 +49,10 @@ def queued(trace: DataFrame) -> DataFrame:
 
 
 def _last_or_first(of: Column, by: list[str]) -> Column:
-    """The last before, at the same moment too; where clocks differ there may be none, and then it is the first of all.
+    """The last value until this row's time. If clocks differ there may be none: then the first value of all.
 
-    Windows that end with the last row are looked through anew for each row: thousands may be of one message.
+    The window that holds all rows has no order: Spark would search an ordered one anew for each row, and one message
+    may have thousands of rows.
     """
     same = Window.partitionBy(*by)
     before = same.orderBy("at_us", of.isNull()).rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -59,7 +60,7 @@ def _last_or_first(of: Column, by: list[str]) -> Column:
 
 
 def crossings(trace: DataFrame) -> DataFrame:
-    """CROSSED."""
+    """Returns CROSSED: each copy with the times at which it left and arrived."""
     keys = ["id", "sender", "receiver", "lane", "turn"]
     order = Window.partitionBy("id", "broker", "peer", "lane", "event").orderBy("at_us")
     numbered = trace.where(F.col("event").isin("relay", "relayed-in")).withColumn("turn", F.row_number().over(order))
@@ -78,7 +79,7 @@ def crossings(trace: DataFrame) -> DataFrame:
 def links(crossed: DataFrame, began_us: int, span_us: int) -> DataFrame:
     """By sender and receiver: `copies` and `bytes` that left, `bytes_max` of a span, the `fastest_us` way.
 
-    Where one of the two has no trace, what the other tells stands for both.
+    If one of the two brokers has no trace, the trace of the other counts for both.
     """
     size = F.col("size").cast("long") + PUBLISH_BYTES
     us = F.coalesce("left_us", "came_us")
@@ -100,9 +101,9 @@ def links(crossed: DataFrame, began_us: int, span_us: int) -> DataFrame:
 
 
 def latencies(delivered: DataFrame) -> DataFrame:
-    """How many deliveries to private queues took how long, from publish until written: `bucket`, `deliveries`.
+    """Deliveries to private queues by their time from publish until written: `bucket`, `deliveries`.
 
-    Where clocks differ by more than it took, it took nothing.
+    If clocks differ by more than this time, it counts as 0.
     """
     took_us = F.coalesce("written_us", "at_us") - F.col("published_us")
     bucket = F.floor(F.log10(F.greatest(took_us, F.lit(1)).cast("double")) * BUCKETS_PER_DECADE).cast("int")
@@ -111,7 +112,7 @@ def latencies(delivered: DataFrame) -> DataFrame:
 
 
 def flow(trace: DataFrame, began_us: int, span_us: int) -> DataFrame:
-    """FLOW."""
+    """Returns FLOW: the traffic of each broker, by span."""
     event, size = F.col("event"), F.coalesce("size", F.lit(0)).cast("long")
     count = F.coalesce("count", F.lit(1)).cast("long")
     in_bytes = F.when(event.isin("publish", "relayed-in"), size + PUBLISH_BYTES)
@@ -140,11 +141,11 @@ def flow(trace: DataFrame, began_us: int, span_us: int) -> DataFrame:
 
 
 def health(trace: DataFrame, began_us: int, span_us: int) -> DataFrame:
-    """HEALTH."""
+    """Returns HEALTH: clients and CPU of each broker, by span."""
     order = Window.partitionBy("broker").orderBy("at_us")
     told = trace.where(F.col("event") == "status")
     cpu_us, before_us = F.col("cpu_us"), F.lag("cpu_us").over(order)
-    # A process that is new has used nothing before; of the first it is not known when.
+    # A new process has used no CPU before its first line; but the first process may be older than the trace.
     used_us = F.when(before_us.isNull(), F.lit(0)).when(cpu_us < before_us, cpu_us).otherwise(cpu_us - before_us)
     more = F.greatest(F.col("clients") - F.coalesce(F.lag("clients").over(order), F.lit(0)), F.lit(0))
     return (
@@ -162,7 +163,7 @@ def health(trace: DataFrame, began_us: int, span_us: int) -> DataFrame:
 
 
 def lives(trace: DataFrame) -> DataFrame:
-    """LIVES. What brokers tell of themselves shows them well enough: every second."""
+    """Returns LIVES, from the lines that each broker writes on itself every second."""
     told = trace.where(F.col("event").isin(*OTHER_EVENTS))
     return (
         _by_life(told)
@@ -181,13 +182,13 @@ def lives(trace: DataFrame) -> DataFrame:
 
 
 def _by_life(trace: DataFrame) -> DataFrame:
-    """Few lines: those of a broker are sorted in one place."""
+    """The lines of one process in order. These are few enough to sort all lines of a broker in one place."""
     order = Window.partitionBy("broker").orderBy("at_us", F.col("event") != "begin")
     return trace.withColumn("life", F.sum(_one(F.col("event") == "begin")).over(order))
 
 
 def sample_size(trace: DataFrame) -> DataFrame:
-    """One row: how many publishes were followed, and the sum of the squares of how often each id was."""
+    """One row: the number of followed publishes, and the sum of the squares of the counts of each id."""
     times = trace.where(F.col("event") == "publish").groupBy("id").agg(F.count("*").alias("times"))
     return times.agg(
         F.coalesce(F.sum("times"), F.lit(0)).alias("publishes"),
@@ -196,7 +197,7 @@ def sample_size(trace: DataFrame) -> DataFrame:
 
 
 def roots(trace: DataFrame) -> DataFrame:
-    """ROOTS. Before its first root in a life a broker has none because it has only begun: that is not told."""
+    """Returns ROOTS, without the time before a process has its first root: it has only begun then."""
     told = _by_life(trace.where(F.col("event").isin("begin", "status")))
     life = Window.partitionBy("broker", "life").orderBy("at_us")
     had_one = F.max(F.when(F.col("root") != "", F.lit(1))).over(life)
@@ -211,7 +212,7 @@ def roots(trace: DataFrame) -> DataFrame:
 
 
 def queue_totals(trace: DataFrame, waits: DataFrame) -> DataFrame:
-    """By shared queue: `entered`, `consumed`, the most that waited, and how long half and 99 % of them did."""
+    """By shared queue: `entered`, `consumed`, the most that waited, and the median and the p99 of the waiting times."""
     step = F.when(F.col("event") == "enqueue", 1).when(F.col("event") == "deliver", -1)
     moves = trace.where(step.isNotNull() & F.col("queue").isNotNull()).withColumn("step", step)
     order = Window.partitionBy("queue").orderBy("at_us", F.desc("step")).rowsBetween(Window.unboundedPreceding, 0)

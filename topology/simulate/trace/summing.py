@@ -1,4 +1,4 @@
-"""The summary of traces: counts times the sample, and what a reader must know to believe them."""
+"""The summary of traces: counts times the sample, and remarks on how far to trust them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from topology.simulate.trace.trace_reading import Begun
 
 MB = 1e6
 CLOCK_US_MIN = 1_000
-"""Clocks that differ by less are not worth a word."""
+"""A smaller difference of clocks is not reported."""
 
 
 class Counted(NamedTuple):
-    """What the stages have counted: followed messages, not yet times the sample."""
+    """The counts of the stages: followed messages, not yet multiplied by the sample."""
 
     began_us: int
     ended_us: int
@@ -56,7 +56,7 @@ class Summed(NamedTuple):
 
 
 def summed(begun: Begun, counted: Counted) -> Summed:
-    """One run of one design."""
+    """The summary, with one run of one design."""
     timeline = _timeline(begun, counted)
     brokers = [_broker(name, begun, counted, timeline) for name in begun.roles]
     primaries = sum(role != "secondary" for role in begun.roles.values())
@@ -101,7 +101,7 @@ def _totals(sample: int, counted: Counted) -> Totals:
 
 
 def _timeline(begun: Begun, counted: Counted) -> list[Point]:
-    """Each broker in each span in which its trace has any line, and in between."""
+    """A point for each broker in each span from the first to the last line of its process."""
     flow = counted.flow.set_index(["broker", "span"]).to_dict("index")
     health = counted.health.set_index(["broker", "span"]).to_dict("index")
     span_s, sample = counted.span_us / 1e6, begun.sample
@@ -134,7 +134,7 @@ def _timeline(begun: Begun, counted: Counted) -> list[Point]:
 
 
 def _lives(counted: Counted, name: str, span: int) -> bool:
-    """Whether the broker has told anything before and after the end of a span."""
+    """Whether the broker has lines before and after the end of a span."""
     begins_us, ends_us = counted.began_us + span * counted.span_us, counted.began_us + (span + 1) * counted.span_us
     ours = counted.lives[counted.lives["broker"] == name]
     return bool(((ours["began_us"] < ends_us) & (ours["last_us"] >= begins_us)).any())
@@ -252,7 +252,7 @@ def _sample_note(sample: int, counted: Counted) -> str:
 
 
 def _clock_notes(links: pd.DataFrame) -> list[str]:
-    """By how much clocks seem to differ: the fastest copies of both ways take the same time."""
+    """Notes on clocks that seem to differ, if the fastest copies of both directions take the same time."""
     told = links[links["fastest_us"].notna()]
     fastest = {(row.sender, row.receiver): row.fastest_us for row in told.itertuples()}
     notes = []
@@ -270,6 +270,6 @@ def _mbit(size: float, seconds: float) -> float:
 
 
 def _most(values: object) -> float:
-    """The largest; 0 where there is none."""
+    """The largest value; 0 if there are none."""
     most = pd.Series(values, dtype="float64").max()
     return 0.0 if pd.isna(most) else float(most)

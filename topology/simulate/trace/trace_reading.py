@@ -1,4 +1,4 @@
-"""Stage: the lines of traces as one DataFrame, and which lines were none."""
+"""Stage: the lines of traces as one DataFrame, and the bad lines among them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FILE = "_file"
 
 
 class Begun(NamedTuple):
-    """What the brokers say of themselves."""
+    """The values that the brokers write when they begin a trace."""
 
     cluster: str
     sample: int
@@ -28,7 +28,7 @@ class Begun(NamedTuple):
 
 
 def read_lines(spark: SparkSession, files: TraceFiles) -> DataFrame:
-    """TRACE of all files, and beside it what a bad line was, and of which file each is."""
+    """TRACE of all files, with columns for the text of a bad line and for the file of each line."""
     fields = _fields()
     found: list[DataFrame] = []
     if files.json:
@@ -59,18 +59,18 @@ def _fields() -> list[StructField]:
 
 
 def sound(lines: DataFrame) -> DataFrame:
-    """TRACE: those that make sense."""
+    """TRACE without the bad lines."""
     return lines.where(_is_sound()).drop(_CORRUPT, _FILE)
 
 
 def count_bad(lines: DataFrame) -> dict[Path, int]:
-    """How many do not, by file."""
+    """The number of bad lines, by file."""
     rows = lines.where(~_is_sound()).groupBy(_FILE).agg(F.count("*").alias("lines")).collect()
     return {_path(row[_FILE]): int(row["lines"]) for row in rows}
 
 
 def name_bad(counts: dict[Path, int]) -> list[str]:
-    """A sentence for each file with bad lines, that names the first of them."""
+    """A sentence for each file with bad lines; it names the first of these."""
     notes = []
     for path, count in sorted(counts.items()):
         named = bad_lines(path) if path.is_file() and path.suffix != ".parquet" else []
@@ -83,7 +83,7 @@ def name_bad(counts: dict[Path, int]) -> list[str]:
 
 
 def begun(trace: DataFrame) -> Begun:
-    """ConfigError where the files are not of one cluster that sampled alike."""
+    """The begin of the traces. Raises ConfigError if they are of several clusters, or of several sample rates."""
     rows = (
         trace.where(F.col("event") == "begin")
         .groupBy("broker", "cluster", "sample")
