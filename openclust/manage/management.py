@@ -8,7 +8,8 @@ import msgspec
 
 from openclust.manage.actions.closing import ConnectionClosing
 from openclust.manage.brokers.listeners import HttpAddress
-from openclust.manage.brokers.node_rows import MemoryRows, NodeRows
+from openclust.manage.brokers.node_rows import MemoryRows, NodeRows, gauges
+from openclust.manage.brokers.object_numbers import ExchangeNumbers, VhostNumbers
 from openclust.manage.brokers.overview_rows import ListenerCounts, OverviewCounts
 from openclust.manage.brokers.process_figures import ProcessWatch
 from openclust.manage.brokers.product import applications
@@ -44,7 +45,7 @@ class Management:
         broker = server.broker
         watch = ProcessWatch(server.config.cluster.data_dir, server.loop.time)
         closing = ConnectionClosing(server)
-        history = History(broker, wall_ms, octets_of)
+        history = History(broker, wall_ms, octets_of, lambda: gauges(server, watch()))
         self.shown = shown = ShownHistory(history)
         self._sampler = Sampler(history)
         self._answering = Answering(
@@ -54,14 +55,19 @@ class Management:
                 "connections": ConnectionRows(broker, shown),
                 "channels": ChannelRows(broker, shown),
                 "consumers": ConsumerRows(broker),
-                "nodes": NodeRows(server, watch, self.http),
-                "memory": MemoryRows(server, watch, self.http),
+                "nodes": NodeRows(server, watch, self.http, shown),
+                "memory": MemoryRows(server, watch, self.http, shown),
             },
             {
                 "close_connection": closing.close,
                 "close_connections_of_user": closing.close_of_user,
             },
-            {"overview": OverviewCounts(server, self.http), "listeners": ListenerCounts(server, self.http)},
+            {
+                "overview": OverviewCounts(server, self.http, shown),
+                "exchanges": ExchangeNumbers(broker, shown),
+                "vhosts": VhostNumbers(broker, shown),
+                "listeners": ListenerCounts(server, self.http),
+            },
         )
         inquiries = server.member.inquiries
         self.gathering = ClusterQuery(self._answering, inquiries)

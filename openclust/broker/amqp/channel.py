@@ -430,22 +430,22 @@ class Channel:
 
     def counts(self) -> ChannelCounts:
         """How many messages passed since the channel is open."""
-        remembered, got = self.remembered, self.got
-        held = len(self.unacked) if self.transaction is None else self.held_count()
-        # By place and not by name, in the order of its fields: twenty thousand channels may be asked at once.
+        remembered, got, got_no_ack = self.remembered, self.got, self.got_no_ack
+        # Deliveries that need an ack wait for it, or were refused, or are acknowledged.
+        acknowledged = remembered - self.held_count() - self.refused if remembered else 0
+        # By position: the statistics ask every channel, and names take twice the time.
         return ChannelCounts(
             self.published,
-            0 if self.confirms is None else self.confirms.confirmed,
+            self.confirms.confirmed if self.confirms is not None else 0,
             self.returned,
             self.dropped,
             remembered - got,
-            self.delivery_tag - remembered - self.got_no_ack,
+            self.delivery_tag - remembered - got_no_ack,
             got,
-            self.got_no_ack,
+            got_no_ack,
             self.got_empty,
             self.redelivered,
-            # Deliveries that need an ack wait for it, or were refused, or are acknowledged.
-            remembered - held - self.refused,
+            acknowledged,
         )
 
     @property

@@ -73,6 +73,7 @@ class Journal:
         "number",
         "page_store",
         "since",
+        "stored",
         "strays",
         "waiters",
     )
@@ -86,6 +87,8 @@ class Journal:
         self.page_store = PageStore()
         # Messages of queues that became replicated while this broker followed: they are in no log, and in no backlog.
         self.strays: list[tuple[Queue, Entry]] = []
+        # How many messages batches took to this broker's disk or into the log.
+        self.stored = 0
         self._own = OpenBatch()
         self._shared = OpenBatch()
         # The last batch that is in each place; and the batches before it that never will be: place, first, last.
@@ -198,6 +201,7 @@ class Journal:
         own, shared = self._own, self._shared
         number = self.number
         entered = [(queue, entry.seq) for queue, entry in shared.entered if entry.recorded == number]
+        self.stored += len(entered) + sum(entry.recorded == -number for _, entry in own.entered)
         left = [(queue, entry) for queue, entry in shared.left if queue.is_alive]
         sealed = Sealed(
             number,

@@ -65,6 +65,8 @@ class PageStore:
         # The queues with pages whose messages may leave memory.
         self._unloadable: dict[Queue, None] = {}
         self._unwritten: list[PageState] = []
+        # How many messages were read from disk.
+        self.fetched = 0
         self._is_unreadable = False
 
     def page_index(self, queue: Queue) -> PageIndex:
@@ -340,6 +342,7 @@ class PageStore:
                 )
             return None
         self._is_unreadable = False
+        self.fetched += len(entries)
         return entries
 
     def relieve(self, excess: int, done: int) -> bool:

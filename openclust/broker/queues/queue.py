@@ -215,16 +215,18 @@ class Queue:
         """How many messages passed, but for those that routes have not told of yet."""
         # Routes tell later than `publish` counts, so that the difference may be too small for a moment.
         straight = max(0, self.routed - self.entered)
+        # Deliveries that need an ack wait for it, came back, were rejected, or are acknowledged.
+        acknowledged = self.delivered + self.got - self.unacked - self.returned - self.rejected
+        # By position: the statistics ask every queue, and names take twice the time.
         return QueueCounts(
-            publish=max(self.routed, self.entered),
-            deliver=self.delivered,
-            deliver_no_ack=self.delivered_no_ack + straight,
-            get=self.got,
-            get_no_ack=self.got_no_ack,
-            get_empty=self.got_empty,
-            redeliver=self.redelivered,
-            # Deliveries that need an ack wait for it, came back, were rejected, or are acknowledged.
-            ack=max(0, self.delivered + self.got - self.unacked - self.returned - self.rejected),
+            max(self.routed, self.entered),
+            self.delivered,
+            self.delivered_no_ack + straight,
+            self.got,
+            self.got_no_ack,
+            self.got_empty,
+            self.redelivered,
+            max(0, acknowledged),
         )
 
     # -- publishing

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from openclust.cluster.election.view import hears_us, is_online
 from openclust.manage.brokers.listeners import HttpAddress, context_rows, plugin_names
-from openclust.manage.brokers.process_figures import ProcessWatch
+from openclust.manage.brokers.process_figures import ProcessFigures, ProcessWatch
 from openclust.manage.brokers.product import RATES_MODE, applications, exchange_types
 from openclust.manage.gather.questions import FindRow, ListRows
 from openclust.manage.gather.selection import Row
+from openclust.manage.history.sample import GAUGE_COLUMNS
+from openclust.manage.history.shown import ShownHistory
 from openclust.manage.rows.connection_rows import transport_of
 from openclust.shell.cluster.cluster_snapshot import link_snapshot
 from openclust.shell.config.addresses import split_address
@@ -46,8 +48,9 @@ class NodeRows:
 
     values: Mapping[str, Callable[[str], Any]] = {"name": lambda name: name}
 
-    def __init__(self, server: Server, watch: ProcessWatch, http: list[HttpAddress]) -> None:
+    def __init__(self, server: Server, watch: ProcessWatch, http: list[HttpAddress], history: ShownHistory) -> None:
         self._server = server
+        self._history = history
         self._watch = watch
         self._http = http
         self._began_ms = server.now_ms()
@@ -76,11 +79,11 @@ class NodeRows:
             "processors": os.cpu_count() or 1,
             "run_queue": figures.run_queue,
             "context_switches": figures.context_switches,
-            "gc_num": sum(generation["collections"] for generation in gc.get_stats()),
+            "gc_num": _collections(),
             "fd_total": figures.open_files_max,
             "fd_used": figures.open_files,
             "sockets_total": min(figures.open_files_max, config.limits.connections_max),
-            "sockets_used": len(server.broker.connections) + len(server.member.links),
+            "sockets_used": _sockets(server),
             "proc_total": figures.threads_max,
             "proc_used": figures.threads,
             "mem_limit": accounts.high_bytes,
@@ -106,6 +109,7 @@ class NodeRows:
             "partitions": partitions(membership),
             "cluster_links": [self._link(link) for _, link in sorted(server.member.links.items())],
             "metrics_gc_queue_length": dict.fromkeys(_FORGOTTEN, 0),
+            **self._history.of_node(),
         }
 
     def details(self, it: str) -> Row:
@@ -126,6 +130,28 @@ class NodeRows:
             "send_bytes": link.sent_bytes,
             "stats": {"recv_bytes": received, "send_bytes": link.sent_bytes},
         }
+
+
+def _collections() -> int:
+    return sum(generation["collections"] for generation in gc.get_stats())
+
+
+def _sockets(server: Server) -> int:
+    return len(server.broker.connections) + len(server.member.links)
+
+
+def gauges(server: Server, figures: ProcessFigures) -> tuple[int, ...]:
+    """The numbers of the process whose changes the history keeps."""
+    values = {
+        "context_switches": figures.context_switches,
+        "disk_free": figures.disk_free_bytes,
+        "fd_used": figures.open_files,
+        "gc_num": _collections(),
+        "mem_used": figures.resident_bytes,
+        "proc_used": figures.threads,
+        "sockets_used": _sockets(server),
+    }
+    return tuple(values[name] for name in GAUGE_COLUMNS)
 
 
 class MemoryRows(NodeRows):

@@ -10,7 +10,9 @@ from openclust.manage.brokers.product import HISTORY_S, RATES_MODE, exchange_typ
 from openclust.manage.gather.questions import CountTotals, Viewer
 from openclust.manage.gather.selection import Row
 from openclust.manage.gather.slices import Slices
-from openclust.manage.gather.totals import Totals
+from openclust.manage.gather.totals import Totals, summed
+from openclust.manage.history.shown import ShownHistory
+from openclust.manage.history.stats import finished
 from openclust.manage.rows.connection_rows import open_connections
 from openclust.manage.rows.scope import vhosts_seen
 from openclust.shell.cluster.cluster_snapshot import publishers_snapshot
@@ -24,14 +26,17 @@ if TYPE_CHECKING:
 class OverviewCounts:
     """The numbers of this broker, for /api/overview of the whole cluster. A number is added to those of the others."""
 
-    def __init__(self, server: Server, http: list[HttpAddress]) -> None:
+    def __init__(self, server: Server, http: list[HttpAddress], history: ShownHistory) -> None:
         self._server = server
         self._http = http
+        self._history = history
 
     async def count(self, question: CountTotals) -> Totals:
         server, sees_all = self._server, question.viewer.sees_all
+        totals = await object_totals(server.broker, question.viewer, is_own=question.is_own)
+        history = self._history.of_overview(vhosts_seen(server.broker, question.viewer, None), sees_all=sees_all)
         return {
-            **await object_totals(server.broker, question.viewer, is_own=question.is_own),
+            **summed((totals, history)),
             "listeners": listener_rows(server, self._http) if sees_all else [],
             "contexts": context_rows(server, self._http) if sees_all else [],
         }
@@ -123,7 +128,7 @@ def overview_row(broker: Broker, totals: Totals, missing: list[str]) -> Row:
         "disable_stats": False,
         "enable_queue_totals": False,
         "exchange_types": exchange_types(),
-        **totals,
+        **finished(totals),
         "memory": {
             "messages_bytes": accounts.held_bytes,
             "outbox_bytes": accounts.outbox_bytes,

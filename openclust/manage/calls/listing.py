@@ -22,8 +22,8 @@ class Showing(NamedTuple):
     values: Mapping[str, Callable[[Any], Any]] = {}
 
 
-async def listing(call: Call, objects: Iterable[Any], showing: Showing) -> web.Response:
-    """The wanted rows of these objects."""
+async def listing(call: Call, objects: Iterable[Any], showing: Showing, missing: Iterable[str] = ()) -> web.Response:
+    """The wanted rows of these objects; `missing` are brokers whose part of the numbers is not in them."""
     wanted = selection(call)
-    found = await merged([await select(objects, showing, wanted)], wanted, [])
+    found = await merged([await select(objects, showing, wanted)], wanted, list(missing))
     return list_response(found, wanted)

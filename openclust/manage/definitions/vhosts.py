@@ -10,10 +10,16 @@ from aiohttp import web
 from openclust.broker.definitions.rules import check_name, vhost_metadata
 from openclust.broker.model.access import Permission
 from openclust.broker.model.changes import DeleteVhost, PutVhost
+from openclust.broker.server.vhost import VirtualHost
 from openclust.manage.calls.call import Call, answer, bad_request, done, put
+from openclust.manage.calls.gathered import wanted_ages
 from openclust.manage.calls.listing import Showing, listing
 from openclust.manage.definitions.permissions import PERMISSIONS, TOPIC_PERMISSIONS, permit
 from openclust.manage.definitions.users_file import save_users
+from openclust.manage.gather.gathering import GatheredTotals
+from openclust.manage.gather.questions import CountTotals
+from openclust.manage.gather.selection import Row
+from openclust.manage.history.stats import finished
 from openclust.manage.rows.user_rows import permission_rows, topic_permission_rows
 from openclust.manage.rows.values import text
 from openclust.manage.rows.vhost_rows import vhost_row
@@ -29,11 +35,25 @@ class VhostBody(msgspec.Struct):
 
 
 async def vhosts(call: Call) -> web.Response:
-    return await listing(call, call.vhosts(), VHOSTS)
+    numbers = await _numbers(call)
+    showing = VHOSTS._replace(row=lambda vhost: vhost_row(vhost) | _stats(numbers, vhost))
+    return await listing(call, call.vhosts(), showing, numbers.missing)
 
 
 async def vhost(call: Call) -> web.Response:
-    return answer(vhost_row(call.vhost()))
+    found = call.vhost()
+    return answer(vhost_row(found) | _stats(await _numbers(call, found.name), found))
+
+
+async def _numbers(call: Call, name: str | None = None) -> GatheredTotals:
+    """What passed virtual hosts, or the one named, at all brokers."""
+    question = CountTotals(of="vhosts", viewer=call.viewer(), vhost=name, ages=wanted_ages(call))
+    return await call.gathering.totals(question)
+
+
+def _stats(numbers: GatheredTotals, vhost: VirtualHost) -> Row:
+    found: Row = numbers.totals.get(text(vhost.name), {})
+    return finished(found)
 
 
 async def put_vhost(call: Call) -> web.Response:

@@ -81,6 +81,7 @@ class Answering:
                 it = None if source is None else source.find(question)
                 return ReplyValue() if source is None or it is None else ReplyValue(value=_encode(source.details(it)))
             case CountTotals():
+                ages.set(question.ages)
                 numbers = self._counts.get(question.of)
                 if numbers is None:
                     return ReplyFailure(

@@ -56,12 +56,16 @@ class FindRow(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class CountTotals(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The numbers of the broker that is asked, as JSON: those of equal names are added to the other brokers' ones.
 
-    `of` says which, as "overview". `is_own` is that of ListRows: this broker counts what all have in common.
+    `of` says which, as "overview"; `vhost` and `name` mean one virtual host or object only.
+    `is_own` is that of ListRows: this broker counts what all have in common.
     """
 
     of: str
     viewer: Viewer
+    vhost: str | None = None
+    name: str = ""
     is_own: bool = False
+    ages: Ages = NO_AGES
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True, tag=True):

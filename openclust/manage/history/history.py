@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from itertools import islice
-from operator import add
+from operator import sub
 from typing import Any, Generic, TypeVar
 
 from openclust.broker.amqp.channel import OPEN, Channel
@@ -21,6 +21,7 @@ from openclust.manage.history.sample import (
     CHURN_COLUMNS,
     CONNECTION_COLUMNS,
     EXCHANGE_COLUMNS,
+    GAUGE_COLUMNS,
     QUEUE_COLUMNS,
     VHOST_COLUMNS,
     Numbers,
@@ -33,6 +34,8 @@ SERIES_MAX = 256
 """Of queues, of exchanges and of virtual hosts, so many have a series each: 3 MB together at most."""
 
 K = TypeVar("K", bound=Hashable)
+
+COUNTS_AT_ONCE = 500
 
 _NO_CHANNEL = ChannelCounts()
 
@@ -53,50 +56,71 @@ class Samples(Generic[K]):
         """The counts of an object in this round."""
         before = self.newest.get(it)
         self._coming[it] = sample = sampled(counts, before, passed_ms)
-        if it not in self.series and (any(sample.rates) or len(self.series) + len(self._lacking) < self._series_max):
+        if it not in self.series and (sample.is_active or len(self.series) + len(self._lacking) < self._series_max):
             self._lacking.append(it)
 
-    def end_round(self, at_ms: int) -> None:
+    async def end_round(self, at_ms: int, slices: Slices) -> None:
         """Objects that were not taken in this round are gone."""
-        self.newest, self._coming = self._coming, {}
+        former, self.newest, self._coming = self.newest, self._coming, {}
         lacking, self._lacking = self._lacking if self._series_max else [], []
         for it in [it for it in self.series if it not in self.newest]:
             del self.series[it]
         excess = len(self.series) + len(lacking) - self._series_max
         if excess > 0:
-            idle = (it for it in self.series if not any(self.newest[it].rates))
+            idle = (it for it in self.series if not self.newest[it].is_active)
             for it in list(islice(idle, excess)):
                 del self.series[it]
         for it in lacking[: self._series_max - len(self.series)]:
             self.series[it] = Series(len(self.columns))
         for it, series in self.series.items():
             series.add(at_ms, self.newest[it].counts)
+        # To free all former samples at once takes long.
+        while former:
+            former.popitem()
+            await slices.rest()
 
 
 class _VhostRound:
     """The sums of one virtual host in one round."""
 
     def __init__(self) -> None:
-        self.messages = tuple(_NO_CHANNEL)
+        self.messages = _NO_CHANNEL
+        self._waiting: list[ChannelCounts] = []
         self.ready = self.unacked = 0
         self.received_bytes = self.sent_bytes = 0
 
-    def add_counts(self, counts: Numbers) -> None:
-        self.messages = tuple(map(add, self.messages, counts))
+    def add_counts(self, counts: ChannelCounts) -> None:
+        self._waiting.append(counts)
+        if len(self._waiting) == COUNTS_AT_ONCE:
+            self._sum_up()
 
-    def take_counts(self, counts: Numbers) -> None:
-        self.messages = tuple(have - each for have, each in zip(self.messages, counts, strict=True))
+    def take_counts(self, counts: ChannelCounts) -> None:
+        self.messages = ChannelCounts(*map(sub, self.messages, counts))
+
+    def total(self) -> ChannelCounts:
+        self._sum_up()
+        return self.messages
+
+    def _sum_up(self) -> None:
+        """To add up many at once takes a fraction of the time."""
+        self.messages = ChannelCounts(*map(sum, zip(self.messages, *self._waiting, strict=True)))
+        self._waiting.clear()
 
 
 class History:
     """Call `look` every five seconds. It looks at all objects, in slices: the loop is never held for long."""
 
     def __init__(
-        self, broker: Broker, wall_ms: Callable[[], int], octets: Callable[[Connection], tuple[int, int]]
+        self,
+        broker: Broker,
+        wall_ms: Callable[[], int],
+        octets: Callable[[Connection], tuple[int, int]],
+        gauges: Callable[[], Numbers] = lambda: (0,) * len(GAUGE_COLUMNS),
     ) -> None:
         self._broker = broker
         self._wall_ms = wall_ms
         self._octets = octets
+        self._gauges = gauges
         self._before_ms = 0
         self.at_ms = 0
         self.channels: Samples[Channel] = Samples(CHANNEL_COLUMNS)
@@ -128,8 +152,8 @@ class History:
                 if any(counts):
                     self.exchanges.take(exchange, counts, passed_ms)
                 await slices.rest()
-        self.exchanges.end_round(at_ms)
-        self._sum_up(rounds, at_ms, passed_ms)
+        await self.exchanges.end_round(at_ms, slices)
+        await self._sum_up(rounds, at_ms, passed_ms, slices)
         self._before_ms = self.at_ms = at_ms
 
     async def _ask_routes(self, vhosts: Iterable[VirtualHost], slices: Slices) -> None:
@@ -171,8 +195,8 @@ class History:
                 received, sent = self._closed.get(connection.vhost, (0, 0))
                 self._closed[connection.vhost] = (received + sample.counts[0], sent + sample.counts[1])
         self._closed = {vhost: octets for vhost, octets in self._closed.items() if vhost in rounds}
-        self.connections.end_round(0)
-        self.channels.end_round(0)
+        await self.connections.end_round(0, slices)
+        await self.channels.end_round(0, slices)
 
     async def _look_at_queues(
         self, rounds: dict[VirtualHost, _VhostRound], at_ms: int, passed_ms: int, slices: Slices
@@ -189,12 +213,12 @@ class History:
                 if any(counts) or ready or unacked:
                     numbers = (*counts, counts.deliver_get, ready + unacked, ready, unacked)
                     self.queues.take(queue, numbers, passed_ms)
-        self.queues.end_round(at_ms)
+        await self.queues.end_round(at_ms, slices)
 
-    def _sum_up(self, rounds: dict[VirtualHost, _VhostRound], at_ms: int, passed_ms: int) -> None:
+    async def _sum_up(self, rounds: dict[VirtualHost, _VhostRound], at_ms: int, passed_ms: int, slices: Slices) -> None:
         ready = unacked = received = sent = 0
         for vhost, of_vhost in rounds.items():
-            counts = ChannelCounts(*of_vhost.messages)
+            counts = of_vhost.total()
             closed = self._closed.get(vhost, (0, 0))
             octets = (of_vhost.received_bytes + closed[0], of_vhost.sent_bytes + closed[1])
             lengths = (of_vhost.ready + of_vhost.unacked, of_vhost.ready, of_vhost.unacked)
@@ -203,12 +227,25 @@ class History:
             unacked += of_vhost.unacked
             received += octets[0]
             sent += octets[1]
-        self.vhosts.end_round(at_ms)
-        messages = ChannelCounts(*map(sum, zip(*(each.messages for each in rounds.values()), strict=True)))
+        await self.vhosts.end_round(at_ms, slices)
+        messages = ChannelCounts(*map(sum, zip(*(each.total() for each in rounds.values()), strict=True)))
+        journal = self._broker.journal
+        stored = (journal.page_store.fetched, journal.stored)
         churn = tuple(getattr(self._broker.churn, name) for name in CHURN_COLUMNS)
-        numbers = (*messages, messages.deliver_get, ready + unacked, ready, unacked, received, sent, *churn)
+        numbers = (
+            *messages,
+            messages.deliver_get,
+            ready + unacked,
+            ready,
+            unacked,
+            received,
+            sent,
+            *stored,
+            *churn,
+            *self._gauges(),
+        )
         self.broker.take(None, numbers, passed_ms)
-        self.broker.end_round(at_ms)
+        await self.broker.end_round(at_ms, slices)
 
     @property
     def series_bytes(self) -> int:

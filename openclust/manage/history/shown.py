@@ -12,8 +12,9 @@ from openclust.broker.routing.exchange import Exchange
 from openclust.broker.server.vhost import VirtualHost
 from openclust.manage.gather.ages import Ages, ages
 from openclust.manage.gather.selection import Row
+from openclust.manage.gather.totals import summed
 from openclust.manage.history.history import History, Samples
-from openclust.manage.history.sample import CHURN_COLUMNS, DATA_COLUMNS, LENGTH_COLUMNS, Sample
+from openclust.manage.history.sample import CHURN_COLUMNS, DATA_COLUMNS, GAUGE_COLUMNS, LENGTH_COLUMNS, Sample
 from openclust.manage.history.stats import columns_of, finished, messages
 
 K = TypeVar("K", bound=Hashable)
@@ -39,34 +40,31 @@ class ShownHistory:
 
     # -- numbers that are added to those of other brokers, before `finished`
 
-    def of_exchanges(self, vhosts: Iterable[VirtualHost]) -> Row:
-        """The `message_stats` of the exchanges, by virtual host and name."""
-        samples = self._history.exchanges
-        return {
-            vhost.name: {
-                exchange.name: self._messages(samples, exchange)
-                for exchange in list(vhost.exchanges.values())
-                if exchange in samples.newest
-            }
-            for vhost in vhosts
-        }
+    def of_exchange(self, exchange: Exchange) -> Row:
+        return self._messages(self._history.exchanges, exchange)
 
-    def of_vhosts(self, vhosts: Iterable[VirtualHost]) -> Row:
-        """Messages, lengths and bytes of each virtual host, by its name."""
-        return {vhost.name: self._of_vhost(vhost) for vhost in vhosts}
-
-    def _of_vhost(self, vhost: VirtualHost) -> Row:
+    def of_vhost(self, vhost: VirtualHost) -> Row:
+        """Messages, lengths and bytes."""
         samples = self._history.vhosts
         lengths = self._columns(samples, vhost, LENGTH_COLUMNS, "lengths", True)
         data = self._columns(samples, vhost, DATA_COLUMNS, "data_rates", True)
         return self._messages(samples, vhost) | lengths | data
 
-    def of_exchange(self, exchange: Exchange) -> Row:
-        return self._messages(self._history.exchanges, exchange)
+    def of_overview(self, vhosts: Iterable[VirtualHost], *, sees_all: bool) -> Row:
+        """This broker's part of the overview: `message_stats`, `churn_rates`, and details for `queue_totals`.
 
-    def of_broker(self) -> Row:
-        """This broker's part of the overview: `message_stats`, `churn_rates`, and details for `queue_totals`."""
+        Who does not see all is shown the messages of these virtual hosts alone.
+        """
         samples = self._history.broker
+        if not sees_all:
+            seen = [
+                {
+                    **self._messages(self._history.vhosts, vhost),
+                    "queue_totals": self._lengths(self._history.vhosts, vhost),
+                }
+                for vhost in vhosts
+            ]
+            return summed(seen)
         return {
             **self._messages(samples, None),
             "churn_rates": self._columns(samples, None, CHURN_COLUMNS, "data_rates", True),
@@ -74,8 +72,9 @@ class ShownHistory:
         }
 
     def of_node(self) -> Row:
-        """The details of what came and went at this broker."""
-        return finished(self._columns(self._history.broker, None, CHURN_COLUMNS, "data_rates", False))
+        """What came and went at this broker, and the details of the columns of its process."""
+        churn = self._columns(self._history.broker, None, CHURN_COLUMNS, "data_rates", True)
+        return finished(churn | self._columns(self._history.broker, None, GAUGE_COLUMNS, "data_rates", False))
 
     # -- sorting
 
@@ -104,7 +103,7 @@ class ShownHistory:
         sample = samples.newest.get(it)
         if sample is None:
             none = (0,) * len(samples.columns)
-            sample = Sample(none, (0.0,) * len(none))
+            sample = Sample(none, none, 0)
         return columns_of(
             sample,
             samples.columns,
@@ -138,4 +137,4 @@ def _count_of(samples: Samples[Any], at: int) -> Callable[[Any], Any]:
 
 
 def _rate_of(samples: Samples[Any], at: int) -> Callable[[Any], Any]:
-    return lambda it: 0.0 if (sample := samples.newest.get(it)) is None else sample.rates[at]
+    return lambda it: 0.0 if (sample := samples.newest.get(it)) is None else sample.rate(at)

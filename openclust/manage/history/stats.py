@@ -11,7 +11,7 @@ from typing import Any
 
 from openclust.manage.gather.ages import Ages, Family
 from openclust.manage.gather.selection import Row
-from openclust.manage.history.sample import CHURN_COLUMNS, DATA_COLUMNS, LENGTH_COLUMNS, Sample
+from openclust.manage.history.sample import CHURN_COLUMNS, DATA_COLUMNS, GAUGE_COLUMNS, LENGTH_COLUMNS, Sample
 from openclust.manage.history.series import Series
 
 
@@ -32,7 +32,7 @@ def columns_of(
     for at, name in enumerate(columns):
         if name not in wanted:
             continue
-        details: dict[str, Any] = {"rate": sample.rates[at]}
+        details: dict[str, Any] = {"rate": sample.rate(at)}
         if series is not None and times_ms:
             details |= _samples(series.samples(at, times_ms))
         if with_counts:
@@ -67,5 +67,5 @@ def finished(row: Row) -> Row:
 
 def messages(columns: Sequence[str]) -> list[str]:
     """The columns that belong to `message_stats`."""
-    others = {*LENGTH_COLUMNS, *DATA_COLUMNS, *CHURN_COLUMNS}
+    others = {*LENGTH_COLUMNS, *DATA_COLUMNS, *CHURN_COLUMNS, *GAUGE_COLUMNS}
     return [name for name in columns if name not in others]

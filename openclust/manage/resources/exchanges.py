@@ -12,9 +12,12 @@ from openclust.broker.server.vhost import VirtualHost
 from openclust.manage.calls.acting import acting, exchange_name
 from openclust.manage.calls.call import Call, answer, done, not_found, put
 from openclust.manage.calls.fields import Arguments, Flag, as_table, flag_in_query, is_set
-from openclust.manage.calls.gathered import selection
+from openclust.manage.calls.gathered import selection, wanted_ages
 from openclust.manage.calls.listing import Showing, listing
-from openclust.manage.gather.selection import with_columns
+from openclust.manage.gather.gathering import GatheredTotals
+from openclust.manage.gather.questions import CountTotals
+from openclust.manage.gather.selection import Row, with_columns
+from openclust.manage.history.stats import finished
 from openclust.manage.rows.exchange_rows import exchange_details, exchange_row
 from openclust.manage.rows.values import text
 from openclust.wire.methods import ExchangeDeclare, ExchangeDeclareOk, ExchangeDelete, ExchangeDeleteOk
@@ -42,12 +45,29 @@ EXCHANGES = Showing(
 
 async def exchanges(call: Call) -> web.Response:
     found = (Placed(exchange, vhost) for vhost in call.vhosts() for exchange in list(vhost.exchanges.values()))
-    return await listing(call, found, EXCHANGES)
+    numbers = await _numbers(call)
+    showing = EXCHANGES._replace(row=lambda it: exchange_row(it.exchange, it.vhost) | _stats(numbers, it))
+    return await listing(call, found, showing, numbers.missing)
+
+
+async def _numbers(call: Call, name: str = "") -> GatheredTotals:
+    """What passed the exchanges, or the one named, at all brokers."""
+    question = CountTotals(
+        of="exchanges", viewer=call.viewer(), vhost=call.vhost_name(), name=name, ages=wanted_ages(call)
+    )
+    return await call.gathering.totals(question)
+
+
+def _stats(numbers: GatheredTotals, it: Placed) -> Row:
+    found: Row = numbers.totals.get(text(it.vhost.name), {}).get(text(it.exchange.name), {})
+    return finished(found)
 
 
 async def exchange(call: Call) -> web.Response:
     vhost, found = _exchange_here(call)
-    return answer(with_columns(exchange_details(found, vhost), selection(call).columns))
+    numbers = await _numbers(call, found.name)
+    shown = exchange_details(found, vhost) | _stats(numbers, Placed(found, vhost))
+    return answer(with_columns(shown, selection(call).columns))
 
 
 async def put_exchange(call: Call) -> web.Response:

@@ -6,13 +6,13 @@ from aiohttp import web
 
 from openclust.manage.brokers.overview_rows import overview_row
 from openclust.manage.calls.call import Call, answer
-from openclust.manage.calls.gathered import MISSING, NOTE
+from openclust.manage.calls.gathered import MISSING, NOTE, wanted_ages
 from openclust.manage.gather.questions import CountTotals
 
 
 async def overview(call: Call) -> web.Response:
     """The numbers of all brokers added up; those of a broker that does not answer are left out, and it is named."""
-    found = await call.gathering.totals(CountTotals(of="overview", viewer=call.viewer()))
+    found = await call.gathering.totals(CountTotals(of="overview", viewer=call.viewer(), ages=wanted_ages(call)))
     shown = overview_row(call.broker, found.totals, found.missing)
     response = answer(shown, headers={MISSING: ",".join(found.missing)} if found.missing else None)
     if shown["queues_without_root"]:

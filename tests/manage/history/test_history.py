@@ -41,6 +41,9 @@ class Watched:
         for _ in range(count):
             self.client.publish(queue, b"one")
 
+    def overview(self) -> dict[str, Any]:
+        return self.shown.of_overview(self.broker.vhosts.values(), sees_all=True)
+
     def queue(self, name: str = "q") -> dict[str, Any]:
         return self.shown.of_queue(self.broker.vhosts["/"].queues[name])
 
@@ -76,8 +79,11 @@ def test_channels_virtual_hosts_and_brokers_count_the_same_messages(watched: Wat
     channel = watched.client.connection.channels[1]
     of_channel = watched.shown.of_channel(channel)["message_stats"]
     assert of_channel["publish"] == 10 and of_channel["publish_details"]["rate"] == 2
-    of_vhost = watched.shown.of_vhosts(watched.broker.vhosts.values())["/"]
-    assert of_vhost["message_stats"] == of_channel == watched.shown.of_broker()["message_stats"]
+    of_vhost = watched.shown.of_vhost(watched.broker.vhosts["/"])
+    of_broker = watched.overview()["message_stats"]
+    assert of_vhost["message_stats"] == of_channel == {name: of_broker[name] for name in of_channel}
+    of_one = watched.shown.of_overview([watched.broker.vhosts["/"]], sees_all=False)
+    assert of_one["message_stats"] == of_channel and "churn_rates" not in of_one
     assert of_vhost["messages"] == 10
 
 
@@ -87,8 +93,8 @@ def test_a_channel_that_closes_takes_nothing_from_the_totals(watched: Watched) -
     watched.publish(10)
     watched.client.call(ChannelClose(), ChannelCloseOk)
     watched.look()
-    assert watched.shown.of_broker()["message_stats"]["publish"] == 20
-    assert watched.shown.of_broker()["message_stats"]["publish_details"]["rate"] == 2
+    assert watched.overview()["message_stats"]["publish"] == 20
+    assert watched.overview()["message_stats"]["publish_details"]["rate"] == 2
     assert not watched.history.channels.newest
 
 
@@ -100,7 +106,7 @@ def test_exchanges_count_what_comes_in_and_what_queues_get(watched: Watched) -> 
         client.bind(name, "all")
     client.publish("", b"one", exchange="all")
     watched.look()
-    found = watched.shown.of_exchanges(watched.broker.vhosts.values())["/"]["all"]["message_stats"]
+    found = watched.shown.of_exchange(watched.broker.vhosts["/"].exchanges["all"])["message_stats"]
     assert (found["publish_in"], found["publish_out"]) == (1, 2)
 
 
@@ -109,7 +115,7 @@ def test_what_comes_and_goes_has_rates(watched: Watched) -> None:
     for name in ("one", "two", "three", "four", "five"):
         watched.client.queue(name)
     watched.look()
-    assert watched.shown.of_broker()["churn_rates"]["queue_created_details"]["rate"] == 1
+    assert watched.overview()["churn_rates"]["queue_created_details"]["rate"] == 1
     assert watched.shown.of_node()["queue_declared_details"] == {"rate": 1.0}
 
 
@@ -119,7 +125,7 @@ def test_the_bytes_of_a_closed_connection_stay_with_its_virtual_host(watched: Wa
     assert watched.shown.of_connection(watched.client.connection)["recv_oct_details"]["rate"] == 200
     watched.client.close()
     watched.look()
-    of_vhost = watched.shown.of_vhosts(watched.broker.vhosts.values())["/"]
+    of_vhost = watched.shown.of_vhost(watched.broker.vhosts["/"])
     assert (of_vhost["recv_oct"], of_vhost["send_oct"]) == (1_000, 100)
 
 
