@@ -16,6 +16,7 @@ from urllib.parse import quote
 import pika
 import pytest
 from click.testing import CliRunner
+from prometheus_client.parser import text_string_to_metric_families
 
 from openclust.cli.main import openclust
 from tests.support.clients.deadline import eventually
@@ -280,6 +281,34 @@ def test_bindings_of_private_queues_are_shown_by_every_broker_and_shared_ones_on
         found, _ = ask(broker, "/api/bindings/%2F/e/api/q/private-bound/key")
         assert found["properties_key"] == "key"
     channel.connection.close()
+
+
+def metrics_of(broker: Primary) -> dict[tuple[str, ...], float]:
+    """The values of a broker's metrics, by the name and the values of the labels."""
+    connection = HTTPConnection("127.0.0.1", broker.place.http_port, timeout=10)
+    connection.request("GET", "/metrics", headers={"Authorization": LOGIN})
+    text = connection.getresponse().read().decode()
+    connection.close()
+    families = text_string_to_metric_families(text)
+    return {(each.name, *each.labels.values()): each.value for family in families for each in family.samples}
+
+
+def test_the_metrics_of_all_brokers_add_up_to_those_of_the_cluster(cluster: RunningCluster) -> None:
+    def sums() -> list[float]:
+        shown = [metrics_of(broker) for broker in cluster.brokers.values()]
+        names = ("queues", "queue_messages", "connections", "consumers")
+        return [sum(each[f"rabbitmq_{name}",] for each in shown) for name in names]
+
+    eventually(lambda: sums() == [6, 2, 5, 5])
+    found = {name: metrics_of(broker) for name, broker in cluster.brokers.items()}
+    root = cluster.root().name
+    assert [name for name, each in found.items() if each["openclust_role", "root"]] == [root]
+    assert all(each["openclust_role", "secondary"] == name.startswith("s") for name, each in found.items())
+    assert len({each["openclust_epoch",] for each in found.values()}) == 1
+    # The root has a follower in each other broker, and nobody else has any.
+    lags = {key[1] for key in found[root] if key[0] == "openclust_link_lag_entries"}
+    assert lags == found.keys() - {root}
+    assert all(each["openclust_has_root",] == 1 and each["openclust_quorum_critical",] == 0 for each in found.values())
 
 
 def test_nobody_changes_a_private_queue_of_another_broker(cluster: RunningCluster) -> None:
