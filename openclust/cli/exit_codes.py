@@ -1,4 +1,4 @@
-"""What a command's exit code says. `docs/` and every `--help` promise these."""
+"""The exit codes of commands. `docs/` and every `--help` promise these."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ INTERRUPTED = 130
 
 
 class CommandFailure(click.ClickException):
-    """What ends a command with one line and `FAILED`."""
+    """Raise this to end a command with one line and the exit code `FAILED`."""
 
     exit_code = FAILED

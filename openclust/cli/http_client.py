@@ -1,6 +1,6 @@
-"""A small client of the management API, for commands. Whatever fails is one line that names the broker's URL.
+"""A small client of the management API, for commands. Every failure is one line that names the broker's URL.
 
-It takes the URLs of several brokers: where one does not answer, the next one is asked.
+The client takes the URLs of several brokers: if one does not answer, it asks the next one.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def parse_api_url(text: str) -> ApiUrl:
 
 
 class HttpAnswer(NamedTuple):
-    """What a broker said. `missing` are brokers that did not answer it, so that what they have is left out."""
+    """The answer of a broker. `missing` are brokers that did not answer it, so that their objects are left out."""
 
     status: int
     document: Any
@@ -71,7 +71,7 @@ class HttpAnswer(NamedTuple):
 
 
 class _NoAnswer(Exception):
-    """Why a broker gave no answer; `was_sent` if it may have done all the same what it was asked for."""
+    """The reason why a broker gave no answer. `was_sent`: the broker may have performed the call all the same."""
 
     def __init__(self, base: str, reason: str, way_out: str, *, was_sent: bool) -> None:
         super().__init__(reason)
@@ -82,7 +82,7 @@ class _NoAnswer(Exception):
 
 
 class HttpClient:
-    """Calls the API behind one of `urls`: the one that answered last, or else the next."""
+    """Calls the API at one of `urls`: at the one that answered last, or else at the next."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class HttpClient:
 
     @property
     def password(self) -> str:
-        """The password that was given for all brokers, or the one of the URL. guest's is well known."""
+        """The password that was given for all brokers, or the one in the URL. The one of guest is well known."""
         if self._password is not None:
             return self._password
         given = self._urls[self._at]
@@ -133,7 +133,7 @@ class HttpClient:
         return HttpClient(other, self._wait_s, ca_file=self._ca_file)
 
     def call(self, method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
-        """Status and JSON of the answer, also where it is an error. click's errors where there is none."""
+        """Returns status and JSON of the answer, also of an error. Raises click's errors if no broker answers."""
         answer = self.ask(method, path, body)
         return answer.status, answer.document
 
@@ -142,8 +142,8 @@ class HttpClient:
     ) -> HttpAnswer:
         """As `call`, with the brokers that are missing in the answer.
 
-        A broker that cannot be reached is left for the next. One that has got the call and says nothing is left only
-        where the call reads: a change may have been made.
+        If a broker cannot be reached, the next is asked. If a broker got the call and does not answer, the next is
+        asked only if the call reads: the broker may have made a change.
         """
         failures: list[_NoAnswer] = []
         first = self._at
@@ -190,7 +190,7 @@ class HttpClient:
             self.close()
             is_idle_end = isinstance(error, ConnectionResetError | BrokenPipeError | http.client.RemoteDisconnected)
             if is_reused and is_idle_end and method != "POST":
-                # The server has ended a connection that was idle for long. All but POST may be done twice.
+                # The server has closed a connection that was idle for long. All methods but POST may be repeated.
                 return self._ask_one(method, path, body, headers)
             raise self._silence(error, was_sent=True) from None
         if response.will_close:
@@ -204,7 +204,7 @@ class HttpClient:
             self.close()
         if self._connection is None:
             url = self._urls[self._at]
-            # The next broker is not to wait long for one whose machine is gone.
+            # A machine that is gone must not delay the call to the next broker for long.
             connect_s = wait_s if len(self._urls) == 1 else min(wait_s, CONNECT_WAIT_S)
             if url.scheme == "https":
                 context = self._tls()
@@ -260,7 +260,7 @@ _IS_IT_THERE = "is a broker running there, with [http] enabled and this port (op
 
 
 def _reason_of(error: Exception) -> tuple[str, str]:
-    """What went wrong, and the way out."""
+    """The reason of a failed call, and the way out."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}", "--ca-file names the authority to trust"
     if isinstance(error, ssl.SSLError):

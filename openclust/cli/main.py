@@ -1,4 +1,4 @@
-"""The `openclust` command: finds the subcommand, and turns whatever goes wrong into one line and an exit code.
+"""The `openclust` command: finds the subcommand, and turns every error into one line and an exit code.
 
 Exit codes: 0 done, 1 the answer is no, 2 bad usage or input, 130 interrupted. A command returns its code (None is 0)
 or raises a click exception, a ConfigError or an OSError; it never needs to catch them for their text.
@@ -20,7 +20,7 @@ from openclust.cli.exit_codes import DONE, FAILED, INTERRUPTED
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# name: (where it is, what `openclust --help` says). Nothing of a command is imported before it is called.
+# name: (its module, its line in `openclust --help`). A command is imported when it is called.
 COMMANDS = {
     "start": ("openclust.cli.broker.start:start", "Run a broker until SIGTERM or Ctrl-C."),
     "up": ("openclust.cli.cluster.up:up", "Run a local cluster of real processes until Ctrl-C."),
@@ -88,7 +88,7 @@ class CommandLine(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The commands that begin so. click would import all of them for their help texts."""
+        """The commands that begin with the typed text. click would import all commands for their help texts."""
         from click.shell_completion import CompletionItem
 
         if incomplete.startswith("-"):
@@ -114,7 +114,7 @@ class CommandLine(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run, and with `standalone_mode` end the process with the exit code."""
+        """Runs a command. With `standalone_mode` its exit code ends the process."""
         if standalone_mode:
             sys.exit(self._exit_code(args, prog_name, complete_var, **extra))
         return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
@@ -164,9 +164,9 @@ def main() -> None:
 
 
 def open_closed_streams() -> None:
-    """Have stdin, stdout and stderr go nowhere where the process was started without them (`>&-`).
+    """Opens the null device as stdin, stdout or stderr if the process was started without it (`>&-`).
 
-    Else the next file or socket would get such a number, and be written to by whoever prints.
+    Otherwise the next file or socket would get the number of stdout, and every print would write into it.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
@@ -187,7 +187,7 @@ def _fail(*problems: str) -> int:
 
 
 def _sentence(error: click.ClickException) -> str:
-    """click's messages begin large and end with a full stop; ours do neither."""
+    """A message of click in our form: it begins with a small letter, and has no full stop."""
     text = " ".join(error.format_message().split()).removesuffix(".")
     return text[:1].lower() + text[1:]
 
@@ -199,7 +199,7 @@ def _aborted(error: BaseException) -> int:
 
 
 def _reader_gone() -> int:
-    """`openclust users list | head -1` is no error; keep the interpreter from flushing into the closed pipe at exit."""
+    """Keeps the interpreter from flushing into a closed pipe at exit: `openclust users list | head -1` is no error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return DONE
 

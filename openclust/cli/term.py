@@ -1,4 +1,4 @@
-"""What the commands show: tables for people (rich on a terminal, plain columns in a pipe) and JSON for programs."""
+"""The output of commands: tables for people (rich on a terminal, plain columns in a pipe), JSON for programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from openclust.shell.host.event_log import escape
 
 
 def show_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows in columns. Cells may hold anything a peer or a file said: control characters come out escaped."""
+    """Prints rows in columns. Cells may hold text of peers and files: control characters are escaped."""
     cells = [[escape(str(cell)) for cell in row] for row in rows]
     if sys.stdout.isatty():
         _show_rich(headers, cells)
@@ -31,14 +31,14 @@ def show_json(value: Any) -> None:
 
 
 def show_structs(value: Any) -> None:
-    """Print one JSON document of structs, and of what else msgspec encodes."""
+    """Prints one JSON document of structs, or of any other value that msgspec encodes."""
     import msgspec
 
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def has_terminal() -> bool:
-    """Whether there is somebody to ask: the terminal of this process, even where standard input is a pipe."""
+    """Whether the process has a terminal to ask a question, even if standard input is a pipe."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:
@@ -47,7 +47,7 @@ def has_terminal() -> bool:
 
 
 def wide_console(columns_in_a_file: int) -> Any:
-    """A rich console on stdout. In a file or a pipe a table is not squeezed into the 80 columns of no terminal."""
+    """A rich console on stdout. In a file or a pipe a table is as wide as it needs, not 80 columns."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else columns_in_a_file, highlight=False)
@@ -63,11 +63,11 @@ class FittedTable(NamedTuple):
 GAP = 2
 """Blanks between two columns."""
 TEXT_WIDTH_MIN = 12
-"""A longer text is folded to no less, before a column is left out."""
+"""Long texts are folded to this width at least; then columns are left out."""
 
 
 def fit(headers: Sequence[str], widths: Sequence[int], terminal: int) -> FittedTable:
-    """Columns that fit a terminal: long ones are folded, and the last ones left out where that is not enough."""
+    """Columns that fit a terminal: long ones are folded, and if that is not enough the last ones are left out."""
     wanted = [max(len(header), width) for header, width in zip(headers, widths, strict=True)]
     least = [max(len(header), min(width, TEXT_WIDTH_MIN)) for header, width in zip(headers, widths, strict=True)]
     kept = len(wanted)

@@ -1,4 +1,4 @@
-"""`--watch`: show something again and again, until Ctrl-C."""
+"""`--watch`: shows a result again and again, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ interval_option = click.option(
 
 
 def watch_for(ask: Callable[[], Callable[[], object]], interval_s: float, *, as_json: bool) -> int:
-    """Call `ask`, and then what it returns, which shows; a broker that does not answer may do so the next time."""
+    """Calls `ask`, which returns a function that shows the answer. A broker that does not answer is asked again."""
     try:
         while True:
             try:

@@ -1,4 +1,4 @@
-"""`openclust bench`: put the work together from the options, run it, and show what came out."""
+"""`openclust bench`: makes a load from the options, runs it, and shows the results."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def bench(context: click.Context) -> None:
 
 @contextmanager
 def _orderly_end() -> Iterator[None]:
-    """`timeout` and service managers end commands with SIGTERM: what was started and declared must go then too."""
+    """On SIGTERM, by `timeout` or a service manager, started brokers are stopped and declared queues deleted too."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -78,7 +78,7 @@ def _orderly_end() -> Iterator[None]:
     try:
         yield
     finally:
-        # The process may go on. None is of whoever embeds Python, and cannot be set.
+        # The process may go on. A handler None comes from a program that embeds Python, and cannot be set.
         signal.signal(signal.SIGTERM, signal.SIG_DFL if former is None else former)
 
 
@@ -276,7 +276,7 @@ def table(only: str | None, check: bool, **options: Any) -> int:
 
 
 def _rounds(work: LoadWork, rounds: int) -> int:
-    """Memory can be weighed only once: afterwards a broker has it already."""
+    """The number of rounds. Memory is measured only once: in a second round the broker would have it already."""
     return 1 if work.pattern == "connections" else rounds
 
 
@@ -309,7 +309,7 @@ def _measure(pattern: Pattern, options: dict[str, Any], rounds: int = 3) -> None
 def _contenders(
     options: dict[str, Any], stack: ExitStack, pattern: Pattern | None = None, start: int = 0
 ) -> list[Contender]:
-    """Log in at all of them before anything is measured; start those that are to be started."""
+    """Starts the brokers of the bench, and logs in at all brokers before the first measurement."""
     if options["plot"]:
         check_plot(options["plot"])
     if options["starting"] and (options["url"] or options["pid"]):
@@ -333,13 +333,13 @@ def _contenders(
 
 
 def _data_folder(options: dict[str, Any], pattern: Pattern | None) -> Path | None:
-    """Where started brokers keep their data; none where nothing is to be kept, unless it is asked for."""
+    """The folder for the data of started brokers; none without an option for it, if the load stores nothing."""
     return folder_on_disk(options["data_in"]) if options["data_in"] or pattern == "durable" else None
 
 
 @contextmanager
 def _one_line() -> Iterator[None]:
-    """Whatever the bench could not do is one line and exit code 2."""
+    """Turns a failure of the bench into one line and exit code 2."""
     try:
         yield
     except BenchError as error:

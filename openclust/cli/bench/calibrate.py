@@ -1,4 +1,4 @@
-"""`openclust bench --calibrate FILE`: what a broker costs on this machine, for `openclust simulate`."""
+"""`openclust bench --calibrate FILE`: measures a broker's costs on this machine, for `openclust simulate`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def calibrate(out: Path, data_in: Path | None, quick: bool, as_json: bool) -> No
     from openclust.bench.report.progress_bar import progress
 
     try:
-        out.touch()  # What cannot be written is better known two minutes earlier.
+        out.touch()  # A file that cannot be written is reported now, not minutes later.
         folder = folder_on_disk(data_in)
         with progress(PARTS) as watcher:
             found = measure(local_clusters(folder), folder, QUICK if quick else Effort(), watcher)

@@ -1,4 +1,4 @@
-"""`openclust bench cluster`: the targets of a cluster, measured with clusters of this machine's own."""
+"""`openclust bench cluster`: the targets of a cluster, measured with local clusters."""
 
 from __future__ import annotations
 

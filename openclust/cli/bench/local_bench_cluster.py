@@ -1,4 +1,4 @@
-"""A local cluster for a bench: its brokers started in any order, asked, and ended with it."""
+"""A local cluster for a bench: it starts its brokers in any order, asks them, and ends them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ POLL_SECONDS = 0.02
 
 
 class LocalBenchCluster:
-    """A context manager. Inside it, `start` the brokers you need; outside, none is left, nor a file."""
+    """A context manager. Inside it, `start` the brokers you need; at its end no broker and no file is left."""
 
     def __init__(
         self,
@@ -37,9 +37,9 @@ class LocalBenchCluster:
         data_in: Path | None = None,
         checkout: Checkout | None = None,
     ) -> None:
-        """Their data goes into a folder of its own in `data_in`, or among temporary files.
+        """The brokers keep their data in a new folder in `data_in`, or among temporary files.
 
-        With `checkout` they are brokers of another source tree.
+        With `checkout` they run the code of another source tree.
         """
         self._primaries, self._secondaries, self._data_in = primaries, secondaries, data_in
         self._checkout = checkout
@@ -71,7 +71,7 @@ class LocalBenchCluster:
 
     @property
     def folder(self) -> Path:
-        """Where they keep their data."""
+        """The folder of the brokers' data."""
         return Path(self._folder.name)
 
     @property
@@ -79,9 +79,9 @@ class LocalBenchCluster:
         return [each.name for each in self._plan.primaries]
 
     def start(self, *names: str) -> None:
-        """These brokers, all without names. They need not be there yet when this returns.
+        """Starts the brokers of these names, or all. They may not be ready when this returns.
 
-        One that was killed finds its data again.
+        A broker that was killed finds its data again.
         """
         environment, checkout = self._plan.environment(), self._checkout
         for name in names or self.names:
@@ -97,23 +97,23 @@ class LocalBenchCluster:
                 )
 
     def kill(self, name: str) -> None:
-        """Without a warning; returns when it is gone."""
+        """Kills a broker, and returns when its process is gone."""
         self._processes[name].kill()
         self._processes[name].wait()
 
     def address(self, name: str) -> tuple[str, int]:
-        """Where clients reach it."""
+        """The address of a broker for clients."""
         return HOST, self._brokers[name].client_port
 
     def pids(self) -> tuple[int, ...]:
-        """Of all that were started."""
+        """The process ids of all started brokers."""
         return tuple(process.pid for process in self._processes.values())
 
     def pid(self, name: str) -> int:
         return self._processes[name].pid
 
     def root(self, name: str) -> str | None:
-        """Who is root, as this broker knows."""
+        """The root, as this broker knows it."""
         view = self._view(name)
         return view.root if view is not None else None
 
@@ -122,26 +122,26 @@ class LocalBenchCluster:
         return view.epoch if view is not None else 0
 
     def position(self, name: str) -> tuple[int, int] | None:
-        """Epoch and number of the last entry of its log; None where it does not answer or has none."""
+        """Epoch and number of the last entry of a broker's log; None if it does not answer, or has no entry."""
         view = self._view(name)
         return (view.position.epoch, view.position.sequence) if view is not None and view.position else None
 
     def held(self, name: str) -> int:
-        """How many meta-bindings of others it holds."""
+        """The number of meta-bindings of other brokers that a broker holds."""
         view = self._view(name)
         return view.meta_bindings.held or 0 if view is not None and view.meta_bindings is not None else 0
 
     def relayed(self, name: str) -> int:
-        """How many copies of messages it has sent to other brokers over the links that it has now."""
+        """The number of message copies that a broker has sent to others, over the links that it has now."""
         view = self._view(name)
         return sum(link.relayed or 0 for link in view.links) if view is not None else 0
 
     def wait_until_answering(self, name: str) -> None:
-        """A broker that is there; whether it has found its place is another question."""
+        """Waits until a broker answers. It need not have found its place in the cluster."""
         self._wait(lambda: self._view(name) is not None, f"{name} does not answer")
 
     def wait_until_serving(self) -> str:
-        """The root, once every broker that was started knows it and all the others."""
+        """Waits until all started brokers know the root and each other; returns the root."""
         root = ""
 
         def all_serve() -> bool:
@@ -157,7 +157,7 @@ class LocalBenchCluster:
         return root
 
     def check(self) -> None:
-        """Raise if one has ended, with its last words."""
+        """Raises an error with the last log lines of a broker, if one has ended."""
         from openclust.bench.client.bench_errors import BenchError
 
         for name, process in self._processes.items():
@@ -178,7 +178,7 @@ class LocalBenchCluster:
             time.sleep(POLL_SECONDS)
 
     def _view(self, name: str) -> ClusterView | None:
-        """How a broker sees the cluster; None where it does not answer."""
+        """The cluster as a broker sees it; None if it does not answer."""
         with contextlib.suppress(click.ClickException):
             return ask(HttpClient(self._brokers[name].http_url, ANSWER_SECONDS))[0]
         return None
@@ -193,7 +193,7 @@ class LocalBenchCluster:
 
 
 def local_clusters(data_in: Path, checkout: Checkout | None = None) -> MakeCluster:
-    """Makes clusters whose data goes into folders of their own in `data_in`."""
+    """Returns a function that makes clusters, each with a data folder of its own in `data_in`."""
 
     def make(primaries: int, secondaries: int) -> LocalBenchCluster:
         return LocalBenchCluster(primaries, secondaries, data_in, checkout)

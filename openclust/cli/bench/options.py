@@ -1,4 +1,4 @@
-"""Options that several commands have in common which start brokers to measure them."""
+"""Options of all commands that start brokers to measure them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`openclust bench cold` and `openclust bench backlog`: an openclust of the bench's own, with very many messages."""
+"""`openclust bench cold` and `openclust bench backlog`: a broker that the bench starts, with very many messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`openclust definitions`: what a broker is told to have, out of it and into it, as RabbitMQ's JSON."""
+"""`openclust definitions`: exports and imports the definitions of a broker, as RabbitMQ's JSON."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def import_(file: str, client: HttpClient, skip_problems: bool) -> int:
     --skip-problems the rest is taken, and the exit code is still 1 where anything was left out.
     """
     data = _read(file)
-    _parse(file, data)  # what is no JSON is wrong input, not a broker's no
+    _parse(file, data)  # text that is no JSON is wrong input: exit code 2, not 1
     query = "?skip_problems=true" if skip_problems else "?report=true"
     status, answer = client.call("POST", f"/api/definitions{query}", data)
-    if status == 204:  # RabbitMQ has no more to say
+    if status == 204:  # RabbitMQ answers without a document
         click.echo(f"Imported {file}.")
         return 0
     if status not in (200, 400) or not isinstance(answer, dict):
@@ -122,7 +122,7 @@ def _parse(file: str, data: bytes) -> dict[str, Any]:
 
 
 def _replace(file: str, data: bytes) -> None:
-    """In one step, so that an export that fails leaves the last one as it was."""
+    """Replaces the file in one step, so that a failed export leaves the former file as it was."""
     try:
         descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(os.path.realpath(file)), prefix=".definitions-")
     except OSError as error:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("openclust.config")
 
-# what each flag sets; every other key is reached with --set
+# the key of each flag; all other keys are set with --set
 FLAGS = {
     "cluster_key": ("--cluster-key", "cluster_key"),
     "name": ("--name", "name"),
@@ -106,7 +106,7 @@ def start(
 
 
 def _loaded(config: Config, welcome: bool) -> tuple[Callable[[Config, Sequence[Service]], int], list[Service]]:
-    """What runs the broker, and beside it: most of the work of a start, and no reason for other brokers to wait."""
+    """Imports the server and its services. This is most of the work of a start, and gives way to running brokers."""
     from openclust.shell.host.gc_pause import no_collector
     from openclust.shell.host.start_throttle import giving_way
 
@@ -114,13 +114,13 @@ def _loaded(config: Config, welcome: bool) -> tuple[Callable[[Config, Sequence[S
         from openclust.shell.server import serve
 
         if config.cluster.primaries or config.cluster.join:
-            # The first link needs it at once, and would keep the event loop from all else meanwhile.
+            # The first link needs this module at once, and its import would stop the event loop.
             importlib.import_module("openclust.shell.cluster.links")
         return serve, _services(config, welcome)
 
 
 def _services(config: Config, welcome: bool) -> list[Service]:
-    """What runs beside the broker. Without the HTTP API, its library takes no memory."""
+    """The services beside the broker. Without the HTTP API its library is not imported, and takes no memory."""
     from openclust.manage.management import Management
 
     management = Management()
@@ -141,10 +141,10 @@ def _services(config: Config, welcome: bool) -> list[Service]:
 
 
 def check_contents(loaded: Loaded, *, is_check: bool = True) -> None:
-    """Read every file the configuration names, or raise ConfigError with what is wrong in any of them.
+    """Reads every file that the configuration names. Raises ConfigError with the mistakes in all of them.
 
-    A broker that starts checks its definitions when it imports them, so that is left to it. A
-    certificate that is not good now is logged there, and keeps no broker from serving what needs none.
+    A broker that starts skips this: it checks its definitions as it imports them, and logs bad certificates, because
+    connections without TLS do not need them.
     """
     config = loaded.config
     problems: list[str] = []
@@ -188,7 +188,7 @@ def check_contents(loaded: Loaded, *, is_check: bool = True) -> None:
 
 
 def _certificates(config: Config) -> list[OurCertificate]:
-    """Those that must be good for clients and other brokers to come by TLS."""
+    """The certificates that clients and other brokers need to connect with TLS."""
     if config.tls.port is None and config.http.tls_cert is None and config.cluster.peer_cert is None:
         return []
     from openclust.shell.tls.certificate_files import client_certificates, http_certificates, peer_certificates
@@ -197,7 +197,7 @@ def _certificates(config: Config) -> list[OurCertificate]:
 
 
 def summary(config: Config, path: str | None) -> list[str]:
-    """What a broker of this configuration would do, in a few lines."""
+    """A few lines on the broker that this configuration would start."""
     host, tls, http, auth = config.listen.host, config.tls, config.http, config.auth
     tls_address = "off" if tls.port is None else f"{_address(tls.host or host, tls.port)} from TLS {tls.min_version}"
     verify = "" if tls.verify == "none" else f", client certificates {tls.verify}"
@@ -241,9 +241,9 @@ def _in_cluster(config: Config) -> list[str]:
 
 
 def listen_problem(error: OSError, config: Config) -> str:
-    """Why a listener could not be opened, and the way out."""
+    """The reason why a listener could not be opened, and the way out."""
     text = error.strerror or str(error)
-    # asyncio tells the address in its text, the plain listener as what the error is about
+    # asyncio names the address in the text of the error, the plain listener in its file name
     match = re.search(r"bind on address \('([^']*)', (\d+)", text) or re.fullmatch(
         r"\[?(.*?)\]?:(\d+)", str(error.filename or "")
     )

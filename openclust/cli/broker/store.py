@@ -1,4 +1,4 @@
-"""`openclust store`: what a broker keeps on its disk, for a night when something is wrong with it."""
+"""`openclust store`: looks at, checks and compacts the store of a stopped broker."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def compact(data_dir: str) -> int:
 
 
 def _vote(data_dir: str) -> str | None:
-    """In words: a damaged vote must not keep anybody from seeing the rest."""
+    """The vote on disk in words. A damaged vote is reported here, so that the command shows the rest."""
     from openclust.shell.cluster.votes import Votes
 
     try:

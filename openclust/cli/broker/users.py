@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def file_options(command: F) -> F:
-    """--file and --config, which say what users file is meant."""
+    """The options --file and --config, which choose the users file."""
     command = click.option("--config", metavar="FILE", help="Configuration whose auth.users_file is meant.")(command)
     return click.option("--file", metavar="FILE", help="The users file.")(command)
 
@@ -76,7 +76,7 @@ def add(
         raise click.UsageError("--password-stdin and --no-password exclude each other")
     everything = Permission(configure=".*", write=".*", read=".*")
     permission = _permission(everything, configure, write, read)
-    if os.path.exists(path) and name in load_users(path):  # before the question for the password
+    if os.path.exists(path) and name in load_users(path):  # checked before the password is asked for
         raise click.ClickException(_already(name, path))
     password_hash = "" if no_password else hash_password(_new_password(name, password_stdin))
     with editing(path, create=True) as all_users:
@@ -172,7 +172,7 @@ def hash_(password_stdin: bool) -> None:
 
 
 def users_path(file: str | None, config: str | None) -> str:
-    """The users file that is meant, which need not be there yet."""
+    """The path of the chosen users file. The file may not exist yet."""
     if file is not None:
         return file
     path = config or os.environ.get("OPENCLUST_CONFIG") or None

@@ -1,4 +1,4 @@
-"""What a person at a terminal sees when a broker is ready: its address, and something to try."""
+"""The text at the terminal when a broker is ready: its address, and a command to try."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Try it from another terminal, in `{python} -m asyncio`:
 
 
 class WelcomeService:
-    """A service that only says hello."""
+    """A service that prints the welcome when it starts."""
 
     def __init__(self, python: str) -> None:
         self._python = python
@@ -36,11 +36,11 @@ class WelcomeService:
         click.echo(welcome(server, self._python))
 
     async def stop(self) -> None:
-        """There is nothing to stop."""
+        """Does nothing: the welcome is printed."""
 
 
 def welcome(server: Server, python: str) -> str:
-    """The text for a running broker. Only `guest`'s password is known to everybody, and shown."""
+    """The text for a running broker. It shows a password only for `guest`, whose password everybody knows."""
     config = server.config
     host, port = server.listeners[0].address
     if host in ("0.0.0.0", "::"):

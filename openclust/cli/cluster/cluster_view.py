@@ -1,4 +1,4 @@
-"""What a broker says of its cluster at `/api/cluster`, for the commands that show it."""
+"""A broker's view of its cluster, from `/api/cluster`, for the commands that show it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Vote(msgspec.Struct):
 
 
 class BrokerView(msgspec.Struct):
-    """One broker as the one that was asked knows it. What has no value was never heard, or is not its to have."""
+    """A broker as the asked one knows it. A field without a value was never heard, or does not apply to the broker."""
 
     name: str
     role: str
@@ -37,10 +37,10 @@ class BrokerView(msgspec.Struct):
 
 
 class LinkView(msgspec.Struct):
-    """One link of the broker that was asked: what it sent, has yet to send, and could not send.
+    """A link of the asked broker: its messages that are sent, that wait, and that could not be sent.
 
-    `lag_entries` is how many entries of the log the peer is behind, and `lag_on_disk_entries` how many it has yet to
-    bring to its disk; only the root knows.
+    `lag_entries` is the number of log entries that the peer is behind, and `lag_on_disk_entries` the number that are
+    not on its disk yet; only the root knows these.
     """
 
     peer: str
@@ -63,7 +63,7 @@ class PositionView(msgspec.Struct):
 
 
 class StoreView(msgspec.Struct):
-    """How far the log is on disk, and how the disk is. Only the root knows what is committed."""
+    """The end of the log on disk, and the state of the disk. Only the root knows the committed end."""
 
     has_disk: bool
     on_disk: PositionView
@@ -75,7 +75,7 @@ class StoreView(msgspec.Struct):
 
 
 class MetaBindingCounts(msgspec.Struct):
-    """Interest of private queues: of other brokers as held here, of this one as told to them, and mended."""
+    """Counts of meta-bindings: of other brokers held here, of this broker at the others, and repaired ones."""
 
     held: int | None = None
     told: int | None = None
@@ -89,7 +89,7 @@ class RatesView(msgspec.Struct):
 
 
 class VotesView(msgspec.Struct):
-    """Of the defined primaries: who has voted for the root, who follows it, and who may vote at this time."""
+    """The primaries that are defined, that voted for the root, that follow it, and that may vote at this time."""
 
     given: int
     electorate: int
@@ -98,21 +98,21 @@ class VotesView(msgspec.Struct):
 
 
 class ObstacleView(msgspec.Struct):
-    """Who stands in the way of a root, and why."""
+    """A broker that stands in the way of a root, and the reason."""
 
     peer: str
     reason: str
 
 
 class NotReady(msgspec.Struct):
-    """What stands against sending clients there."""
+    """A reason not to send clients to the broker."""
 
     check: str
     reason: str
 
 
 class PublishersView(msgspec.Struct):
-    """Whether those who publish at the broker that was asked wait, why, and how many do."""
+    """Whether publishers at the asked broker have to wait, the reason, and their number."""
 
     is_blocked: bool = False
     reason: str = ""
@@ -120,7 +120,7 @@ class PublishersView(msgspec.Struct):
 
 
 class ClusterView(msgspec.Struct):
-    """What a later version says beyond this is left out. Secondaries have no votes."""
+    """The whole view. Fields of later versions are left out. Secondaries have no votes."""
 
     cluster_key: str
     name: str
@@ -145,7 +145,7 @@ class ClusterView(msgspec.Struct):
 
 
 def ask(client: HttpClient) -> tuple[ClusterView, Any]:
-    """The view of the broker behind `client`, and the JSON that it came as. click's errors where there is none."""
+    """Asks the broker behind `client`: returns its view, and the JSON of it. Raises click's errors if none answers."""
     status, document = client.call("GET", "/api/cluster")
     if status == 404:
         raise click.ClickException(f"the broker at {client.base} knows of no cluster: it is another product or older")

@@ -44,7 +44,7 @@ def drain(name: str, client: HttpClient, force: bool, undo: bool) -> int:
 
 
 def _client_of(name: str, client: HttpClient) -> HttpClient:
-    """The API of the broker itself, found by way of the one that `client` asks; the login is the same."""
+    """A client of the API of the broker to drain. `client` tells its address; the login is the same."""
     view, _ = ask(client)
     if view.name == name:
         return client

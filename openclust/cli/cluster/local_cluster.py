@@ -19,7 +19,7 @@ SECONDARIES_MAX = 50
 PEER_PORT_OFFSET = 10
 HTTP_PORT_OFFSET = 10_000
 FREE_PORTS = range(20_000, 32_768)
-"""Below what Linux gives to outgoing connections."""
+"""Ports below those that Linux gives to outgoing connections."""
 BASE_PORT_MAX = 65_535 - HTTP_PORT_OFFSET - PEER_PORT_OFFSET
 
 KEPT_VARIABLES = (
@@ -29,7 +29,7 @@ KEPT_VARIABLES = (
     "OPENCLUST_TRACE_SAMPLE",
     "OPENCLUST_TRACE_MAX",
 )
-"""What of the environment is meant for every broker. A port or a name would be the same for all."""
+"""Beginnings of environment variables that all brokers may share. A port or a name would be the same for all."""
 
 
 class LocalBroker(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class LocalBroker(msgspec.Struct, frozen=True):
 
     @property
     def http_url(self) -> str:
-        """With the login that every new broker has."""
+        """The URL of the HTTP API, with the login that every new broker has."""
         return f"http://guest:guest@{HOST}:{self.http_port}"
 
 
@@ -61,10 +61,10 @@ class LocalCluster(msgspec.Struct, frozen=True):
     log_level: str = "info"
     secondaries: tuple[LocalBroker, ...] = ()
     trace: Path | None = None
-    """The folder of all brokers' traces."""
+    """The folder for the traces of all brokers."""
 
     heartbeat_ms: int | None = None
-    """That of the whole cluster; secondaries are told."""
+    """The heartbeat interval of the cluster, which the secondaries get from their primaries."""
 
     @property
     def brokers(self) -> tuple[LocalBroker, ...]:
@@ -75,13 +75,13 @@ class LocalCluster(msgspec.Struct, frozen=True):
         return self.folder / "cluster.toml"
 
     def write(self) -> None:
-        """OSError where the folder cannot be made or written."""
+        """Writes the files. Raises OSError if the folder cannot be made or written."""
         for each in self.primaries:
             (self.folder / each.name).mkdir(parents=True, exist_ok=True)
         self.config_file.write_text(self.configuration(), encoding="utf-8")
 
     def configuration(self) -> str:
-        """One file for all primaries: each picks its own entry by its name. Secondaries need none."""
+        """One file for all primaries: each finds its own entry by its name. Secondaries need no file."""
         parts = ["# Written by openclust up, anew at every start.\n"]
         if self.heartbeat_ms is not None:
             parts.append(f"[cluster]\nheartbeat_ms = {self.heartbeat_ms}\n")
@@ -125,7 +125,7 @@ def plan_cluster(
     base_port: int | None = None,
     log_level: str = "info",
 ) -> LocalCluster:
-    """Names and ports for so many, counted from `base_port` or free ones. click's error where a port is taken."""
+    """Names and ports for the brokers, from `base_port` or free ones. Raises click's error if a port is taken."""
     names = [*(f"p{i + 1}" for i in range(primaries)), *(f"s{i + 1}" for i in range(secondaries))]
     brokers = _at_free_ports(names) if base_port is None else _from_port(base_port, names)
     return LocalCluster(cluster_key, folder, brokers[:primaries], log_level, brokers[primaries:])
@@ -153,7 +153,7 @@ def _from_port(base_port: int, names: Sequence[str]) -> tuple[LocalBroker, ...]:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that nothing has, and no outgoing connection is given: a link that dials early could take its own target.
+    """Free ports outside the range of outgoing connections, so that no link gets the port that another broker needs.
 
     All are held until the last is found, so that they differ.
     """

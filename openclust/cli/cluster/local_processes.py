@@ -1,4 +1,4 @@
-"""The processes of a local cluster: their logs line by line, their ends, and the end of all of them."""
+"""The processes of a local cluster: reads their logs line by line, notes their ends, and stops them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LocalProcesses:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env=self.cluster.environment(),
-                process_group=0,  # Ctrl-C is for `up`: it ends them in order, and says which does not end
+                process_group=0,  # Ctrl-C goes to `up` only, which ends the brokers in order
             )
             self._processes[broker.name] = process
             self._followers.append(asyncio.create_task(self._follow(broker, process)))
@@ -50,7 +50,7 @@ class LocalProcesses:
         await asyncio.gather(*(process.wait() for process in self._processes.values()))
 
     async def stop(self) -> None:
-        """SIGTERM to all; SIGKILL to those that take too long."""
+        """Sends SIGTERM to all processes, and SIGKILL to those that take too long."""
         self._stopping = True
         self._signal(signal.SIGTERM)
         try:
@@ -60,7 +60,7 @@ class LocalProcesses:
             self._say("up", f"{names} did not end within {STOP_WAIT_S:g} s of SIGTERM: killed")
             self.kill()
             await self.wait_until_all_ended()
-        # What they wrote last is still in the pipes, which a child of theirs may hold open.
+        # The last lines are still in the pipes, which a child of a broker may hold open.
         _, late = await asyncio.wait(self._followers, timeout=DRAIN_WAIT_S)
         for task in late:
             task.cancel()
@@ -75,7 +75,7 @@ class LocalProcesses:
                 self._processes[each.name].send_signal(number)
 
     async def _follow(self, broker: LocalBroker, process: asyncio.subprocess.Process) -> None:
-        """Say every line of its log, then how it ended."""
+        """Reports every line of a broker's log, and then its end."""
         assert process.stdout is not None, "it was asked for"
         rest = b""
         while data := await process.stdout.read(LINE_BYTES_MAX):

@@ -101,7 +101,7 @@ def _show_load(view: ClusterView) -> None:
 
 
 def root_lines(view: ClusterView) -> list[str]:
-    """Who is root, or why nobody is."""
+    """The root, or the reasons why there is none."""
     votes, position = view.votes, view.position
     told = "" if position is None else f", log up to {_place(position)}"
     if view.root is not None:
@@ -112,7 +112,7 @@ def root_lines(view: ClusterView) -> list[str]:
 
 
 def needed(view: ClusterView) -> list[str]:
-    """How many votes a root needs, where the primaries are known."""
+    """The number of votes that a root needs, if the primaries are known."""
     if view.votes_needed is None:
         return []
     defined = sum(each.partition == "primary" for each in view.brokers)
@@ -121,7 +121,7 @@ def needed(view: ClusterView) -> list[str]:
 
 
 def ready_lines(view: ClusterView) -> list[str]:
-    """Whether clients are served there, what stands against it, and who waits."""
+    """Whether the broker serves clients, the reasons if not, and the publishers that wait."""
     lines = []
     if view.publishers is not None and view.publishers.is_blocked:
         waiting = view.publishers.waiting
@@ -133,7 +133,7 @@ def ready_lines(view: ClusterView) -> list[str]:
 
 
 def store_line(store: StoreView) -> str:
-    """How far all that lasts has come, and what ails the disk."""
+    """The ends of the log in memory and on disk, and the troubles of the disk."""
     if not store.has_disk:
         return "store in memory only: what is durable is lost with the process"
     parts = [f"store up to {_place(store.on_disk)}"]
@@ -146,7 +146,7 @@ def store_line(store: StoreView) -> str:
 
 
 def reasons(view: ClusterView) -> list[str]:
-    """One line a reason; a line also where the broker knows none."""
+    """One line a reason; one line also if the broker knows no reason."""
     if not view.why_no_root:
         return ["no reason is known: the election is under way, ask again"]
     return [f"{escape(each.peer)} {escape(each.reason)}" for each in view.why_no_root]
@@ -197,7 +197,7 @@ def _size(size: int) -> str:
 
 
 def _time(stamp_ms: int | None) -> str:
-    """A stamp is the wall clock of the broker that took it; to the millisecond, because that decides."""
+    """A seniority stamp: the wall clock of its broker, to the millisecond, because milliseconds decide."""
     if stamp_ms is None:
         return "-"
     try:

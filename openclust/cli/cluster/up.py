@@ -35,7 +35,7 @@ from openclust.shell.config.checks import RANGES
 ALL_ENDED = 1
 ROOT_WAIT_S = 30.0
 SETTLE_WAIT_S = 3.0
-"""How long the others have to find their places when there is a root, before the table is shown without them."""
+"""Once there is a root, the table is shown after this time, even if other brokers have not found their places."""
 POLL_S = 0.05
 ANSWER_WAIT_S = 1.0
 TRY = """
@@ -142,7 +142,7 @@ async def _serve(cluster: LocalCluster) -> int:
 
 
 async def _introduce(processes: LocalProcesses) -> None:
-    """Show the brokers when they have a root, or say after a while why they have none, and wait on."""
+    """Shows the brokers when they have a root. Without one it reports the reason after a while, and waits on."""
     cluster = processes.cluster
     began = time.monotonic()
     rooted_s: float | None = None
@@ -168,7 +168,7 @@ def _view(broker: LocalBroker) -> ClusterView | None:
     try:
         return ask(HttpClient(broker.http_url, ANSWER_WAIT_S))[0]
     except click.ClickException:
-        return None  # not there yet, or not any more
+        return None  # not started yet, or ended
 
 
 def is_settled(cluster: LocalCluster, broker: LocalBroker, view: ClusterView | None) -> bool:
@@ -178,7 +178,7 @@ def is_settled(cluster: LocalCluster, broker: LocalBroker, view: ClusterView | N
 
 
 def show_cluster(cluster: LocalCluster, seen: dict[str, ClusterView], how_it_is: str) -> None:
-    """The table of brokers, and what to try."""
+    """Shows the table of brokers, and commands to try."""
     click.echo(f"\ncluster {cluster.cluster_key} {how_it_is}\n")
     show_table(
         ("broker", "role", "clients", "HTTP API"),
@@ -198,7 +198,7 @@ def _python() -> str:
 
 
 def _program() -> str:
-    """What to type in this folder for the program that runs: its name alone only where the shell would find it."""
+    """The command that runs this program in this folder: its name alone only if the shell would find it."""
     path = sys.argv[0]
     if os.path.basename(path) != "openclust":
         return f"{_python()} -m openclust"
@@ -208,7 +208,7 @@ def _program() -> str:
 
 
 class Prefix:
-    """Writes lines to stderr, each behind the name of who said it; with a colour each where that is a terminal."""
+    """Writes lines to stderr, each behind the name of its broker, which has a colour on a terminal."""
 
     def __init__(self, names: list[str]) -> None:
         self._width = max(len(name) for name in [*names, "up"])

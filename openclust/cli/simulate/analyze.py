@@ -1,4 +1,4 @@
-"""`openclust analyze`: what really happened in a cluster, from the traces that its brokers have written."""
+"""`openclust analyze`: the figures of a real cluster, from the traces that its brokers have written."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _analyzed(
 
 
 def _check_apart(files: TraceFiles, out: Path) -> None:
-    """What is analyzed must not be where the results go: they replace what is there."""
+    """Refuses traces in the folder of the results, because the results replace its contents."""
     place = out.resolve()
     inside = [each for each in files.all if each.is_relative_to(place)]
     if inside:

@@ -1,4 +1,4 @@
-"""What brokers cost on this machine, just now, for a simulation that is to be held against it."""
+"""The present costs of brokers on this machine, for a simulation that is compared with this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class CostsHere:
-    """Brokers are started for it in folders of `data_in`, or of wherever a disk is. ConfigError where it fails."""
+    """Measures costs with brokers whose data is in `data_in`, or on any disk. Failures raise ConfigError."""
 
     def __init__(self, data_in: Path | None, effort: Effort | None = None) -> None:
         from openclust.bench.brokers.disk import folder_on_disk
@@ -32,7 +32,7 @@ class CostsHere:
             raise ConfigError(str(error)) from None
 
     def all(self) -> Calibration:
-        """Some minutes."""
+        """Measures all costs, which takes some minutes."""
         from openclust.bench.calibration.calibrating import calibrate, document
         from openclust.bench.client.bench_errors import BenchError
         from openclust.bench.report.progress_bar import Quiet
@@ -44,7 +44,7 @@ class CostsHere:
         return msgspec.convert(document(found.costs), Calibration)
 
     def in_company(self, costs: Calibration) -> Calibration:
-        """`costs`, with those of brokers that share this machine measured anew."""
+        """Returns `costs` with new measurements of the costs of brokers that share this machine."""
         from openclust.bench.calibration.calibrating import Calibrated, in_company
         from openclust.bench.client.bench_errors import BenchError
         from openclust.bench.report.progress_bar import Quiet
@@ -58,7 +58,7 @@ class CostsHere:
 
 
 def middle(costs: Sequence[Calibration]) -> Calibration:
-    """The median of each."""
+    """The median of each cost."""
     first = msgspec.structs.asdict(costs[0])
     figures = {
         name: statistics.median(getattr(each, name) for each in costs)

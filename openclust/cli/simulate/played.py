@@ -1,4 +1,4 @@
-"""A drawn workload as the plans of real clients, and played by them against a cluster of this machine."""
+"""Turns a drawn workload into plans for real clients, which play it against a local cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from topology.simulate.traffic.drawn import Drawn
 
 SAMPLED_OF = 20
-"""One of so many subscribers has the time of its messages taken, by a process that is not busy with all the others."""
+"""One of so many subscribers measures the latency of its messages, in another process than all the others."""
 
 
 def played(layout: Layout, workload: Workload, plan: Drawn, stage: PlayedStage, data_in: Path | None) -> LiveFound:
@@ -31,7 +31,7 @@ def played(layout: Layout, workload: Workload, plan: Drawn, stage: PlayedStage, 
         with LocalBenchCluster(primaries, len(layout.sites) - primaries, folder_on_disk(data_in)) as brokers:
             brokers.start()
             root = brokers.wait_until_serving()
-            # The first of the layout begins as root.
+            # The first broker of the layout begins as root.
             real = [root, *(name for name in brokers.primaries if name != root), *brokers.names[primaries:]]
             names = dict(zip(layout.names, real, strict=True))
             addresses = {name: brokers.address(each) for name, each in names.items()}
@@ -46,12 +46,12 @@ def played(layout: Layout, workload: Workload, plan: Drawn, stage: PlayedStage, 
 
 
 def queue_names(workload: Workload) -> dict[str, list[str]]:
-    """Of each kind, in the order in which the simulation numbers them."""
+    """The names of the queues of each kind, in the order of the simulation's numbers."""
     return {kind.name: [f"live.{kind.name}.{number}" for number in range(kind.count)] for kind in workload.queues}
 
 
 def plans(layout: Layout, workload: Workload, plan: Drawn, addresses: dict[str, tuple[str, int]]) -> Iterator[LivePlan]:
-    """Of two processes: many subscribers, and all others with those whose messages are timed."""
+    """The plans of two processes: one has most subscribers, the other the measuring ones and all other clients."""
     from openclust.bench.live.live_plan import LiveClient, LiveMessage, LivePlan
 
     kinds = {kind.name: kind for kind in workload.queues}

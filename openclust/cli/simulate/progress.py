@@ -1,4 +1,4 @@
-"""How far a simulation is: a bar on stderr, gone when the results are there."""
+"""The progress of a simulation: a bar on stderr, which goes when the results are there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress_bar(*, is_shown: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Call what it gives with a stage that is under way, and after how many of all that there are to do."""
+    """Yields a function. Call it with the running stage, the number of stages done, and the number of all."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -1,4 +1,4 @@
-"""`openclust simulate`: what a layout of brokers does under a workload, computed on Spark."""
+"""`openclust simulate`: the behaviour of a layout of brokers under a workload, computed on Spark."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def simulate(
 
 
 def _sorted_out(files: tuple[str, ...], sweep: tuple[str, ...]) -> tuple[str | None, str, tuple[str, ...]]:
-    """`--sweep a=1 b=2`: to the command line only the first belongs to the option, the others come among the files."""
+    """Moves `b=2` of `--sweep a=1 b=2` from the files to the option: click gives only the first word to the option."""
     terms = tuple(each for each in files if sweep and _TERM.fullmatch(each) and not Path(each).exists())
     named = [each for each in files if each not in terms]
     if len(named) not in (1, 2):

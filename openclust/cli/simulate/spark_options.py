@@ -1,4 +1,4 @@
-"""Where Spark runs and with what: the options of all commands that compute on it."""
+"""The options for Spark, its place and its memory, of all commands that compute on it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SparkOptions(NamedTuple):
-    """As `spark_session` takes them."""
+    """The options as the arguments of `spark_session`."""
 
     master: str | None
     memory: str
@@ -30,7 +30,7 @@ class SparkOptions(NamedTuple):
 
 @contextmanager
 def started_spark(options: SparkOptions, **more: Any) -> Iterator[SparkSession]:
-    """Spark, without the warnings that it and pandas have for their own developers."""
+    """A session of Spark, without the warnings that Spark and pandas have for developers."""
     from topology.simulate.spark.session import spark_session
 
     with warnings.catch_warnings():
@@ -40,13 +40,13 @@ def started_spark(options: SparkOptions, **more: Any) -> Iterator[SparkSession]:
 
 
 def about_spark(spark: SparkSession, options: SparkOptions) -> dict[str, str]:
-    """For the summary of the results."""
+    """The values of a session for the summary of the results."""
     return {"version": spark.version, "master": str(spark.sparkContext.master), "memory": options.memory}
 
 
 @contextmanager
 def showing_causes(is_debug: bool) -> Iterator[None]:
-    """With `--debug` the traceback of an error in Spark is printed, and then the one line that it ends with."""
+    """With `--debug` an error in Spark prints its traceback before its one line."""
     try:
         yield
     except ConfigError as error:
@@ -56,7 +56,7 @@ def showing_causes(is_debug: bool) -> Iterator[None]:
 
 
 def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--master`, `--memory`, `--local-dir`, `--no-cache`: the command gets them together, as `spark_options`."""
+    """Adds `--master`, `--memory`, `--local-dir` and `--no-cache`; the command gets them as one `spark_options`."""
 
     @wraps(command)
     def told(

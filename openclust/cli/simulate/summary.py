@@ -1,4 +1,4 @@
-"""What `openclust simulate` and `openclust analyze` print in the end."""
+"""The last output of `openclust simulate` and `openclust analyze`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def show_summary(summary: ResultsSummary, out: Path, *, as_json: bool, quiet: bool) -> None:
-    """What a simulation or an analysis found, and where its report is."""
+    """Shows the results of a simulation or an analysis, and the path of its report."""
     if as_json:
         show_structs(summary)
     elif not quiet:

@@ -1,4 +1,4 @@
-"""`openclust simulate --validate`: the same workload for real and simulated, and what the simulation gets wrong."""
+"""`openclust simulate --validate`: plays a workload for real, simulates it, and shows the differences."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 WORKLOAD = Path(topology.simulate.__file__).with_name("validate.toml")
 PRIMARIES, SECONDARIES = 3, 1
 SETTLED_S = 2.0
-"""After the last client has come, until the brokers do nothing but what is measured."""
+"""The time after the last client is attached until the brokers have only the measured work."""
 MARGIN_S = 1.0
 ROUNDS = 3
 Tell = Callable[[str], None]
@@ -101,7 +101,7 @@ def validated(
 
 
 class OrValidate(click.Command):
-    """The command `simulate`, which is `validated` where it is asked for that."""
+    """The command `simulate`, which becomes `validated` with the option `--validate`."""
 
     def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> click.Context:
         if "--validate" in args:
@@ -123,7 +123,7 @@ def _read(files: tuple[str, ...]) -> tuple[Layout | None, Workload]:
 
 
 class Validation(msgspec.Struct, frozen=True, kw_only=True):
-    """`calm` is the simulation of what was before the first fault, `whole` of all; `live` the middle of the rounds."""
+    """`calm` simulates the time before the first fault, `whole` all of it; `live` is the median of the rounds."""
 
     layout: Layout
     workload: Workload
@@ -138,7 +138,7 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def local_layout(costs: Calibration, cores: int, base: Layout | None = None) -> Layout:
-    """So many brokers, on one machine with so many cores."""
+    """A layout of so many brokers on one machine with so many cores."""
     base = base or layout_of_counts(PRIMARIES, SECONDARIES)
     primaries = [each.name for each in base.sites if each.is_primary]
     secondaries = [each.name for each in base.sites if not each.is_primary]
@@ -149,7 +149,7 @@ def local_layout(costs: Calibration, cores: int, base: Layout | None = None) -> 
 
 
 def near(workload: Workload) -> Workload:
-    """All clients on this machine."""
+    """The workload with all clients on this machine."""
 
     def moved(groups: tuple[msgspec.Struct, ...], **nearer: float) -> tuple[msgspec.Struct, ...]:
         return tuple(msgspec.structs.replace(each, **nearer) for each in groups)
@@ -163,7 +163,7 @@ def near(workload: Workload) -> Workload:
 
 
 def stage_of(workload: Workload) -> PlayedStage:
-    """When to look: from when all are there until the first fault. ConfigError where it cannot be played."""
+    """The time to measure: from the last attached client to the first fault. Raises ConfigError if there is none."""
     from openclust.bench.live.run import PlayedStage
 
     kills = []
@@ -175,7 +175,7 @@ def stage_of(workload: Workload) -> PlayedStage:
     first_ms = min((at_ms for _, at_ms in kills), default=workload.duration_ms)
     from_ms = max(group.join_at_ms + group.join_over_ms for group in workload.groups) + round(SETTLED_S * 1000)
     to_ms = first_ms - round(MARGIN_S * 1000)
-    # Whole seconds: what came is counted by them.
+    # Whole seconds, because deliveries are counted by the second.
     from_ms, to_ms = -(-from_ms // 1000) * 1000, to_ms // 1000 * 1000
     if to_ms - from_ms < 1000:
         raise ConfigError(
@@ -196,7 +196,7 @@ def validate(
     here: CostsHere,
     rounds: int = ROUNDS,
 ) -> Validation:
-    """Takes as long as the workload in each round, and two simulations of it. ConfigError where it does not work."""
+    """Plays the workload once in each round, and simulates it twice. Failures raise ConfigError."""
     from openclust.bench.live.cost import middle as middle_of_rounds
     from topology.simulate.pipeline import simulate
     from topology.simulate.traffic.drawn import drawn
@@ -212,7 +212,7 @@ def validate(
         raise ConfigError(f"--validate: {error}") from None
     company, lives = [], []
     for number in range(1, rounds + 1):
-        # Machines change from minute to minute: what is compared is measured in turn.
+        # Machines change from minute to minute: the two that are compared are measured in turn.
         tell(f"round {number} of {rounds}: measuring what brokers cost that share this machine")
         company.append(here.in_company(known))
         tell(f"round {number} of {rounds}: playing {workload.name} for {workload.duration_s:g} s")
@@ -240,7 +240,7 @@ def validate(
 
 
 def _clients(live: LiveFound) -> LocalClients:
-    """What the clients of this machine took of its cores: they are ours, and no broker's."""
+    """The processes of our clients on this machine, with the CPU time that they took."""
     from openclust.bench.live.player_process import DOZE_SECONDS
 
     every_us = DOZE_SECONDS * 1e6 / (1 - min(live.others_cpu, 0.9))
@@ -253,7 +253,7 @@ def _clients(live: LiveFound) -> LocalClients:
 
 
 def _log_copies(layout: Layout, workload: Workload, plan: Drawn, stage: PlayedStage) -> float:
-    """What the simulation counts as copies, and a broker does not: messages in entries of the log, to each backup."""
+    """Copies that the simulation counts and a broker does not: messages in log entries to each backup."""
     replicated: list[bool] = []
     for kind in workload.queues:
         replicated += [kind.replicate == "messages"] * kind.count

@@ -1,4 +1,4 @@
-"""`openclust lint`: what is wrong with cluster files, and how a running cluster differs from its file."""
+"""`openclust lint`: finds mistakes in cluster files, and differences between a running cluster and its file."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def _without_old(checked: Checked, path: str) -> Checked:
 
 
 def _explain(code: str) -> int:
-    """A rule, or all those whose ids begin so."""
+    """Explains a rule, or all rules whose ids begin with the text."""
     from topology.output.plain_text import show_rule, show_rules
     from topology.rules.rule import all_rules
 
@@ -199,7 +199,7 @@ def _explain(code: str) -> int:
 
 
 def _must_leave_rules(select: list[str], ignore: list[str], there: dict[str, bool]) -> None:
-    """Clean would say nothing where no rule was asked. `there` is what rules may need beside a file."""
+    """Refuses a run without rules, whose result would mean nothing. `there` names inputs of rules beside the file."""
     from topology.lint.check import is_wanted
     from topology.rules.rule import all_rules
 
@@ -216,7 +216,7 @@ def _must_leave_rules(select: list[str], ignore: list[str], there: dict[str, boo
 
 
 def _codes(option: str, given: tuple[str, ...]) -> list[str]:
-    """Ids and beginnings of ids, of which there must be rules."""
+    """Ids of rules, or beginnings of ids. Rules for each of them must exist."""
     from topology.rules.rule import all_rules
 
     codes = [each.strip().upper() for text in given for each in text.split(",") if each.strip()]

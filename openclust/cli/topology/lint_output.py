@@ -1,4 +1,4 @@
-"""What `openclust lint` says beyond its findings, in which formats, and where to."""
+"""The outputs of `openclust lint`: their formats and files, and the survivals beside the findings."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def survive_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def outputs_of(format_: str, given: Sequence[str]) -> list[tuple[str, str]]:
-    """Format and file of all that is to be written, standard output being "-"."""
+    """Format and file of each output; "-" is standard output."""
     from topology.output.formats import named
 
     outputs = named(given)
@@ -112,7 +112,7 @@ def survivals_of(
     combinations_max: int,
     seed: int,
 ) -> list[Survival | None]:
-    """What each file survives; None where nobody asked, and of files that cannot be used."""
+    """The survival of each file; None if it was not asked for, or if the file cannot be used."""
     from topology.survive.combinations import survive
 
     return [
@@ -148,7 +148,7 @@ def run_of(
 
 
 def write(run: LintRun, outputs: Sequence[tuple[str, str]]) -> None:
-    """Write all of them; a file that cannot be written is an OSError, after what could be."""
+    """Writes all outputs. If a file cannot be written, raises OSError after all others are written."""
     from topology.output.formats import FORMATS as WRITERS
     from topology.output.formats import show_text
 

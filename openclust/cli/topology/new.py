@@ -1,4 +1,4 @@
-"""`openclust topology new`: a cluster file to begin with."""
+"""`openclust topology new`: writes a first cluster file."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def new(
 
 
 def _write_secret(path: Path) -> None:
-    """A secret that only its owner can read. One that is there stays."""
+    """Writes a secret that only its owner can read. An existing file stays as it is."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
