@@ -333,6 +333,117 @@ def test_what_calls_do_is_no_connection_of_anybody(cluster: RunningCluster) -> N
     assert seen["connections"] == 1
 
 
+# -- users, limits and parameters, asked at any broker
+
+EVERYTHING = {"configure": ".*", "write": ".*", "read": ".*"}
+
+
+@pytest.fixture
+def limited(cluster: RunningCluster) -> Iterator[RunningCluster]:
+    """A virtual host `limited`, and a user of this name who may use it; both go afterwards."""
+    s1, s2 = cluster.brokers["s1"], cluster.brokers["s2"]
+    body = {"description": "with limits", "tags": "one,two", "default_queue_type": "quorum"}
+    assert do(s1, "PUT", "/api/vhosts/limited", body)[0] == 201
+    assert do(s2, "PUT", "/api/users/limited", {"password": "limited", "tags": "management"})[0] == 201
+    assert do(s2, "PUT", "/api/permissions/limited/limited", EVERYTHING)[0] == 201
+    eventually(lambda: do(s1, "GET", "/api/permissions/limited/limited")[0] == 200)
+    yield cluster
+    assert do(s1, "DELETE", "/api/users/limited")[0] == 204
+    assert do(s2, "DELETE", "/api/vhosts/limited")[0] == 204
+    for path in ("/api/vhosts/limited", "/api/users/limited", "/api/parameters/vhost-limits/limited"):
+        eventually(lambda path=path: do(s1, "GET", path)[0] == 404)
+
+
+def _as_limited(broker: Primary) -> tuple[pika.BlockingConnection | None, str]:
+    """A connection of the limited user to the limited virtual host, or why it is refused."""
+    login = pika.PlainCredentials("limited", "limited")
+    parameters = pika.ConnectionParameters(
+        "127.0.0.1", broker.place.client_port, "limited", login, heartbeat=0, client_properties={"connect_to": "here"}
+    )
+    try:
+        return pika.BlockingConnection(parameters), ""
+    except pika.exceptions.AMQPConnectionError as error:
+        return None, repr(error)
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ("/api/vhost-limits/limited/max-connections", "access to vhost \\'limited\\' refused for user \\'limited\\'"),
+        ("/api/user-limits/limited/max-connections", "connection refused for user \\'limited\\': user"),
+    ],
+)
+def test_connections_to_all_brokers_count_together(limited: RunningCluster, asked: str, text: str) -> None:
+    brokers = list(limited.brokers.values())
+    assert do(brokers[-1], "PUT", asked, {"value": 2})[0] == 204
+    found = [eventually(lambda broker=broker: _as_limited(broker)[0]) for broker in (brokers[0], brokers[3])]
+    for broker in brokers:
+        # The counts of the others are a second or two old.
+        reason = eventually(lambda broker=broker: _closed(_as_limited(broker)))
+        assert text in reason and "connection limit (2) is reached" in reason
+        assert do(broker, "GET", asked.rpartition("/")[0])[1][0]["value"] == {"max-connections": 2}
+    for connection in found:
+        connection.close()
+    eventually(lambda: _closed(_as_limited(brokers[3])) == "")
+
+
+def _closed(made: tuple[pika.BlockingConnection | None, str]) -> str:
+    """Why it was refused; a connection that was made is closed."""
+    connection, reason = made
+    if connection is not None:
+        connection.close()
+    return reason
+
+
+def test_the_queues_of_a_virtual_host_are_limited_by_the_root(limited: RunningCluster) -> None:
+    s1, s2 = limited.brokers["s1"], limited.brokers["s2"]
+    assert do(s1, "PUT", "/api/vhost-limits/limited/max-queues", {"value": 2})[0] == 204
+    for name in ("one", "two", "one"):
+        assert do(s2, "PUT", f"/api/queues/limited/{name}", {"durable": True})[0] in (201, 204)
+    status, refusal = do(s2, "PUT", "/api/queues/limited/three", {"durable": True})
+    assert (status, refusal["reason"]) == (
+        400,
+        "cannot declare queue 'three': queue limit in vhost 'limited' (2) is reached",
+    )
+    row = do(s1, "GET", "/api/queues/limited/one")[1]
+    assert (row["type"], row["arguments"]) == ("quorum", {"x-queue-type": "quorum"})
+
+
+@pytest.mark.parametrize("name", ["p1", "s2"])
+def test_topics_are_refused_at_every_broker(limited: RunningCluster, name: str) -> None:
+    p2, broker = limited.brokers["p2"], limited.brokers[name]
+    body = {"exchange": "amq.topic", "write": r"^{username}\.", "read": r"^{username}\."}
+    do(p2, "PUT", "/api/topic-permissions/limited/limited", body)
+    eventually(lambda: do(broker, "GET", "/api/topic-permissions/limited/limited")[0] == 200)
+    connection = eventually(lambda: _as_limited(broker)[0])
+    channel = connection.channel()
+    channel.confirm_delivery()
+    channel.basic_publish("amq.topic", "limited.a", b"")
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match=r"403, .*access to topic 'other' in exchange"):
+        channel.basic_publish("amq.topic", "other", b"")
+    connection.close()
+
+
+def test_what_one_broker_is_told_all_brokers_show(limited: RunningCluster) -> None:
+    s1 = limited.brokers["s1"]
+    assert do(s1, "PUT", "/api/global-parameters/site", {"value": {"rack": 1}})[0] == 201
+    assert do(s1, "PUT", "/api/cluster-name", {"name": "orders"})[0] == 204
+    assert do(s1, "PUT", "/api/user-limits/limited/max-channels", {"value": 7})[0] == 204
+    for broker in limited.brokers.values():
+        eventually(
+            lambda broker=broker: do(broker, "GET", "/api/user-limits/limited")[1][0]["value"]["max-channels"] == 7
+        )
+        assert ask(broker, "/api/global-parameters/site")[0]["value"] == {"rack": 1}
+        assert ask(broker, "/api/cluster-name")[0] == {"name": "orders"}
+        vhost, _ = ask(broker, "/api/vhosts/limited")
+        shown = (vhost["description"], vhost["tags"], vhost["default_queue_type"])
+        assert shown == ("with limits", ["one", "two"], "quorum")
+        definitions, _ = ask(broker, "/api/definitions")
+        assert {"name": "cluster_name", "value": "orders"} in definitions["global_parameters"]
+    for name in ("site", "cluster_name"):
+        assert do(limited.brokers["s2"], "DELETE", f"/api/global-parameters/{name}")[0] == 204
+
+
 def test_a_broker_that_stands_still_is_named_and_the_others_are_shown(cluster: RunningCluster) -> None:
     root = cluster.root()
     stopped = next(each for each in cluster.primaries.values() if each is not root)

@@ -11,6 +11,7 @@ from openclust.broker.model.changes import PutUserLimit, PutVhostLimit
 from openclust.broker.parameters.parameters import USER_LIMIT_NAMES, VHOST_LIMIT_NAMES, check_limit
 from openclust.manage.calls.call import Call, bad_request, done, not_found
 from openclust.manage.calls.listing import Showing, listing
+from openclust.manage.definitions.users import no_such_user
 from openclust.manage.definitions.users_file import save_users
 
 VHOST_LIMITS = Showing(place=lambda row: (row["vhost"], ""), row=lambda row: row)
@@ -52,7 +53,7 @@ async def put_user_limit(call: Call) -> web.Response:
     user, name = call.part("user"), call.part("limit")
     value = await _value(call, name, USER_LIMIT_NAMES)
     if user not in call.broker.users:
-        raise bad_request(f"no user '{user}'")
+        raise no_such_user(user)
     await call.define(PutUserLimit(user=user, name=name, value=value))
     await save_users(call, [user])
     return done()

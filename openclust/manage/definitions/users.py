@@ -10,7 +10,7 @@ from aiohttp import web
 from openclust.broker.model.access import User, UserType
 from openclust.broker.model.changes import DeleteUser, PutUser
 from openclust.broker.model.password_hash import RABBIT_DEFAULT, from_rabbit
-from openclust.manage.calls.call import Call, answer, bad_request, done, not_found, put
+from openclust.manage.calls.call import Call, Refused, answer, bad_request, done, not_found, put
 from openclust.manage.calls.listing import Showing, listing
 from openclust.manage.definitions.permissions import PERMISSIONS, TOPIC_PERMISSIONS
 from openclust.manage.definitions.users_file import save_users
@@ -63,6 +63,11 @@ def _user(call: Call) -> User:
     return found
 
 
+def no_such_user(name: str) -> Refused:
+    """The answer for a user whom a body names, or a limit; RabbitMQ's reason, and ours for people."""
+    return Refused(400, "bad_request", ["no_such_user", name], message=f"there is no user '{name}'")
+
+
 async def put_user(call: Call) -> web.Response:
     """Without a password or hash the old one stays; a new user without one can only log in with a certificate."""
     name = call.part("user")
@@ -103,7 +108,10 @@ async def _password_hash(body: UserBody) -> str | None:
     try:
         return from_rabbit(body.password_hash, body.hashing_algorithm)
     except ValueError as error:
-        raise bad_request(f"password_hash: {error}") from None
+        # RabbitMQ's reason; ours is for people.
+        raise Refused(
+            400, "bad_request", ["not_base64", body.password_hash], message=f"password_hash: {error}"
+        ) from None
 
 
 async def delete_users(call: Call) -> web.Response:
@@ -111,7 +119,7 @@ async def delete_users(call: Call) -> web.Response:
     names = list(dict.fromkeys((await call.read(BulkDeleteBody)).users))
     for name in names:
         if name not in call.broker.users:
-            raise bad_request(f"no user '{name}'")
+            raise no_such_user(name)
     for name in names:
         await call.define(DeleteUser(name=name))
     await save_users(call, names)
