@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from openclust.broker.journal.journal import Journal
 from openclust.broker.server.broker import Broker
 from openclust.manage.gather.ages import Ages, ages, ages_of
 from openclust.manage.gather.selection import BadSelection
@@ -200,3 +201,25 @@ def test_ages_need_a_step() -> None:
 def test_ages_are_bounded_numbers(query: dict[str, str]) -> None:
     with pytest.raises(BadSelection):
         ages_of(query)
+
+
+def test_a_rate_can_be_ordered_by_without_the_row(watched: Watched) -> None:
+    watched.client.queue("idle")
+    watched.publish(10)
+    watched.look()
+    rate = watched.shown.queue_values()["message_stats.publish_details.rate"]
+    queues = watched.broker.vhosts["/"].queues
+    assert [rate(queues[name]) for name in ("q", "idle")] == [2, 0]
+    assert watched.shown.queue_values()["message_stats.publish"](queues["q"]) == 10
+
+
+def test_messages_on_their_way_to_the_disk_are_counted() -> None:
+    journal = Journal(has_disk=True)
+    broker = new_broker(journal=journal)
+    client = Client(broker)
+    client.queue("q", durable=True)
+    for number in range(3):
+        client.publish("q", b"%d" % number, delivery_mode=2)
+    client.get("q", no_ack=True)
+    journal.seal(0)
+    assert journal.stored == 2
