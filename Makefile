@@ -25,6 +25,7 @@ soak: $(STAMP)
 	@$(BIN)/python -m tests.simulator --soak $(SECONDS)
 	@$(BIN)/python -m tests.simulator --elections --soak $(SECONDS)
 	@$(BIN)/python -m tests.fuzz.connection --seconds $(SECONDS) --from-seed $$(date +%s)
+	@$(BIN)/python -m tests.fuzz.http_requests --requests 10000 --seed $$(date +%s)
 	@HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m "not sockets and not spark" --ignore tests/simulator
 
 conformance: $(STAMP)

@@ -48,6 +48,9 @@ class HttpConnection(web.RequestHandler):
         """The answer to a request that aiohttp cannot read, or that failed outside of the API."""
         if request.writer.output_size > 0:
             raise ConnectionError("a part of the answer was sent already")
+        if isinstance(exc, UnicodeError):
+            # A header that is no UTF-8, such as Expect, which aiohttp reads before the API is called.
+            status, message = 400, "a header is not UTF-8"
         if status >= 500:
             log.error("a request of %s failed", request.remote, exc_info=exc)
             response = answer({"error": "internal_error", "reason": "the request failed; the log says why"}, status)

@@ -131,6 +131,9 @@ class Call:
                     parts.append(part)
         except TimeoutError:
             raise Refused(408, "timeout", f"the body did not come within {BODY_WAIT_S:g} s") from None
+        except (ConnectionResetError, web.RequestPayloadError):
+            # The caller has gone, or what it sent are no chunks: that is no mistake of the broker.
+            raise bad_request("the body ended before its end, or cannot be read") from None
         return b"".join(parts)
 
     async def read(self, type: type[T], bytes_max: int = BODY_BYTES_MAX) -> T:

@@ -161,6 +161,7 @@ def raw(api: RunningApi, data: bytes) -> bytes:
         b"GET /api/health HTTP/1.1\r\nHost: x\r\nA: " + b"x" * 20_000 + b"\r\n\r\n",
         b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET /api/health HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 200 + b"\r\n",
+        b"GET /api/health HTTP/1.1\r\nHost: x\r\nExpect: \xff\r\n\r\n",
         b"POST /api/login HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
     ],
 )
@@ -210,6 +211,18 @@ def test_a_long_list_is_compressed_for_who_asks(api: RunningApi) -> None:
 def test_a_compressed_body_is_not_taken(api: RunningApi) -> None:
     body = gzip.compress(b'{"tags": ""}')
     assert api.call("PUT", "/api/users/x", body, Content_Encoding="gzip").status == 415
+
+
+@pytest.mark.parametrize("chunks", [b"zz\r\n", b"5\r\nab", b"-1\r\n\r\n"], ids=["no number", "cut off", "negative"])
+def test_a_body_that_breaks_off_is_no_mistake_of_the_broker(
+    api: RunningApi, caplog: pytest.LogCaptureFixture, chunks: bytes
+) -> None:
+    head = b"PUT /api/users/x HTTP/1.1\r\nHost: x\r\nAuthorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n"
+    with socket.create_connection(("127.0.0.1", api.port), timeout=10) as sock:
+        sock.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n")
+        sock.sendall(chunks)
+    assert api.call("GET", "/api/health").status == 200
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []
 
 
 # -- settings
