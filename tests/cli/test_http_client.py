@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ import pytest
 
 from openclust.cli.http_client import HttpClient
 from tests.support.clients.broker_process import free_port
+from tests.support.clients.certificates import Authority
 from tests.support.clients.deadline import eventually
 from tests.support.manage.running_api import RunningApi, running_api
 from tests.support.paths import ROOT
@@ -29,15 +31,20 @@ def api() -> Iterator[RunningApi]:
 
 
 @contextlib.contextmanager
-def listener(answer: bytes | None) -> Iterator[tuple[str, list[bytes]]]:
+def listener(answer: bytes | None, tls: ssl.SSLContext | None = None) -> Iterator[tuple[str, list[bytes]]]:
     """Says `answer` to whoever connects, or nothing, and keeps what it was told."""
     heard: list[bytes] = []
     held: list[socket.socket] = []
 
     def serve() -> None:
-        with contextlib.suppress(OSError):
-            while True:
+        while True:
+            try:
                 connection, _ = listening.accept()
+            except OSError:
+                return
+            with contextlib.suppress(OSError):
+                if tls is not None:
+                    connection = tls.wrap_socket(connection, server_side=True)
                 held.append(connection)
                 heard.append(connection.recv(65_536))
                 if answer is not None:
@@ -159,3 +166,20 @@ def _arguments(process: Path) -> str:
         return arguments_of(int(process.name))
     except (OSError, UnicodeDecodeError):
         return ""
+
+
+# -- TLS
+
+
+def test_a_certificate_is_trusted_only_if_its_authority_is(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    certificate, key = authority.issue("broker", server=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with listener(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}", context) as (url, _):
+        https = url.replace("http://", "https://")
+        told = failure(HttpClient(https))
+        assert "its certificate is not trusted: " in told and "--ca-file names the authority" in told
+        assert HttpClient(https, ca_file=str(authority.ca)).call("GET", "/api/overview") == (200, {})
+    with pytest.raises(click.ClickException, match="no certificates can be read from it"):
+        HttpClient(https, ca_file=str(tmp_path / "none")).call("GET", "/api/overview")
