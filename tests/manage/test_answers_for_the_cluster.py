@@ -459,6 +459,10 @@ def test_a_broker_that_stands_still_is_named_and_the_others_are_shown(cluster: R
             seen = {f"private-{n}" for n in cluster.brokers if n != stopped.name} | {"work"}
             assert {row["name"] for row in rows} == seen
             _assert_missing_in_overview_and_nodes(broker, stopped)
+        began = time.monotonic()
+        shown, missing = ask(cluster.brokers["s1"], "/api/queues/%2F/work")
+        assert time.monotonic() - began < 2
+        assert (shown["messages"], missing) == (2, stopped.name)
         command = ["queues", "list", "--json", "--columns", "name", "--url"]
         result = CliRunner().invoke(openclust, [*command, cluster.brokers["s1"].place.http_url])
         assert (result.exit_code, {row["name"] for row in json.loads(result.stdout)}) == (1, seen)

@@ -39,10 +39,17 @@ async def acting(call: Call, vhost: VirtualHost) -> AsyncIterator[LocalClient]:
     except AmqpError as error:
         raise refused(call, error) from None
     except TimeoutError:
-        why = f"publishers wait: {client.blocked}" if client.blocked else "it may happen all the same"
-        raise Refused(503, "timeout", f"there was no answer in time; {why}") from None
+        raise Refused(503, "timeout", f"there was no answer in time{_why(call, client)}; it may happen later") from None
     except (ValueError, RecursionError) as error:
         raise bad_request(f"AMQP cannot say this: {error}") from None
+
+
+def _why(call: Call, client: LocalClient) -> str:
+    """What the broker may be waiting for."""
+    if client.blocked:
+        return f", as publishers wait: {client.blocked}"
+    membership = call.server.member.membership
+    return "" if membership.is_in_touch else ", as this broker is in touch with no root"
 
 
 def refused(call: Call, error: AmqpError) -> Refused:

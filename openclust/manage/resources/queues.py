@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 from aiohttp import web
 
@@ -10,6 +12,7 @@ from openclust.manage.calls.acting import acting, not_here
 from openclust.manage.calls.call import Call, Refused, done, put
 from openclust.manage.calls.fields import Arguments, Flag, as_table, flag_in_query, is_set
 from openclust.manage.calls.gathered import find_row, json_response, rows, selection
+from openclust.manage.gather.gathering import GatheredRows
 from openclust.manage.gather.questions import ListRows, Viewer
 from openclust.manage.gather.selection import with_columns
 from openclust.wire.methods import (
@@ -39,17 +42,19 @@ async def queues(call: Call) -> web.Response:
 async def queue(call: Call) -> web.Response:
     """One queue, with its consumers at all brokers."""
     vhost, name, columns = call.vhost().name, call.part("queue"), selection(call).columns
-    shown = await find_row(call, "queues", name, vhost=vhost, what=f"queue '{name}' in vhost '{vhost}'")
-    missing: list[str] = []
-    if not columns or any(column.startswith("consumer_details") for column in columns):
-        # Who may see a queue may see all its consumers.
-        everybody = Viewer(name=call.user.name, sees_all=True)
-        found = await call.gathering.rows(
-            ListRows(kind="consumers", viewer=everybody, vhost=vhost, where={"queue": name}),
-        )
-        shown["consumer_details"] = [msgspec.json.decode(each) for each in found.rows]
-        missing = found.missing
-    return json_response(msgspec.json.encode(with_columns(shown, columns)), missing)
+    found = find_row(call, "queues", name, vhost=vhost, what=f"queue '{name}' in vhost '{vhost}'")
+    if columns and not any(column.startswith("consumer_details") for column in columns):
+        return json_response(msgspec.json.encode(with_columns(await found, columns)), [])
+    # At the same time: a broker that does not answer is waited for once.
+    shown, consumers = await asyncio.gather(found, _consumers_of(call, vhost, name))
+    shown["consumer_details"] = [msgspec.json.decode(each) for each in consumers.rows]
+    return json_response(msgspec.json.encode(with_columns(shown, columns)), consumers.missing)
+
+
+async def _consumers_of(call: Call, vhost: str, queue: str) -> GatheredRows:
+    """Who may see a queue may see all its consumers."""
+    everybody = Viewer(name=call.user.name, sees_all=True)
+    return await call.gathering.rows(ListRows(kind="consumers", viewer=everybody, vhost=vhost, where={"queue": queue}))
 
 
 async def put_queue(call: Call) -> web.Response:
