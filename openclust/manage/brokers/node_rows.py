@@ -120,7 +120,7 @@ class NodeRows:
         membership = self._server.member.membership
         incoming = membership.admission.connections.get(link.peer)
         host, port = split_address(link.address)
-        received = transport_of(incoming).received_bytes if incoming is not None else 0
+        received = transport_of(incoming).traffic().received_bytes if incoming is not None else 0
         return {
             **link_snapshot(membership, link),
             "name": link.peer,

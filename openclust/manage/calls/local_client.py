@@ -17,6 +17,7 @@ from openclust.broker.model.access import User
 from openclust.broker.model.peer import Peer
 from openclust.broker.server.vhost import VirtualHost
 from openclust.shell.net.stream import GONE
+from openclust.shell.net.traffic import NO_TRAFFIC, SocketTraffic
 from openclust.wire.codec import decode_method, method_frame
 from openclust.wire.errors import CONNECTION_FORCED, NAMES, AmqpError, ChannelError
 from openclust.wire.frames import content_frames
@@ -205,7 +206,6 @@ class _Memory:
     heard = True
     is_waiting = False
     sent_ms = silent_ms = wait_ms = born_ms = connected_at_ms = 0
-    received_bytes = sent_bytes = reads = writes = 0
 
     def __init__(self, client: LocalClient) -> None:
         self._client = client
@@ -219,6 +219,9 @@ class _Memory:
             connection.flushed(0)
         if data:
             self._client.read(data)
+
+    def traffic(self) -> SocketTraffic:
+        return NO_TRAFFIC
 
     def pause_reading(self) -> None:
         """Nothing is read: what is sent waits in the connection."""

@@ -42,7 +42,8 @@ def octets_of(connection: Connection) -> tuple[int, int]:
     if connection.peer.is_internal:
         return 0, 0
     transport = transport_of(connection)
-    return transport.received_bytes, transport.sent_bytes
+    traffic = transport.traffic()
+    return traffic.received_bytes, traffic.sent_bytes
 
 
 class ConnectionRows:
@@ -55,8 +56,8 @@ class ConnectionRows:
         "state": lambda connection: state_of(connection),
         "channels": lambda connection: len(connection.channels),
         "send_pend": lambda connection: connection.pending_bytes,
-        "recv_oct": lambda connection: transport_of(connection).received_bytes,
-        "send_oct": lambda connection: transport_of(connection).sent_bytes,
+        "recv_oct": lambda connection: transport_of(connection).traffic().received_bytes,
+        "send_oct": lambda connection: transport_of(connection).traffic().sent_bytes,
     }
 
     def __init__(self, broker: Broker, history: ShownHistory) -> None:
@@ -125,6 +126,7 @@ def state_of(connection: Connection) -> str:
 def connection_row(broker: Broker, connection: Connection) -> Row:
     peer, transport = connection.peer, transport_of(connection)
     host, port = peer.local
+    traffic = transport.traffic()
     return {
         "name": connection_name(connection),
         "node": broker.name,
@@ -147,10 +149,10 @@ def connection_row(broker: Broker, connection: Connection) -> Row:
         "frame_max": connection.frame_max,
         "channel_max": connection.channel_max,
         "timeout": connection.heartbeat_s,
-        "recv_oct": transport.received_bytes,
-        "recv_cnt": transport.reads,
-        "send_oct": transport.sent_bytes,
-        "send_cnt": transport.writes,
+        "recv_oct": traffic.received_bytes,
+        "recv_cnt": traffic.received_packets,
+        "send_oct": traffic.sent_bytes,
+        "send_cnt": traffic.sent_packets,
         "send_pend": connection.pending_bytes,
         "client_properties": value(connection.client_properties),
     }

@@ -8,6 +8,7 @@ from collections import deque
 from typing import Protocol
 
 from openclust.broker.amqp.connection import Connection
+from openclust.shell.net.traffic import NO_TRAFFIC, SocketTraffic, traffic_of
 
 READ_BYTES = 131_072
 PIECES_MAX = 512
@@ -33,14 +34,13 @@ class Transport(Protocol):
     silent_ms: int
     wait_ms: int
     born_ms: int
-    received_bytes: int
-    sent_bytes: int
-    reads: int
-    writes: int
 
     @property
     def connected_at_ms(self) -> int:
         """When the socket was connected, by the wall clock."""
+
+    def traffic(self) -> SocketTraffic:
+        """What has gone through the socket."""
 
     @property
     def is_waiting(self) -> bool:
@@ -65,9 +65,11 @@ class Gone:
 
     heard = is_waiting = False
     sent_ms = silent_ms = wait_ms = born_ms = connected_at_ms = 0
-    received_bytes = sent_bytes = reads = writes = 0
 
     def flush(self) -> None: ...
+    def traffic(self) -> SocketTraffic:
+        return NO_TRAFFIC
+
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
     def finish(self) -> None: ...
@@ -90,15 +92,11 @@ class Stream:
         "pending",
         "pending_bytes",
         "reading",
-        "reads",
-        "received_bytes",
-        "sent_bytes",
         "sent_ms",
         "silent_ms",
         "sock",
         "wait_ms",
         "wall_offset_ms",
-        "writes",
     )
 
     def __init__(self, host: StreamHost, sock: socket.socket, connection: Connection, now_ms: int) -> None:
@@ -113,7 +111,6 @@ class Stream:
         self.heard = True
         self.sent_ms = now_ms
         self.silent_ms = self.wait_ms = 0
-        self.received_bytes = self.sent_bytes = self.reads = self.writes = 0
         self.finishing = False
         self.pending: deque[bytes | memoryview] | None = None
         self.pending_bytes = 0
@@ -123,6 +120,9 @@ class Stream:
     @property
     def connected_at_ms(self) -> int:
         return self.born_ms + self.wall_offset_ms
+
+    def traffic(self) -> SocketTraffic:
+        return traffic_of(self.sock) if self.sock is not None else NO_TRAFFIC
 
     # -- reading
 
@@ -139,8 +139,6 @@ class Stream:
             self.lost()
             return
         self.heard = True
-        self.reads += 1
-        self.received_bytes += len(data)
         self.host.receive(self.connection, data)
 
     def pause_reading(self) -> None:
@@ -185,8 +183,6 @@ class Stream:
         except OSError:
             self.lost()
             return
-        self.writes += 1
-        self.sent_bytes += count
         if count < len(data):
             self._wait_to_write(deque((memoryview(data)[count:],)), len(data) - count)
         elif connection.out_bytes:
@@ -240,8 +236,6 @@ class Stream:
                 self.lost()
                 return False
             self.sent_ms = self.connection.broker.now_ms
-            self.writes += 1
-            self.sent_bytes += count
             self.pending_bytes -= count
             while count:
                 head = pending[0]

@@ -13,6 +13,7 @@ from openclust.broker.model.peer import NOWHERE
 from openclust.shell.host.clock import monotonic_ms
 from openclust.shell.net.peer_address import shared_address
 from openclust.shell.net.stream import StreamHost
+from openclust.shell.net.traffic import NO_TRAFFIC, SocketTraffic, traffic_of
 from openclust.shell.tls.handshake_context import Handshake, HandshakeContext
 from openclust.shell.tls.handshake_failure import HandshakeFailures
 from openclust.shell.tls.tls_session import TlsSession, session_of
@@ -57,7 +58,6 @@ class TlsStream(asyncio.Protocol):
         # The TLS handshake has half of the time for the whole login.
         self.born_ms = monotonic_ms()
         self.connected_at_ms = 0
-        self.received_bytes = self.sent_bytes = self.reads = self.writes = 0
         self.connection: Connection | None = None
         self.transport: asyncio.Transport | None = None
         self.address = self.local_address = NOWHERE
@@ -105,6 +105,10 @@ class TlsStream(asyncio.Protocol):
         self.connection = self._host.tls_connected(self, certificate or {})
         self.connected_at_ms = connected_ms + self.connection.broker.wall_offset_ms
 
+    def traffic(self) -> SocketTraffic:
+        """With all that TLS adds."""
+        return traffic_of(self.transport.get_extra_info("socket")) if self.transport is not None else NO_TRAFFIC
+
     def session(self) -> TlsSession | None:
         """What was agreed in the handshake; None before its end."""
         return session_of(self._tls) if self.connection is not None else None
@@ -133,8 +137,6 @@ class TlsStream(asyncio.Protocol):
     # -- reading
 
     def data_received(self, data: bytes) -> None:
-        self.reads += 1
-        self.received_bytes += len(data)
         if self._is_over:
             return
         if len(self._began) < HEARD_BYTES:
@@ -214,10 +216,7 @@ class TlsStream(asyncio.Protocol):
     def _send_on(self) -> None:
         """Write the bytes that TLS has for the other side."""
         if self._outgoing.pending and self.transport is not None and not self._is_over:
-            data = self._outgoing.read()
-            self.writes += 1
-            self.sent_bytes += len(data)
-            self.transport.write(data)
+            self.transport.write(self._outgoing.read())
 
     def pause_writing(self) -> None:
         """`flush` tells how much waits."""

@@ -184,18 +184,3 @@ def test_a_socket_is_handed_over_only_when_all_is_said() -> None:
     assert house.host.loop.reader is None
     house.stream.abort()
     assert not house.sock.is_closed, "it is somebody else's now"
-
-
-def test_what_is_read_and_written_is_counted() -> None:
-    house = House(room=4)
-    house.arrives(b"one")
-    house.arrives(BlockingIOError())
-    house.arrives(b"seven")
-    assert (house.stream.received_bytes, house.stream.reads) == (8, 2)
-    house.say(b"onetwo")
-    assert (house.stream.sent_bytes, house.stream.writes) == (4, 1)
-    house.has_room(9)
-    assert (house.stream.sent_bytes, house.stream.writes) == (6, 2)
-    house.connection.bulky = True
-    house.say(b"th", b"ree")
-    assert (house.stream.sent_bytes, house.stream.writes) == (11, 3)
