@@ -93,7 +93,7 @@ def _alarms(readings: Readings) -> Samples:
 
 def _certificates(readings: Readings) -> Samples:
     server = readings.server
-    for files in (server.client_tls, server.peer_tls):
+    for files in (server.client_tls, server.http_tls, server.peer_tls):
         for each in files.ours if files is not None else ():
             yield (each.key,), each.certificate.expires_s
 
