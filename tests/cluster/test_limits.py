@@ -14,10 +14,12 @@ from openclust.broker.model.changes import (
     PutVhost,
     PutVhostLimit,
 )
+from openclust.broker.server.change_performer import perform
 from openclust.wire.methods import ConnectionOpen, ConnectionTuneOk, QueueDeclare
 from tests.cluster.relay.test_meta_bindings import define
+from tests.support.client import new_broker
 from tests.support.cluster.joined import Joined
-from tests.support.shared_state import digest, shared_state
+from tests.support.shared_state import digest, reconcile, shared_state
 
 CHANGES: tuple[Change, ...] = (
     PutVhost(vhost="/", metadata={"description": "orders", "tags": ["one"]}),
@@ -54,6 +56,22 @@ def test_every_broker_has_what_one_was_told(cluster: Joined) -> None:
         assert broker.users["guest"].limits == {"max-channels": 5}
         assert not broker.users["guest"].may_use_topic("write", "/", "amq.topic", "b")
         assert broker.vhosts["/"].metadata["description"] == "orders"
+
+
+def test_a_broker_that_gets_a_snapshot_has_all_of_it() -> None:
+    one, other = new_broker(), new_broker()
+    for change in CHANGES:
+        perform(one, change)
+    reconcile(other, shared_state(one))
+    assert other.parameters.list() == one.parameters.list() != []
+    assert other.parameters.global_values == one.parameters.global_values != {}
+    assert other.parameters.limit("/", "max-queues") == 2
+    assert other.cluster_name == "orders"
+    assert other.vhosts["/"].metadata == one.vhosts["/"].metadata != {}
+    assert other.users == one.users
+    reconcile(one, shared_state(new_broker()))
+    assert (one.parameters.list(), one.parameters.global_values, one.vhosts["/"].metadata) == ([], {}, {})
+    assert one.parameters.limit("/", "max-queues") is None and one.cluster_name == "openclust"
 
 
 def test_clients_of_other_brokers_count(cluster: Joined) -> None:
