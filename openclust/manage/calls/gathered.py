@@ -19,7 +19,7 @@ MISSING = "X-Openclust-Missing"
 
 
 def selection(call: Call) -> Selection:
-    """What the query string asks for."""
+    """The filter, order, page and columns that the query string asks for; 400 if a parameter is wrong."""
     try:
         return selection_of(call.request.query)
     except BadSelection as error:
@@ -37,7 +37,7 @@ def wanted_ages(call: Call) -> Ages:
 async def rows(
     call: Call, kind: str, *, vhost: str | None = None, of: str = "", where: dict[str, str] | None = None
 ) -> web.Response:
-    """The wanted rows of one kind, of all brokers."""
+    """The wanted rows of one kind of object, from all brokers."""
     wanted = selection(call)
     question = ListRows(
         kind=kind,
@@ -52,7 +52,7 @@ async def rows(
 
 
 def list_response(found: GatheredRows, wanted: Selection) -> web.Response:
-    """The wanted rows, and in headers what is not among them."""
+    """The wanted rows. Headers say how many were left out, and which brokers did not answer."""
     response = json_response(_page(found, wanted), found.missing)
     if not wanted.page and found.filtered > len(found.rows):
         response.headers[NOTE] = f"the first {len(found.rows)} of {found.filtered} rows; ask for pages with ?page=1"
@@ -60,7 +60,7 @@ def list_response(found: GatheredRows, wanted: Selection) -> web.Response:
 
 
 def _page(found: GatheredRows, wanted: Selection) -> bytes:
-    """The wanted page as JSON; as in RabbitMQ, one past the last is an error."""
+    """The wanted page as JSON. As in RabbitMQ, a page past the last one is an error."""
     if wanted.page > 1 and wanted.start >= found.filtered:
         last = max(1, -(-found.filtered // wanted.page_size))
         raise Refused(400, "page_out_of_range", f"page {wanted.page} is past the last one, {last}")
@@ -90,7 +90,7 @@ async def _found(call: Call, kind: str, name: str, vhost: str, what: str) -> byt
 
 
 async def act(call: Call, question: Act, *, what: str) -> bytes:
-    """Have the broker that has an object do something with it; the JSON that it answers with."""
+    """Have the broker that has an object act on it. Returns that broker's answer, as JSON."""
     found = await call.gathering.ask_all(question)
     for reply in found.replies.values():
         if isinstance(reply, ReplyValue) and reply.value:
@@ -101,7 +101,7 @@ async def act(call: Call, question: Act, *, what: str) -> bytes:
 
 
 def nowhere(what: str, missing: Iterable[str]) -> Refused:
-    """An object that no broker has shown."""
+    """The error for an object that no broker has shown."""
     names = ", ".join(missing)
     if names:
         return Refused(503, "missing_brokers", f"{what} is at none of the brokers that answer; no answer from {names}")

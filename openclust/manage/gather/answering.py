@@ -1,4 +1,4 @@
-"""What this broker answers, itself or another that asks: rows of the objects that it has."""
+"""Answers to questions of the management API about the objects of this broker, asked here or by another broker."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What one broker asks another for the management API, and what it is told: tagged structs as msgpack.
+"""Questions of one broker to another for the management API, and their replies: tagged structs as msgpack.
 
-ReplyRows travel as JSON that is ready for the caller: whoever gathers them orders and counts them, and reads none.
+Rows travel as JSON that is ready for the caller: the broker that gathers them orders and counts them, and decodes none.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class CountTotals(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Something is to be done with an object of the broker that is asked."""
+    """An action on an object, for the broker that has the object."""
 
     action: str
     viewer: Viewer
@@ -96,7 +96,7 @@ class ReplyValue(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class ReplyFailure(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """It could not be done: what the HTTP answer is to say."""
+    """The action failed: the status, the word and the line of the HTTP answer."""
 
     status: int
     error: str
