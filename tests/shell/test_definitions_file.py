@@ -97,10 +97,10 @@ def test_problems_stop_the_start_with_a_line_each(broker: Broker, tmp_path: Path
 def test_what_is_ignored_is_logged_and_bounded(
     broker: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = write(tmp_path, json.dumps({"topic_permissions": [{"user": "u"}] * 50}))
+    path = write(tmp_path, json.dumps({"vhosts": [{"name": "/", "colour": "red"}] * 50}))
     with caplog.at_level("INFO", "openclust.definitions"):
         import_at_start(broker, path, None)
-    assert len([record for record in caplog.records if "topic permissions" in record.getMessage()]) == 20
+    assert len([record for record in caplog.records if "'colour' is unknown" in record.getMessage()]) == 20
     assert f"{path}: ignored: 30 more" in caplog.messages
 
 
