@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import http.client
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pika
+import pika.exceptions
 import pytest
 
 from openclust.broker.model.access import User
@@ -51,24 +51,27 @@ class Cluster(RunningCluster):
         eventually(lambda: self._users(let_in) == {name: dict(let_in) for name in self.primaries})
 
     def _users(self, names: Mapping[str, bool]) -> dict[str, dict[str, bool]]:
-        with contextlib.suppress(OSError):  # who is started has no HTTP API yet
+        with contextlib.suppress(OSError):  # who is started does not listen yet
             return {
-                name: {user: may_log_in(each.place.http_port, user) for user in names}
+                name: {user: may_log_in(each.place.client_port, user) for user in names}
                 for name, each in self.primaries.items()
             }
         return {}
 
 
 def may_log_in(port: int, user: str) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-    credentials = base64.b64encode(f"{user}:guest".encode()).decode()
+    """Whether it is let in over AMQP. The HTTP API makes whoever tries wrong logins wait."""
+    parameters = pika.ConnectionParameters("127.0.0.1", port, credentials=pika.PlainCredentials(user, "guest"))
     try:
-        connection.request("GET", "/api/whoami", headers={"Authorization": f"Basic {credentials}"})
-        answer = connection.getresponse()
-        assert answer.status in (200, 401)
-        return answer.status == 200
-    finally:
-        connection.close()
+        pika.BlockingConnection(parameters).close()
+    except pika.exceptions.ProbableAuthenticationError:
+        return False
+    except pika.exceptions.ProbableAccessDeniedError:
+        # The login was right; the user has no permissions.
+        return True
+    except pika.exceptions.AMQPConnectionError as error:
+        raise OSError("it does not listen yet") from error
+    return True
 
 
 @pytest.fixture

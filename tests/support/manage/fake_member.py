@@ -23,6 +23,7 @@ class FakeMember:
         self._snapshot = snapshot
         self.reasons: list[str] = []
         self.forced = 0
+        self.links: dict[str, object] = {}
 
     def snapshot(self) -> dict[str, Any]:
         return self._snapshot
