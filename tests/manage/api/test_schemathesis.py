@@ -12,6 +12,7 @@ from openclust.manage.api.openapi import document
 from openclust.manage.api.routes import ROUTES
 from openclust.shell.config.schema import HttpSection
 from tests.fuzz.http_requests import add_fuzz_user
+from tests.support.examples import examples
 from tests.support.manage.running_api import RunningApi, running_api
 
 pytestmark = [pytest.mark.sockets, pytest.mark.slow]
@@ -43,12 +44,11 @@ def test_no_request_is_answered_with_a_mistake_of_the_broker(
     operation = operations[route.method, route.path]
 
     @settings(
-        max_examples=EXAMPLES,
+        examples(EXAMPLES, suppress=list(HealthCheck)),
         derandomize=True,
         database=None,
         deadline=None,
         phases=[Phase.explicit, Phase.generate],
-        suppress_health_check=list(HealthCheck),
     )
     @given(case=operation.as_strategy())
     def ask(case: Any) -> None:
