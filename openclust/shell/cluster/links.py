@@ -32,6 +32,8 @@ log = logging.getLogger("openclust.links")
 
 BACKOFF_MIN_S = 0.05
 BACKOFF_MAX_S = 1.0
+LOOK_EVERY_S = 1.0
+"""How often a link looks whether its socket is closed, if aiormq does not say so."""
 CONNECT_TIMEOUT_S = 2.0
 WRITING_BYTES_MAX = 1_048_576
 """So many bytes may wait in the connection; the rest waits in the outbox."""
@@ -60,6 +62,27 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, ConnectionError) and not str(error):
         return "it closed its socket in the middle of the TLS handshake"
     return str(error) or type(error).__name__
+
+
+async def lost(connection: PeerConnection, transport: PeerTransport, *, look_every_s: float = LOOK_EVERY_S) -> None:
+    """Wait until the connection is lost.
+
+    aiormq closes the socket of a peer that missed its heartbeats, and then waits for its close-ok without an end: a
+    broker that was stopped for half a minute would never be dialled again.
+    """
+    closing = connection.closing
+    was_closed = False
+    while not closing.done():
+        await asyncio.wait({closing}, timeout=look_every_s)
+        if was_closed and not closing.done():
+            closing.cancel()
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(connection.close(), look_every_s)
+            return
+        was_closed = transport.is_closed
+    if not closing.cancelled():
+        # Taken, or asyncio would complain. Why it was lost does not matter: the link is dialled anew.
+        closing.exception()
 
 
 class Link:
@@ -131,19 +154,19 @@ class Link:
         while True:
             try:
                 async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                    connection = await self._connect()
+                    connection, transport = await self._connect()
             except (OSError, TimeoutError, AMQPError, asyncio.CancelledError) as error:
                 if isinstance(error, asyncio.CancelledError) and self._is_ending():
                     raise
                 await self._failed(error)
             else:
                 backoff_s = BACKOFF_MIN_S
-                await self._stay(connection)
+                await self._stay(connection, transport)
             # By chance, so that not all brokers dial at the same moments.
             await asyncio.sleep(backoff_s * random.uniform(0.5, 1.0))
             backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
 
-    async def _stay(self, connection: PeerConnection) -> None:
+    async def _stay(self, connection: PeerConnection, transport: PeerTransport) -> None:
         """Send while the connection lasts."""
         self._connection, self.state, self.error = connection, "connected", ""
         self._failures.forget()
@@ -151,8 +174,7 @@ class Link:
         self._on_up(self, self.frame_max)
         self.flush()
         try:
-            with contextlib.suppress(AMQPError, OSError, ConnectionError):
-                await connection.closing
+            await lost(connection, transport)
         finally:
             self._connection, self.state = None, "connecting"
         if self.outbox.peer_has_stopped:
@@ -161,7 +183,7 @@ class Link:
             log.warning("link lost", extra=self._whose())
         self._on_down(self)
 
-    async def _connect(self) -> PeerConnection:
+    async def _connect(self) -> tuple[PeerConnection, PeerTransport]:
         # The context has the certificate that was read last.
         context = self._tls.contexts.dialling if self._tls is not None else None
         transport = PeerTransport(context)
@@ -173,7 +195,7 @@ class Link:
             if refusal is not None:
                 raise refusal from None
             raise
-        return connection
+        return connection, transport
 
     async def _failed(self, error: BaseException) -> None:
         """Log why it failed: each reason at once, then with its count at ever longer intervals."""

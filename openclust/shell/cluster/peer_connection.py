@@ -51,6 +51,7 @@ class PeerTransport(aiormq.TransportFactory):
     def __init__(self, context: HandshakeContext | None) -> None:
         self._context = context
         self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
 
     async def create(self, url: URL, **_: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._context is None:
@@ -60,8 +61,13 @@ class PeerTransport(aiormq.TransportFactory):
             reader, writer = await open_tls(url.host, url.port, self._context)
         sock = writer.get_extra_info("socket")
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_MAX_MS)
-        self._reader = reader
+        self._reader, self._writer = reader, writer
         return reader, writer
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the socket is closed, or about to be."""
+        return self._writer is not None and self._writer.transport.is_closing()
 
     def refusal(self) -> ssl.SSLError | None:
         """The peer's TLS alert about our certificate. In TLS 1.3 it comes after our side of the handshake is done."""
