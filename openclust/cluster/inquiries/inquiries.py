@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from openclust.cluster.protocol.links import Links
 from openclust.cluster.protocol.messages import Inquiry, InquiryReply
+from openclust.cluster.protocol.outbox import Outbox
 
 QUESTION_BYTES_MAX = 262_144
 REPLY_BYTES_MAX = 33_554_432
@@ -71,7 +72,8 @@ class Inquiries:
         self._next_number += 1
         question = Inquiry(number=self._next_number, asker=self._links.name, target=peer, body=body)
         fits = len(body) <= QUESTION_BYTES_MAX and len(self._asked) < ASKED_MAX
-        if fits and self._send(peer, question):
+        way = self._way_to(peer)
+        if fits and way is not None and way.control(question):
             self._asked[question.number] = _Asked(peer, deadline_ms, done)
         else:
             done(None)
@@ -125,25 +127,25 @@ class Inquiries:
         """Send parts of replies while the links have room, a part of each reply in its turn."""
         for _ in range(len(self._replying)):
             replying = self._replying.popleft()
-            if not self._send_parts(replying):
+            if not self._send_part(replying):
                 self._replying.append(replying)
 
     @property
     def is_busy(self) -> bool:
-        """Whether a reply goes on in the next turn."""
-        return any(self._has_room(each.asker) for each in self._replying)
+        """Whether a reply goes on in the next turn. It is asked in every turn, and there seldom is a reply."""
+        return bool(self._replying) and any(_has_room(self._way_to(each.asker)) for each in self._replying)
 
-    def _send_parts(self, replying: _Replying) -> bool:
+    def _send_part(self, replying: _Replying) -> bool:
         """Whether the reply is done with: sent, or given up as there is no way to the asker."""
-        if self._way_to(replying.asker) is None:
+        way = self._way_to(replying.asker)
+        if way is None:
             self._replying_bytes -= len(replying.body)
             return True
-        if not self._has_room(replying.asker):
+        if not _has_room(way):
             return False
         end = replying.at + PART_BYTES
         is_last = end >= len(replying.body)
-        self._send(
-            replying.asker,
+        way.control(
             InquiryReply(
                 number=replying.number,
                 asker=replying.asker,
@@ -151,7 +153,7 @@ class Inquiries:
                 part=replying.part,
                 is_last=is_last,
                 body=replying.body[replying.at : end],
-            ),
+            )
         )
         replying.at = end
         replying.part += 1
@@ -165,22 +167,17 @@ class Inquiries:
         """Send what is for another broker; it is dropped where that one does not read."""
         outbox = self._links.outboxes.get(peer)
         if outbox is not None and not outbox.is_full:
-            self._links.send(peer, message)
+            outbox.control(message)
 
-    def _way_to(self, peer: str) -> str | None:
-        """The neighbour to which what is for `peer` goes: itself, or the primary that relays; None if cut off."""
-        outbox = self._links.outboxes.get(peer)
+    def _way_to(self, peer: str) -> Outbox | None:
+        """The outbox for what goes to `peer`: its own, or that of the primary that relays; None if there is no link."""
+        outboxes = self._links.outboxes
+        outbox = outboxes.get(peer)
         if outbox is not None and outbox.is_up:
-            return peer
-        return self._links.relaying_primary() or None
+            return outbox
+        return outboxes.get(self._links.relaying_primary())
 
-    def _has_room(self, peer: str) -> bool:
-        way = self._way_to(peer)
-        if way is None:
-            return True
-        outbox = self._links.outboxes[way]
-        return outbox.size + outbox.waiting_bytes < LINK_BYTES_MAX
 
-    def _send(self, peer: str, message: Inquiry | InquiryReply) -> bool:
-        way = self._way_to(peer)
-        return way is not None and self._links.send(way, message)
+def _has_room(way: Outbox | None) -> bool:
+    """Without a way the reply is given up, which needs no room."""
+    return way is None or way.size + way.waiting_bytes < LINK_BYTES_MAX
