@@ -42,6 +42,10 @@ class ApiUrl(NamedTuple):
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}{self.path}"
 
+    def with_login(self, login: str) -> str:
+        """The URL with this login in place of its own."""
+        return self.base.replace("://", f"://{login}@", 1)
+
 
 def parse_api_url(text: str) -> ApiUrl:
     """click's usage error if it is no URL of an API. The text may hold a password, so the error does not repeat it."""
@@ -126,11 +130,8 @@ class HttpClient:
 
     def at(self, url: str) -> HttpClient:
         """A client of another broker of the same cluster, with the same login."""
-        parts = parse_api_url(url)
         login = f"{quote(self.user, safe='')}:{quote(self.password, safe='')}"
-        host = f"[{parts.host}]" if ":" in parts.host else parts.host
-        other = f"{parts.scheme}://{login}@{host}:{parts.port}{parts.path}"
-        return HttpClient(other, self._wait_s, ca_file=self._ca_file)
+        return HttpClient(parse_api_url(url).with_login(login), self._wait_s, ca_file=self._ca_file)
 
     def call(self, method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
         """Returns status and JSON of the answer, also of an error. Raises click's errors if no broker answers."""

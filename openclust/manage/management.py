@@ -13,9 +13,9 @@ from openclust.manage.brokers.object_numbers import ExchangeNumbers, VhostNumber
 from openclust.manage.brokers.overview_rows import ListenerCounts, OverviewCounts
 from openclust.manage.brokers.process_figures import ProcessWatch
 from openclust.manage.brokers.product import applications
-from openclust.manage.gather.answering import Answering
+from openclust.manage.gather.answering import Answering, not_implemented
 from openclust.manage.gather.gathering import ClusterQuery
-from openclust.manage.gather.questions import ReplyFailure, decode_question, encode
+from openclust.manage.gather.questions import decode_question, encode
 from openclust.manage.history.history import History
 from openclust.manage.history.sampler import Sampler
 from openclust.manage.history.shown import ShownHistory
@@ -84,7 +84,5 @@ class Management:
         try:
             question = decode_question(body)
         except msgspec.DecodeError as error:
-            return encode(
-                ReplyFailure(status=501, error="not_implemented", reason=f"not known to this version: {error}")
-            )
+            return encode(not_implemented(f"not known to this version: {error}"))
         return encode(await self._answering.answer(question))

@@ -116,7 +116,7 @@ def _find(file: ContextFile, name: str, path: str) -> None:
 
 def _shown(url: str) -> str:
     parts = parse_api_url(url)
-    return parts.base if parts.user is None else parts.base.replace("://", f"://{parts.user}@", 1)
+    return parts.base if parts.user is None else parts.with_login(parts.user)
 
 
 def _whole(path: str | None) -> str | None:

@@ -24,6 +24,7 @@ from openclust.cli.cluster.cluster_view import (
 from openclust.cli.cluster.whole_cluster import WholeCluster, ask_whole, whole_lines
 from openclust.cli.exit_codes import DONE
 from openclust.cli.http_client import HttpClient
+from openclust.cli.listing.cells import rate
 from openclust.cli.term import show_json, show_table
 from openclust.cli.watch import interval_option, watch_for, watch_option
 from openclust.shell.host.event_log import escape
@@ -183,7 +184,7 @@ def _count(number: int | None) -> str:
 
 
 def _rate(per_s: float | None) -> str:
-    return "-" if per_s is None else f"{per_s:.0f}/s" if per_s >= 10 or not per_s else f"{per_s:.1f}/s"
+    return "-" if per_s is None else rate(per_s)
 
 
 def _size(size: int) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from openclust.broker.server.broker import Broker
-from openclust.broker.server.vhost import VirtualHost
 from openclust.manage.gather.questions import CountTotals
 from openclust.manage.gather.slices import Slices
 from openclust.manage.gather.totals import Totals
 from openclust.manage.history.shown import ShownHistory
+from openclust.manage.rows.scope import vhosts_seen
 from openclust.manage.rows.values import text
 
 
@@ -21,7 +21,7 @@ class ExchangeNumbers:
     async def count(self, question: CountTotals) -> Totals:
         slices = Slices()
         found: Totals = {}
-        for vhost in _seen(self._broker, question):
+        for vhost in vhosts_seen(self._broker, question.viewer, question.vhost):
             of_vhost = found[text(vhost.name)] = {}
             for exchange in list(vhost.exchanges.values()):
                 await slices.rest()
@@ -38,12 +38,5 @@ class VhostNumbers:
         self._history = history
 
     async def count(self, question: CountTotals) -> Totals:
-        return {text(vhost.name): self._history.of_vhost(vhost) for vhost in _seen(self._broker, question)}
-
-
-def _seen(broker: Broker, question: CountTotals) -> list[VirtualHost]:
-    return [
-        each
-        for each in broker.vhosts.values()
-        if question.viewer.sees(each.name) and question.vhost in (None, each.name)
-    ]
+        vhosts = vhosts_seen(self._broker, question.viewer, question.vhost)
+        return {text(vhost.name): self._history.of_vhost(vhost) for vhost in vhosts}

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 BODY_BYTES_MAX = 1_048_576
 BODY_WAIT_S = 120.0
 ANSWER_WAIT_S = 30.0
-ROWS_MAX = 1_000
 
 ADMINISTRATOR = frozenset({"administrator"})
 POLICYMAKER = ADMINISTRATOR | {"policymaker"}
@@ -113,6 +112,14 @@ class Call:
         if vhost is None or not (self.sees_all or self.user.may_enter(name)):
             raise not_found(f"no vhost '{name}' that user '{self.user.name}' may see")
         return vhost
+
+    def named_user(self) -> User:
+        """The user that the path names, whoever calls."""
+        name = self.part("user")
+        user = self.broker.users.get(name)
+        if user is None:
+            raise not_found(f"no user '{name}'")
+        return user
 
     # -- what it sends
 

@@ -62,7 +62,7 @@ def list_response(found: GatheredRows, wanted: Selection) -> web.Response:
 def _page(found: GatheredRows, wanted: Selection) -> bytes:
     """The wanted page as JSON. As in RabbitMQ, a page past the last one is an error."""
     if wanted.page > 1 and wanted.start >= found.filtered:
-        last = max(1, -(-found.filtered // wanted.page_size))
+        last = found.page_count(wanted)
         raise Refused(400, "page_out_of_range", f"page {wanted.page} is past the last one, {last}")
     return page_of(found, wanted)
 
@@ -109,5 +109,12 @@ def nowhere(what: str, missing: Iterable[str]) -> Refused:
 
 
 def json_response(body: bytes, missing: Iterable[str]) -> web.Response:
+    return lacking(web.Response(body=body, content_type="application/json"), missing)
+
+
+def lacking(response: web.Response, missing: Iterable[str]) -> web.Response:
+    """The answer, with the names of the brokers whose part it lacks."""
     names = ",".join(missing)
-    return web.Response(body=body, content_type="application/json", headers={MISSING: names} if names else None)
+    if names:
+        response.headers[MISSING] = names
+    return response

@@ -11,7 +11,7 @@ from aiohttp import web
 from openclust.cluster.election.quorum import is_critical
 from openclust.manage.calls.acting import acting
 from openclust.manage.calls.call import Call, Refused, answer, bad_request
-from openclust.manage.calls.gathered import MISSING
+from openclust.manage.calls.gathered import lacking
 from openclust.manage.gather.questions import CountTotals, FindRow, ListRows, ReplyRows, ReplyValue, Viewer
 from openclust.manage.gather.selection import Row, Selection
 from openclust.manage.resources.nodes import node_name
@@ -50,9 +50,7 @@ async def alarms(call: Call) -> web.Response:
     rows = [row for reply in found.replies.values() if isinstance(reply, ReplyRows) for _, row in reply.rows]
     raised = [each for row in rows for each in _alarms_of(msgspec.json.decode(row))]
     response = failed("There are alarms in effect in the cluster", alarms=raised) if raised else passed()
-    if found.missing:
-        response.headers[MISSING] = ",".join(found.missing)
-    return response
+    return lacking(response, found.missing)
 
 
 async def local_alarms(call: Call) -> web.Response:

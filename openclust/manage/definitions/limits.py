@@ -9,7 +9,7 @@ from aiohttp import web
 
 from openclust.broker.model.changes import PutUserLimit, PutVhostLimit
 from openclust.broker.parameters.parameters import USER_LIMIT_NAMES, VHOST_LIMIT_NAMES, check_limit
-from openclust.manage.calls.call import Call, bad_request, done, not_found
+from openclust.manage.calls.call import Call, bad_request, done
 from openclust.manage.calls.listing import Showing, listing
 from openclust.manage.definitions.users import no_such_user
 from openclust.manage.definitions.users_file import save_users
@@ -41,10 +41,7 @@ async def delete_vhost_limit(call: Call) -> web.Response:
 
 
 async def user_limits(call: Call) -> web.Response:
-    users = call.broker.users
-    if (name := call.request.match_info.get("user")) is not None and name not in users:
-        raise not_found(f"no user '{name}'")
-    found = [users[name]] if name is not None else list(users.values())
+    found = [call.named_user()] if "user" in call.request.match_info else list(call.broker.users.values())
     rows = [{"user": each.name, "value": dict(each.limits)} for each in found if each.limits]
     return await listing(call, rows, USER_LIMITS)
 

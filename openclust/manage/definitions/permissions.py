@@ -40,7 +40,7 @@ async def permissions(call: Call) -> web.Response:
 
 
 async def permission(call: Call) -> web.Response:
-    vhost, user = call.vhost().name, _user(call)
+    vhost, user = call.vhost().name, call.named_user()
     for row in permission_rows(user, vhost):
         return answer(row)
     raise not_found(f"user '{user.name}' has no permissions in vhost '{vhost}'")
@@ -81,7 +81,7 @@ async def topic_permissions(call: Call) -> web.Response:
 
 async def topic_permissions_in_vhost(call: Call) -> web.Response:
     """Those of one user in one virtual host: a list, as there may be one for each exchange."""
-    vhost, user = call.vhost().name, _user(call)
+    vhost, user = call.vhost().name, call.named_user()
     found = topic_permission_rows(user, vhost)
     if not found:
         raise not_found(f"user '{user.name}' has no topic permissions in vhost '{vhost}'")
@@ -109,14 +109,6 @@ async def delete_topic_permissions(call: Call) -> web.Response:
     await call.define(DeleteTopicPermissions(vhost=vhost, user=name))
     await save_users(call, [name])
     return done()
-
-
-def _user(call: Call) -> User:
-    name = call.part("user")
-    user = call.broker.users.get(name)
-    if user is None:
-        raise not_found(f"no user '{name}'")
-    return user
 
 
 def _ends(call: Call) -> tuple[str, User]:

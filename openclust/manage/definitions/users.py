@@ -10,7 +10,7 @@ from aiohttp import web
 from openclust.broker.model.access import User, UserType
 from openclust.broker.model.changes import DeleteUser, PutUser
 from openclust.broker.model.password_hash import RABBIT_DEFAULT, from_rabbit
-from openclust.manage.calls.call import Call, Refused, answer, bad_request, done, not_found, put
+from openclust.manage.calls.call import Call, Refused, answer, bad_request, done, put
 from openclust.manage.calls.listing import Showing, listing
 from openclust.manage.definitions.permissions import PERMISSIONS, TOPIC_PERMISSIONS
 from openclust.manage.definitions.users_file import save_users
@@ -40,7 +40,7 @@ async def users(call: Call) -> web.Response:
 
 
 async def user(call: Call) -> web.Response:
-    return answer(user_row(_user(call)))
+    return answer(user_row(call.named_user()))
 
 
 async def users_without_permissions(call: Call) -> web.Response:
@@ -48,19 +48,11 @@ async def users_without_permissions(call: Call) -> web.Response:
 
 
 async def permissions_of_user(call: Call) -> web.Response:
-    return await listing(call, permission_rows(_user(call)), PERMISSIONS)
+    return await listing(call, permission_rows(call.named_user()), PERMISSIONS)
 
 
 async def topic_permissions_of_user(call: Call) -> web.Response:
-    return await listing(call, topic_permission_rows(_user(call)), TOPIC_PERMISSIONS)
-
-
-def _user(call: Call) -> User:
-    name = call.part("user")
-    found = call.broker.users.get(name)
-    if found is None:
-        raise not_found(f"no user '{name}'")
-    return found
+    return await listing(call, topic_permission_rows(call.named_user()), TOPIC_PERMISSIONS)
 
 
 def no_such_user(name: str) -> Refused:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol
 
@@ -23,8 +22,6 @@ from openclust.manage.gather.questions import (
 from openclust.manage.gather.select import Shower, select
 from openclust.manage.gather.selection import Row
 from openclust.manage.gather.totals import Totals
-
-log = logging.getLogger("openclust.http")
 
 _encode = msgspec.json.Encoder().encode
 
@@ -66,32 +63,30 @@ class Answering:
         self._counts = counts
 
     async def answer(self, question: Question) -> Reply:
+        if not isinstance(question, Act):
+            ages.set(question.ages)
         match question:
             case ListRows():
-                ages.set(question.ages)
                 source = self._sources.get(question.kind)
-                return (
-                    ReplyRows()
-                    if source is None
-                    else await select(source.objects(question), source, question.selection)
-                )
+                if source is None:
+                    return ReplyRows()
+                return await select(source.objects(question), source, question.selection)
             case FindRow():
-                ages.set(question.ages)
                 source = self._sources.get(question.kind)
                 it = None if source is None else source.find(question)
                 return ReplyValue() if source is None or it is None else ReplyValue(value=_encode(source.details(it)))
             case CountTotals():
-                ages.set(question.ages)
                 numbers = self._counts.get(question.of)
                 if numbers is None:
-                    return ReplyFailure(
-                        status=501, error="not_implemented", reason=f"this broker cannot count {question.of}"
-                    )
+                    return not_implemented(f"this broker cannot count {question.of}")
                 return ReplyValue(value=_encode(await numbers.count(question)))
             case Act():
                 action = self._actions.get(question.action)
                 if action is None:
-                    return ReplyFailure(
-                        status=501, error="not_implemented", reason=f"this broker cannot {question.action}"
-                    )
+                    return not_implemented(f"this broker cannot {question.action}")
                 return await action(question)
+
+
+def not_implemented(reason: str) -> ReplyFailure:
+    """The reply to what only a newer version understands."""
+    return ReplyFailure(status=501, error="not_implemented", reason=reason)

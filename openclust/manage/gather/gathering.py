@@ -59,6 +59,9 @@ class GatheredRows(NamedTuple):
     filtered: int
     missing: list[str]
 
+    def page_count(self, selection: Selection) -> int:
+        return max(1, -(-self.filtered // selection.page_size))
+
 
 class GatheredTotals(NamedTuple):
     """The sum of the numbers of the brokers that replied, and who did not."""
@@ -138,7 +141,7 @@ def page_of(gathered: GatheredRows, selection: Selection) -> bytes:
         "item_count": len(gathered.rows),
         "items": msgspec.Raw(items),
         "page": selection.page,
-        "page_count": max(1, -(-gathered.filtered // selection.page_size)),
+        "page_count": gathered.page_count(selection),
         "page_size": selection.page_size,
         "total_count": gathered.total,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from itertools import islice
 from operator import sub
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from openclust.broker.amqp.channel import OPEN, Channel
 from openclust.broker.amqp.connection import Connection
@@ -246,9 +246,3 @@ class History:
         )
         self.broker.take(None, numbers, passed_ms)
         await self.broker.end_round(at_ms, slices)
-
-    @property
-    def series_bytes(self) -> int:
-        """The memory of all series."""
-        kinds: tuple[Samples[Any], ...] = (self.queues, self.exchanges, self.vhosts, self.broker)
-        return sum(series.size_bytes for kind in kinds for series in kind.series.values())

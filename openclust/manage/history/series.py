@@ -43,7 +43,3 @@ class Series:
                 break
             found[time_ms] = self._values[at % SAMPLES_MAX * self._width + column]
         return found
-
-    @property
-    def size_bytes(self) -> int:
-        return 8 * len(self._times_ms) + 8 * len(self._values)

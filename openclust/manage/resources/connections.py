@@ -7,7 +7,7 @@ import logging
 from aiohttp import web
 
 from openclust.manage.calls.call import ADMINISTRATOR, Call, bad_request, done
-from openclust.manage.calls.gathered import MISSING, act, row, rows
+from openclust.manage.calls.gathered import act, lacking, row, rows
 from openclust.manage.gather.questions import Act, Viewer
 
 log = logging.getLogger("openclust.http")
@@ -52,10 +52,7 @@ async def close_connections_of_user(call: Call) -> web.Response:
     question = Act(action="close_connections_of_user", viewer=_closer(call), name=name, arguments={"reason": reason})
     found = await call.gathering.ask_all(question)
     log.info("user %s closed all connections of user %s: %s", call.user.name, name, reason)
-    response = done()
-    if found.missing:
-        response.headers[MISSING] = ",".join(found.missing)
-    return response
+    return lacking(done(), found.missing)
 
 
 def _closer(call: Call) -> Viewer:

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from openclust.manage.brokers.node_rows import MissingNodeRows
 from openclust.manage.calls.call import Call, answer, not_found
-from openclust.manage.calls.gathered import MISSING, json_response, list_response, selection
+from openclust.manage.calls.gathered import json_response, lacking, list_response, selection
 from openclust.manage.gather.gathering import merged
 from openclust.manage.gather.questions import FindRow, ListRows, ReplyRows, ReplyValue
 from openclust.manage.gather.select import select
@@ -25,7 +25,7 @@ async def node(call: Call) -> web.Response:
     name = node_name(call)
     body = await _ask(call, "nodes", name)
     if body is None:
-        return answer(MissingNodeRows().row(name), headers={MISSING: name})
+        return lacking(answer(MissingNodeRows().row(name)), [name])
     return json_response(body, [])
 
 
@@ -34,7 +34,7 @@ async def memory(call: Call) -> web.Response:
     name = node_name(call)
     body = await _ask(call, "memory", name)
     if body is None:
-        return answer({"memory": "not_available"}, headers={MISSING: name})
+        return lacking(answer({"memory": "not_available"}), [name])
     return json_response(body, [])
 
 
