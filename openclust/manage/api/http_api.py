@@ -11,7 +11,7 @@ from aiohttp import web
 
 from openclust import __version__
 from openclust.manage.api.answer_headers import AnswerHeaders, accepts, allowed, compress
-from openclust.manage.api.http_connection import HttpConnection
+from openclust.manage.api.http_connection import ClosingConnection, HttpConnection
 from openclust.manage.api.routes import ROUTES
 from openclust.manage.api.tls_connection import TlsConnections
 from openclust.manage.brokers.listeners import HttpAddress
@@ -94,14 +94,14 @@ class HttpApi:
         """The protocol of a new connection that begins with a handshake."""
         assert self._tls is not None and self._runner is not None and self._runner.server is not None
         if len(self._runner.server.connections) + len(self._tls) >= CONNECTIONS_MAX:
-            return _Refusal()
+            return ClosingConnection()
         return self._tls.protocol()
 
     def _protocol(self) -> asyncio.Protocol:
         """The protocol of a new connection. Connections beyond the bound, and silent ones, are closed."""
         assert self._runner is not None and self._runner.server is not None, "it is set up before it listens"
         if len(self._runner.server.connections) >= CONNECTIONS_MAX:
-            return _Refusal()
+            return ClosingConnection()
         loop = asyncio.get_running_loop()
         protocol = HttpConnection(self._runner.server, self._headers, loop)
         self._silent[protocol] = loop.call_later(FIRST_REQUEST_WAIT_S, self._close_silent, protocol)
@@ -169,10 +169,3 @@ class HttpApi:
             return await route.handler(Call(self._server, self._management.gathering, request, user))
 
         return guarded
-
-
-class _Refusal(asyncio.Protocol):
-    """Closes its connection at once."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()

@@ -61,3 +61,10 @@ class HttpConnection(web.RequestHandler):
         self._answer_headers.add(request, response)
         response.force_close()
         return response
+
+
+class ClosingConnection(asyncio.Protocol):
+    """Closes its connection at once."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()

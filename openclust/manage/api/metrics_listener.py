@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from openclust.manage.api.http_connection import ClosingConnection
 from openclust.manage.brokers.listeners import HttpAddress
 from openclust.manage.calls.call import Refused, answer, not_found
 from openclust.manage.metrics.exposition import Scraped
@@ -80,7 +81,7 @@ class MetricsListener:
     def _protocol(self) -> asyncio.BaseProtocol:
         assert self._runner is not None and self._runner.server is not None, "it is set up before it listens"
         if len(self._runner.server.connections) >= CONNECTIONS_MAX:
-            return Closing()
+            return ClosingConnection()
         return self._runner.server()
 
     def _served(
@@ -96,13 +97,6 @@ class MetricsListener:
                 return answer(refused.body, refused.status)
 
         return served
-
-
-class Closing(asyncio.Protocol):
-    """Closes its connection at once."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()
 
 
 async def _nothing(request: web.Request) -> web.Response:

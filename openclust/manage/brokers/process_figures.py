@@ -17,8 +17,13 @@ OPEN_FILES_FOLDER = "/proc/self/fd"
 
 
 class ProcessFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """`run_queue` is how many processes of this machine want a processor, over the last minute."""
+    """`started_s` is a time since 1970, `cpu_s` the time of processors that was used since then.
 
+    `run_queue` is how many processes of this machine want a processor, over the last minute.
+    """
+
+    started_s: float
+    cpu_s: float
     open_files: int
     open_files_max: int
     threads: int
@@ -46,8 +51,10 @@ class ProcessWatch:
         return self._figures
 
     def _look(self) -> ProcessFigures:
-        switches = self._process.num_ctx_switches()
+        switches, times = self._process.num_ctx_switches(), self._process.cpu_times()
         return ProcessFigures(
+            started_s=self._process.create_time(),
+            cpu_s=times.user + times.system,
             open_files=_open_files(self._process),
             open_files_max=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
             threads=threading.active_count(),

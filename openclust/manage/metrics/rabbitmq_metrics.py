@@ -47,7 +47,7 @@ def _dead_lettered(reason: str) -> Callable[[Readings], Samples]:
 
 
 def _files_alarm(readings: Readings) -> Samples:
-    return one(readings.machine.figures.open_files >= readings.machine.figures.open_files_max)
+    return one(readings.figures.open_files >= readings.figures.open_files_max)
 
 
 _PROCESS, _CLIENTS, _QUEUES, _DISK = "the process", "clients of this broker", "queues active here", "the machine's disk"
@@ -133,17 +133,17 @@ RABBITMQ_METRICS: tuple[Metric[Readings], ...] = (
         "gauge",
         "How long the broker runs",
         _PROCESS,
-        _of(lambda it: it.now_s - it.machine.started_s),
+        _of(lambda it: it.now_s - it.figures.started_s),
     ),
     Metric(
         "process_start_time_seconds",
         "gauge",
         "When the process started",
         _PROCESS,
-        _of(lambda it: it.machine.started_s),
+        _of(lambda it: it.figures.started_s),
     ),
     Metric(
-        "process_cpu_seconds_total", "counter", "Time of processors used", _PROCESS, _of(lambda it: it.machine.cpu_s)
+        "process_cpu_seconds_total", "counter", "Time of processors used", _PROCESS, _of(lambda it: it.figures.cpu_s)
     ),
     Metric("rabbitmq_connections", "gauge", "Open connections", _CLIENTS, _of(lambda it: it.totals.connections)),
     Metric("rabbitmq_channels", "gauge", "Open channels", _CLIENTS, _of(lambda it: it.totals.channels)),
@@ -222,21 +222,21 @@ RABBITMQ_METRICS: tuple[Metric[Readings], ...] = (
         "gauge",
         "Memory of the process",
         _PROCESS,
-        _of(lambda it: it.machine.figures.resident_bytes),
+        _of(lambda it: it.figures.resident_bytes),
     ),
     Metric(
         "rabbitmq_process_open_fds",
         "gauge",
         "Open files and sockets",
         _PROCESS,
-        _of(lambda it: it.machine.figures.open_files),
+        _of(lambda it: it.figures.open_files),
     ),
     Metric(
         "rabbitmq_process_max_fds",
         "gauge",
         "The most open files that the system allows",
         _PROCESS,
-        _of(lambda it: it.machine.figures.open_files_max),
+        _of(lambda it: it.figures.open_files_max),
     ),
     Metric(
         "rabbitmq_process_open_tcp_sockets",
@@ -257,7 +257,7 @@ RABBITMQ_METRICS: tuple[Metric[Readings], ...] = (
         "gauge",
         "Free bytes of the disk with the data directory, or else with the working directory",
         _DISK,
-        _of(lambda it: it.machine.figures.disk_free_bytes),
+        _of(lambda it: it.figures.disk_free_bytes),
     ),
     Metric(
         "rabbitmq_disk_space_available_limit_bytes",

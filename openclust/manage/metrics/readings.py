@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from openclust.broker.server.broker import Broker
 from openclust.cluster.membership.membership import Membership
-from openclust.manage.metrics.machine import Machine, machine
+from openclust.manage.brokers.process_figures import ProcessFigures, ProcessWatch
 from openclust.manage.metrics.totals import ScrapeTotals, count
 from openclust.shell.host.clock import wall_ms
 
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
 class Readings:
     """One broker's own numbers: Prometheus adds up those of a cluster."""
 
-    def __init__(self, server: Server, totals: ScrapeTotals, machine: Machine, now_ms: int, now_s: float) -> None:
+    def __init__(
+        self, server: Server, totals: ScrapeTotals, figures: ProcessFigures, now_ms: int, now_s: float
+    ) -> None:
         self.server = server
         self.totals = totals
-        self.machine = machine
+        self.figures = figures
         self.now_ms = now_ms
         self.now_s = now_s
 
@@ -36,5 +39,6 @@ class Readings:
 
 async def read(server: Server) -> Readings:
     totals = await count(server.broker)
-    found = await asyncio.to_thread(machine, server.config.cluster.data_dir)
-    return Readings(server, totals, found, server.now_ms(), wall_ms() / 1_000)
+    # The system may take its time.
+    figures = await asyncio.to_thread(ProcessWatch(server.config.cluster.data_dir, monotonic))
+    return Readings(server, totals, figures, server.now_ms(), wall_ms() / 1_000)

@@ -12,6 +12,7 @@ from openclust.broker.counts.message_counts import ChannelCounts
 from openclust.broker.queues.queue import Queue
 from openclust.broker.server.broker import Broker
 from openclust.manage.gather.slices import Slices
+from openclust.manage.rows.connection_rows import is_of_application
 from openclust.shell.cluster.cluster_snapshot import PUBLISHERS_WAIT
 
 OBJECTS_A_CHECK = 100
@@ -55,7 +56,7 @@ class ScrapeTotals(msgspec.Struct):
     def count_connection(self, connection: Connection) -> None:
         if connection.hold in PUBLISHERS_WAIT:
             self.publishers_blocked += 1
-        if not hasattr(connection, "vhost") or connection.user.type == "cluster" or connection.peer.is_internal:
+        if not is_of_application(connection):
             return
         self.connections += 1
         self.channels += len(connection.channels)

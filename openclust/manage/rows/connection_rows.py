@@ -104,15 +104,13 @@ def find_connection(broker: Broker, viewer: Viewer, name: str) -> Connection | N
 
 
 def open_connections(broker: Broker) -> list[Connection]:
-    """The connections of applications that have been let in, in the order they came.
+    """The connections of applications that have been let in, in the order they came."""
+    return [each for each in broker.connections if is_of_application(each)]
 
-    Links of brokers are none, nor are those by which the management API acts for a user.
-    """
-    return [
-        each
-        for each in broker.connections
-        if hasattr(each, "vhost") and each.user.type != "cluster" and not each.peer.is_internal
-    ]
+
+def is_of_application(connection: Connection) -> bool:
+    """Whether it has been let in, and is no link of a broker, nor one by which the management API acts for a user."""
+    return connection.was_open and connection.user.type != "cluster" and not connection.peer.is_internal
 
 
 def state_of(connection: Connection) -> str:
