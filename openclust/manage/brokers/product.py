@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import re
 from functools import cache
-from importlib import metadata
 
 from openclust import __version__
 from openclust.broker.routing.exchange import TYPES
@@ -51,24 +50,21 @@ def exchange_types() -> list[Row]:
 @cache
 def applications() -> list[Row]:
     """openclust, Python, and the libraries that openclust needs, each with its version."""
+    # Not at the top: a broker that starts need not wait for it, and reads the versions in a thread.
+    from importlib import metadata
+
     found = [
         {"name": "openclust", "description": "an AMQP 0-9-1 cluster", "version": __version__},
         {"name": "python", "description": platform.python_implementation(), "version": platform.python_version()},
     ]
-    for name in _libraries():
+    try:
+        requirements = metadata.requires("openclust") or []
+    except metadata.PackageNotFoundError:  # it runs without being installed
+        requirements = []
+    for name in sorted({re.split(r"[^A-Za-z0-9._-]", each, maxsplit=1)[0] for each in requirements}):
         try:
             about = metadata.metadata(name)
         except metadata.PackageNotFoundError:  # it belongs to an extra, which is not installed
             continue
         found.append({"name": name, "description": about["Summary"] or "", "version": about["Version"]})
     return found
-
-
-def _libraries() -> list[str]:
-    """The names of the libraries that openclust's package requires; none where it runs without being installed."""
-    try:
-        requirements = metadata.requires("openclust") or []
-    except metadata.PackageNotFoundError:
-        return []
-    names = {re.split(r"[^A-Za-z0-9._-]", each, maxsplit=1)[0] for each in requirements}
-    return sorted(names)
